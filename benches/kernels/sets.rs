@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use resemblance::kernel::distinct::{DistinctBuffers, sort_distinct};
-use resemblance::kernel::jaccard::{shared, shared_at_least};
+use resemblance::kernel::measure::{shared, shared_at_least};
 
 use super::{group, hashes, limits};
 

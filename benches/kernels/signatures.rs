@@ -7,9 +7,8 @@ use resemblance::job::{Bits, BucketHash};
 use resemblance::kernel::linear::{self, Linear};
 use resemblance::kernel::lsh_bands::{Buckets, lsh_bands};
 use resemblance::kernel::minhash::{Permutations, minhash};
-use resemblance::kernel::minhash_similarity::minhash_similarity;
 use resemblance::kernel::one_permutation::{self, Rounds};
-use resemblance::kernel::signature::{Signature, SignatureValues, shorten};
+use resemblance::kernel::signature::{Signature, SignatureValues, minhash_similarity, shorten};
 
 use super::{group, hashes, limits};
 

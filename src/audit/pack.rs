@@ -15,7 +15,7 @@ use crate::address::masked;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::Shingle;
-use crate::kernel::document_key::document_key;
+use crate::kernel::hash::document_key;
 use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::lookup::{Finished, Id};
@@ -127,7 +127,7 @@ pub(super) async fn pack(
     let source = |of: &Member| if of.is_reference { None } else { sources.get(&of.id.to_string()).cloned() };
     let mut rows = Vec::with_capacity(drawn.len());
     for ((candidate, [a, b]), pair) in drawn.into_iter().zip(documents).zip(1..) {
-        let both = [texts.of(&a)?, texts.of(&b)?];
+        let both = [texts.text(&a)?, texts.text(&b)?];
         let PairScores { jaccard, containment_a, containment_b } = match candidate.scores {
             Some(scores) => scores,
             None => {

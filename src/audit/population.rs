@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::error::{Error, Result};
 use crate::job::{Job, Measure};
-use crate::kernel::document_key::document_key;
+use crate::kernel::hash::document_key;
 use crate::lookup::Finished;
 
 /// The part of the interval from the threshold to 1 that is just above the threshold.

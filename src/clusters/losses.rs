@@ -1,6 +1,6 @@
 //! The shingles that no document of a cluster has any more after its duplicates are removed.
 
-use crate::kernel::containment::{containment_of, missing};
+use crate::kernel::measure::{containment_of, missing};
 
 /// The shingles of a cluster that its representative lacks, by whether a document that stays has them. Takes one cluster at a time: first
 /// the representative, then the other documents.

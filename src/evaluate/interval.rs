@@ -15,7 +15,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// The ends of the sum are the sums of the ends.
+/// Adds the ends of the intervals as well as the estimates.
 impl Sum for Estimate {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
@@ -28,21 +28,21 @@ impl Sum for Estimate {
 
 /// The quantile of the normal distribution that leaves 2.5 % on either side.
 pub(crate) const Z: f64 = 1.959_963_984_540_054;
-/// The quantile for strata. It is larger, because many small strata are put together, each with few units that have something: in
-/// simulations the intervals of totals then hold in 95 of 100 draws.
+/// The quantile for strata. It is larger because many small strata are added, each with few positive units. In
+/// simulations, the intervals of totals then hold in 95 of 100 draws.
 pub(crate) const Z_OF_STRATA: f64 = 2.15;
 
-/// What was drawn of a stratum.
+/// A stratum and its drawn units.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stratum {
-    /// The units that it has.
+    /// The number of units.
     pub(super) size: u64,
-    /// A value of each unit that was drawn, 0 or more.
+    /// The value of each drawn unit, 0 or more.
     pub(super) drawn: Vec<f64>,
 }
 
-/// Wilson's interval of a share, from `count` out of `n` (*Probable inference, the law of succession, and statistical inference*,
-/// 1927); `n` need not be whole.
+/// Returns Wilson's interval of the share `count / n` (*Probable inference, the law of succession, and statistical
+/// inference*, 1927); `n` need not be whole.
 pub(crate) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
     if n <= 0.0 {
         return (0.0, 1.0);
@@ -54,12 +54,12 @@ pub(crate) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
     (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
 }
 
-/// Units with something that make their values known well enough.
+/// The number of positive units from which on their mean is trusted.
 const ENOUGH: f64 = 3.0;
 
 impl Stratum {
-    /// The estimated total over all units, and its distances to the ends of its interval. `usual` is the value of a unit in which
-    /// there is something, as long as few of them were drawn.
+    /// Returns the estimated total over all units, and its distances to the ends of the interval. `usual` is the
+    /// assumed value of a positive unit while few of them were drawn.
     fn total(&self, usual: f64) -> (f64, f64, f64) {
         let (n, size) = (self.drawn.len() as f64, self.size as f64);
         if self.drawn.is_empty() {
@@ -70,28 +70,29 @@ impl Stratum {
         let mean = if positive.is_empty() { usual } else { positive.iter().sum::<f64>() / k };
         let typical = if k < ENOUGH { mean.max(usual) } else { mean };
         let share = k / n;
-        // Units are drawn without replacement: of a stratum that was drawn whole all is known.
+        // Units are drawn without replacement, so a stratum that was drawn whole has no error.
         let left = (1.0 - n / size).max(0.0);
         let (low, high) = wilson(k, n, Z_OF_STRATA);
-        let spread = match k > 1.0 {
-            true => positive.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0),
-            // Of one value, no spread can be seen.
-            false => mean * mean * k,
+        let spread = if k > 1.0 {
+            positive.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0)
+        } else {
+            // One value has no spread.
+            mean * mean * k
         };
-        // The spread of few values is known badly: Student's distribution has longer tails too.
+        // The spread of few values is uncertain; Student's distribution has longer tails too.
         let of_values = Z_OF_STRATA * Z_OF_STRATA * spread / k.max(1.0) * (1.0 + ENOUGH / k.max(1.0));
         let distance = |share_there: f64| {
             let of_share = ((share_there - share) * typical).powi(2);
             size * (left * (of_share + share_there * share_there * of_values)).sqrt()
         };
-        // Exact where all was drawn: no quotient is rounded.
+        // Multiplied before it is divided, so that a stratum that was drawn whole is exact.
         let value = self.drawn.iter().sum::<f64>() * size / n;
         (value, distance(low), distance(high))
     }
 }
 
-/// The total over all strata. The distances to the ends of the strata's intervals add up by their squares (Zou and Donner,
-/// *Construction of confidence limits about effect measures*, 2008).
+/// Returns the total over all strata. The squared distances to the ends of the strata's intervals add up (Zou and
+/// Donner, *Construction of confidence limits about effect measures*, 2008).
 pub(super) fn total<'a>(strata: impl IntoIterator<Item = &'a Stratum>, usual: f64) -> Estimate {
     let (mut value, mut below, mut above) = (0.0, 0.0, 0.0);
     for stratum in strata {
@@ -101,7 +102,7 @@ pub(super) fn total<'a>(strata: impl IntoIterator<Item = &'a Stratum>, usual: f6
     Estimate { value, low: (value - below.sqrt()).max(0.0), high: value + above.sqrt() }
 }
 
-/// The share `found / (found + missed)`; `None` if both are 0.
+/// Returns the share `found / (found + missed)`; `None` if both are 0.
 pub(super) fn recall(found: u64, missed: Estimate) -> Option<Estimate> {
     let found = found as f64;
     let of = |missed: f64| if found + missed > 0.0 { found / (found + missed) } else { 1.0 };
@@ -109,8 +110,7 @@ pub(super) fn recall(found: u64, missed: Estimate) -> Option<Estimate> {
     any.then(|| Estimate { value: of(missed.value), low: of(missed.high), high: of(missed.low) })
 }
 
-/// A weighted share: the weights of units and of what was found of them. The interval takes all that a unit has for one
-/// observation.
+/// Returns a weighted share from (weight, found weight) per unit. The interval counts each unit as one observation.
 pub(super) fn share(units: &[(f64, f64)]) -> Option<Estimate> {
     let (all, found) = units.iter().fold((0.0, 0.0), |(all, found), unit| (all + unit.0, found + unit.1));
     if all <= 0.0 {
@@ -126,7 +126,7 @@ pub(super) fn share(units: &[(f64, f64)]) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::random::SplitMix64;
+    use crate::kernel::hash::SplitMix64;
 
     #[test]
     fn wilsons_interval_is_that_of_the_tables() {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_stratum_that_was_drawn_whole_the_total_is_known() {
+    fn the_total_of_a_stratum_that_was_drawn_whole_is_known() {
         let strata = [Stratum { size: 3, drawn: vec![1.0, 0.0, 2.5] }, Stratum { size: 1, drawn: vec![0.0] }];
         assert_eq!(total(&strata, 0.5), Estimate { value: 3.5, low: 3.5, high: 3.5 });
         assert_eq!(recall(7, total(&strata, 0.5)).unwrap().value, 7.0 / 10.5);

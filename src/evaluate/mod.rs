@@ -1,19 +1,14 @@
-//! What a finished output missed: measured on a sample, by an exact search.
+//! Measures on a sample, by an exact search, what a finished output missed.
 //!
-//! - `sets`: the shingle sets of the output; `draw`: draws a sample of them, in strata.
-//! - `partners`: compares all documents with the sample by their texts, and does not use the candidates of the run. For most
-//!   documents, the beginning of the text shows that they share too few shingles with every drawn set (`index`).
-//! - `agreeing`: compares all signatures with those of the sample, where the job decides on pairs by signatures.
-//! - `found`: the pairs of the sample that the output has, and which of their documents it keeps. A pair that only the search
-//!   finds is missed.
-//! - `interval`: estimates with intervals; `summary`: the numbers of the evaluation. Found pairs are counted, missed pairs
-//!   estimated.
+//! - `sets`: the shingle sets of the output, a stratified sample of them, and the pairs and kept documents that the
+//!   output has of the sample.
+//! - `partners`: compares all documents with the sample by their texts, without the candidates of the run. For most
+//!   documents, the beginning of the text rules out every drawn set. Where the job decides on pairs by signatures, it
+//!   compares all signatures with the sample.
+//! - `interval`: estimates with intervals. `summary`: the numbers of the evaluation; it counts found pairs and
+//!   estimates missed pairs.
 //! - `truth`: compares the output with known pairs or clusters.
 
-mod agreeing;
-mod draw;
-mod found;
-mod index;
 pub(crate) mod interval;
 mod partners;
 mod sets;
@@ -33,24 +28,24 @@ use summary::EvaluatedSets;
 pub use summary::{Bias, ByExactRule, Evaluation, Recall, RecallAt};
 pub use truth::Agreement;
 
-/// What is drawn.
+/// The settings of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvaluationSettings {
-    /// How many shingle sets, about.
+    /// The approximate number of shingle sets to draw.
     pub sample: usize,
     /// The seed of the draw.
     pub seed: u64,
-    /// Bytes of memory.
+    /// The memory limit in bytes.
     pub memory: u64,
     /// A file of known pairs or clusters.
     pub truth: Option<String>,
 }
 
-/// Measures on a sample what the finished output at `url` has missed.
+/// Measures on a sample what the finished output at `url` missed.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where the output was made against others, or keeps too little;
-/// [`Kind::Input`](crate::error::Kind::Input) where it, or its source, is gone or has changed.
+/// [`Kind::Job`](crate::error::Kind::Job) if the output has a reference or keeps too little;
+/// [`Kind::Input`](crate::error::Kind::Input) if the output or its source is gone or has changed.
 pub async fn evaluate(
     session: &SessionContext,
     url: &str,
@@ -61,13 +56,13 @@ pub async fn evaluate(
         return Err(Error::job(format!("{url} {because}")));
     }
     let sets = Arc::new(Sets::read(&stored, settings.memory).await?);
-    let draw = draw::draw(&sets.sets, settings.sample, settings.seed);
+    let draw = sets::draw(&sets.sets, settings.sample, settings.seed);
     let drawn: Vec<u64> = draw.drawn.iter().map(|drawn| drawn.set).collect();
-    let found = found::found(&stored, &sets, &drawn);
-    let agreeing = agreeing::agreeing(&stored, &sets, &drawn).await?;
+    let found = sets::found_pairs(&stored, &sets, &drawn);
+    let agreeing = partners::agreeing(&stored, &sets, &drawn).await?;
     let partners = partners::partners(&stored, &sets, &drawn, agreeing);
     let (found, partners) = tokio::try_join!(found, partners)?;
-    let stay = found::stay(&stored, &sets, &partners).await?;
+    let stay = partners::kept_ranks(&stored, &sets, &partners).await?;
     let evaluation = summary::summary(&stored, &sets, &draw, &EvaluatedSets { partners, found, stay });
     Ok(match &settings.truth {
         Some(file) => Evaluation { truth: Some(truth::agreement(&stored, file).await?), ..evaluation },
@@ -75,8 +70,8 @@ pub async fn evaluate(
     })
 }
 
-/// Why the outputs of a job cannot be evaluated, after their name; `None` if they can. Their pairs cannot be found again from the
-/// source alone.
+/// Returns why outputs of a job cannot be evaluated, as a predicate after the name of the output; `None` if they can.
+/// The pairs of such outputs cannot be found from the source alone.
 pub(crate) fn refusal(job: &Job) -> Option<&'static str> {
     Some(if !job.candidates.method.compares() {
         "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"

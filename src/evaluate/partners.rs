@@ -1,4 +1,4 @@
-//! The true partners of the sets that were drawn: a scan of all documents, which are cut from their texts again.
+//! The true partners of the drawn sets: a scan of all documents, whose texts are cut again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -9,42 +9,45 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::{as_list_array, as_string_view_array, as_uint64_array};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::physical_plan::execute_stream_partitioned;
-use datafusion::prelude::{DataFrame, cast, col};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 use futures::TryStreamExt;
 
-use super::agreeing::Agreeing;
-use super::index::Index;
-use super::sets::{Sets, keys};
+use super::sets::{Sets, clusters, keys};
 use crate::error::{Error, Result};
-use crate::job::{Compare, Measure, Score, ScoreBy, Shingle, ShingleHash};
-use crate::kernel::containment::containment_of;
-use crate::kernel::jaccard::{as_set, jaccard_of};
-use crate::kernel::text::beginning::Beginning;
-use crate::kernel::text::shingles::{ShingleBuffers, shingles};
+use crate::frames::keep;
+use crate::job::{Compare, Score, ScoreBy, Shingle, ShingleHash};
+use crate::kernel::measure::{as_set, containment_of, jaccard_of};
+use crate::kernel::signature::{SignatureValues, minhash_similarity};
+use crate::kernel::text::shingles::{Beginning, ShingleBuffers, shingles};
 use crate::origins::numbered;
 use crate::output::Stored;
 use crate::schema::Table;
 use crate::source::{self, CUT, DocumentPlaces};
+use crate::udf::arguments::{SignatureRows, ValueColumn};
 use crate::udf::expr_fn::document_key;
 
-/// What two sets have in common.
+/// The overlap of a drawn set and another set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SetOverlap {
     pub(super) shared: u64,
-    /// The shingles of the set that was drawn, and of the other one.
+    /// The sizes of the drawn set and of the other set.
     pub(super) of: [u64; 2],
-    /// Whether their signatures agree as the job asks, where it decides by signatures.
+    /// Whether the signatures agree, if the job decides by signatures.
     pub(super) agrees: bool,
 }
 
 impl SetOverlap {
-    /// Whether the exact similarity reaches the threshold.
+    /// Returns whether the exact similarity reaches the threshold.
     pub(super) fn is_similar(self, score: &Score) -> bool {
-        self.similarity(score.measure) >= score.threshold && score.has_min_shared(self.shared, self.of)
+        score.measure.similarity(self.shared, self.of) >= score.threshold
+            && score.has_min_shared(self.shared, self.of)
     }
 
-    /// Whether the two are a pair, by the exact similarity or by the estimate, as the job says.
+    /// Returns whether the two are a pair by the rule of the job: exact similarity or estimate.
     pub(super) fn is_pair(self, score: &Score) -> bool {
         match score.by {
             ScoreBy::Shingles => self.is_similar(score),
@@ -56,26 +59,21 @@ impl SetOverlap {
         jaccard_of(self.shared, self.of[0], self.of[1])
     }
 
-    /// The share of the drawn set that the other one has.
+    /// Returns the share of the drawn set that is in the other set.
     pub(super) fn containment(self) -> f64 {
         containment_of(self.shared, self.of[0])
     }
-
-    /// The similarity by a measure.
-    pub(super) fn similarity(self, measure: Measure) -> f64 {
-        measure.similarity(self.shared, self.of)
-    }
 }
 
-/// The partners of each set that was drawn, by both sets.
+/// The partners of drawn sets: drawn set, other set, overlap.
 pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 
-/// Reads documents as frames (doc: UInt64, ..) with `text`: Utf8View, `cut`: `List<UInt64>` or both.
+/// Reads documents as frames (doc: UInt64, ..) with the columns `text`: Utf8View, `cut`: `List<UInt64>` or both.
 ///
-/// `wanted` has one column of document keys; `None` reads all documents. The frames may have other documents too.
+/// `wanted` has one column of document keys; `None` reads all documents. The frames may contain further documents.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where a source is gone or has changed.
+/// [`Kind::Input`](crate::error::Kind::Input) if a source is gone or has changed.
 async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<DataFrame>> {
     let (job, session) = (stored.job(), stored.session());
     let table = stored.table(Table::Documents)?;
@@ -104,10 +102,10 @@ async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<Dat
     read.into_iter().map(documents).collect()
 }
 
-/// The true partners of the sets `drawn`: the sets that are similar by the exact definition, and the `agreeing` ones.
+/// Returns the true partners of the sets `drawn`: similar sets by the exact definition, and `agreeing` sets.
 ///
 /// # Errors
-/// As [`documents`]; when a document that was drawn is not in its source.
+/// The errors of [`documents`], and a drawn document that is missing in its source.
 pub(super) async fn partners(
     stored: &Stored,
     sets: &Arc<Sets>,
@@ -116,7 +114,7 @@ pub(super) async fn partners(
 ) -> Result<Partners> {
     let job = stored.job();
     let mut search = PartnerSearch {
-        index: Index::new(stored.session(), job.score),
+        index: ShingleIndex::new(stored.session(), job.score),
         sets: Arc::clone(sets),
         shingle: job.shingle.clone(),
         frequent: frequent(stored).await?,
@@ -139,7 +137,7 @@ pub(super) async fn partners(
             }
         }
     }
-    // Signatures may agree where no shingle is shared.
+    // Signatures may agree although no shingle is shared.
     for (&other, agreeing) in &search.agreeing {
         for &set in agreeing {
             let of = [set, other].map(|set| sets.sets.get(&set).map_or(0, |set| set.shingles));
@@ -150,7 +148,7 @@ pub(super) async fn partners(
     Ok(partners)
 }
 
-/// The shingles that do not count.
+/// Returns the frequent shingles, which do not count.
 async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
     let mut frequent = HashSet::new();
     if let Some(rows) = stored.frequent_shingles()? {
@@ -161,9 +159,9 @@ async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
     Ok(frequent)
 }
 
-/// What a scan needs to know.
+/// The state that all scans share.
 struct PartnerSearch {
-    index: Index,
+    index: ShingleIndex,
     sets: Arc<Sets>,
     shingle: Shingle,
     frequent: HashSet<u64>,
@@ -173,7 +171,7 @@ struct PartnerSearch {
 }
 
 impl PartnerSearch {
-    /// Reads the shingles of one document of each drawn set.
+    /// Adds the shingles of one document of each drawn set to the index.
     async fn fill(&mut self, stored: &Stored, drawn: &[u64]) -> Result<()> {
         let is_drawn: BTreeSet<u64> = drawn.iter().copied().collect();
         let mut cutter = Cutter::default();
@@ -181,7 +179,7 @@ impl PartnerSearch {
         for frame in documents(stored, Some(wanted)).await? {
             let mut batches = frame.execute_stream().await?;
             while let Some(batch) = batches.try_next().await? {
-                let rows = ScannedRows::of(&batch)?;
+                let rows = ScannedRows::new(&batch)?;
                 for row in 0..batch.num_rows() {
                     let Some(set) = rows.doc(row).filter(|doc| is_drawn.contains(doc)) else { continue };
                     if let Some(shingles) = cutter.whole(&rows, row, &self.shingle, &self.frequent)? {
@@ -202,7 +200,7 @@ impl PartnerSearch {
     }
 }
 
-/// The columns of a batch of [`documents`].
+/// The columns of a batch from [`documents`].
 struct ScannedRows<'a> {
     docs: &'a UInt64Array,
     texts: Option<&'a arrow::array::StringViewArray>,
@@ -210,7 +208,7 @@ struct ScannedRows<'a> {
 }
 
 impl<'a> ScannedRows<'a> {
-    fn of(batch: &'a RecordBatch) -> Result<Self> {
+    fn new(batch: &'a RecordBatch) -> Result<Self> {
         let column = |name: &str| batch.column_by_name(name);
         Ok(Self {
             docs: as_uint64_array(batch.column(0))?,
@@ -219,12 +217,12 @@ impl<'a> ScannedRows<'a> {
         })
     }
 
-    /// The key of a document; `None` without an id.
+    /// Returns the key of a document; `None` without an id.
     fn doc(&self, row: usize) -> Option<u64> {
         self.docs.is_valid(row).then(|| self.docs.value(row))
     }
 
-    /// The text of a document that was not cut while it was read.
+    /// Returns the text of a document; `None` if the reader has cut it into shingles.
     fn text(&self, row: usize) -> Option<&'a str> {
         let is_cut = self.cuts.is_some_and(|cuts| cuts.is_valid(row));
         let texts = self.texts.filter(|texts| !is_cut && texts.is_valid(row))?;
@@ -232,7 +230,7 @@ impl<'a> ScannedRows<'a> {
     }
 }
 
-/// Buffers for shingles, which are reused from document to document.
+/// Buffers for shingles, reused between documents.
 #[derive(Default)]
 struct Cutter {
     beginning: Beginning,
@@ -241,7 +239,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// The distinct shingles of a document that count; `None` if there is no text.
+    /// Returns the distinct shingles of a document, without frequent ones; `None` without a text.
     fn whole(
         &mut self,
         rows: &ScannedRows<'_>,
@@ -265,8 +263,8 @@ impl Cutter {
         Ok(Some(set.as_slice()))
     }
 
-    /// Whether the beginning of a text says that its document, which has `all` shingles, is not similar to a drawn set: so many
-    /// of them are in none of these that fewer than `least` are left.
+    /// Returns whether the beginning of a text rules out that its document, with `all` shingles, is similar to a
+    /// drawn set. It does if so many shingles are in no drawn set that fewer than `least` are left.
     fn is_other(&mut self, text: &str, search: &PartnerSearch, least: u64, all: u64) -> Result<bool> {
         let needed = all.saturating_sub(least) as usize + 1;
         let Some(some) = self.beginning.shingles(text, &search.shingle, needed, all as usize)? else {
@@ -278,7 +276,7 @@ impl Cutter {
     }
 }
 
-/// (drawn set, other set, what they share) of the partners among the documents of a stream.
+/// Returns the partners among the documents of a stream: drawn set, other set, overlap.
 async fn scan(
     mut stream: SendableRecordBatchStream,
     search: Arc<PartnerSearch>,
@@ -289,12 +287,12 @@ async fn scan(
     let mut shared = vec![0_u64; index.drawn.len()];
     let mut counted: Vec<u32> = Vec::new();
     while let Some(batch) = stream.try_next().await? {
-        let rows = ScannedRows::of(&batch)?;
+        let rows = ScannedRows::new(&batch)?;
         for row in 0..batch.num_rows() {
             let Some(other) = rows.doc(row) else { continue };
             let Some(set) = search.sets.sets.get(&other) else { continue };
             let agreeing = search.agreeing.get(&other);
-            // How many shingles it shares with a set that it agrees with is not bounded.
+            // Sets with agreeing signatures may share any number of shingles.
             if agreeing.is_none() {
                 let Some(least) = index.least(set.shingles) else { continue };
                 if let Some(text) = rows.text(row)
@@ -328,4 +326,242 @@ async fn scan(
         tokio::task::consume_budget().await;
     }
     Ok(found)
+}
+
+/// Bits of the filter per shingle, which sets two of them in one word. At most one in 150 shingles outside the drawn
+/// sets passes. The filter of a thousand sets of a hundred shingles fits into the cache of a core.
+const BITS_OF_SHINGLE: usize = 32;
+/// The most bits of the filter, as a power of two: 16 MiB.
+const MOST_BITS: u32 = 27;
+
+/// Bytes of an entry with its bits in the filter. A growing vector doubles at most, and exists twice while it moves.
+const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE / 8;
+
+/// A drawn set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IndexedSet {
+    /// The id of the set.
+    pub(super) set: u64,
+    /// The number of shingles.
+    pub(super) shingles: u64,
+}
+
+/// An index of the drawn sets by shingle.
+pub(super) struct ShingleIndex {
+    pub(super) drawn: Vec<IndexedSet>,
+    /// Pairs of a shingle and the index of a drawn set with it, sorted.
+    entries: Vec<(u64, u32)>,
+    /// Two bits of a word for the hash of each shingle.
+    filter: Vec<u64>,
+    /// The distinct sizes of the drawn sets, sorted.
+    sizes: Vec<u64>,
+    score: Score,
+    held: MemoryReservation,
+}
+
+impl ShingleIndex {
+    /// Returns an empty index.
+    pub(super) fn new(session: &SessionContext, score: Score) -> Self {
+        let held = MemoryConsumer::new("Evaluate").register(&session.runtime_env().memory_pool);
+        let (drawn, entries, filter, sizes) = Default::default();
+        Self { drawn, entries, filter, sizes, score, held }
+    }
+
+    /// Adds a drawn set with its distinct shingles. [`Self::finish`] must follow.
+    ///
+    /// # Errors
+    /// If the memory pool has no room.
+    pub(super) fn add(&mut self, set: u64, shingles: &[u64]) -> Result<()> {
+        self.held.try_grow(BYTES_OF_ENTRY * shingles.len())?;
+        let place = self.drawn.len() as u32;
+        self.drawn.push(IndexedSet { set, shingles: shingles.len() as u64 });
+        self.entries.extend(shingles.iter().map(|&shingle| (shingle, place)));
+        Ok(())
+    }
+
+    /// Sorts the entries and fills the filter.
+    pub(super) fn finish(&mut self) {
+        self.entries.sort_unstable();
+        self.sizes = self.drawn.iter().map(|place| place.shingles).collect();
+        self.sizes.sort_unstable();
+        self.sizes.dedup();
+        let bits = (BITS_OF_SHINGLE * self.entries.len()).max(64).next_power_of_two().ilog2().min(MOST_BITS);
+        self.filter = vec![0; 1 << (bits - 6)];
+        for at in 0..self.entries.len() {
+            let (word, bits) = self.bits(self.entries[at].0);
+            self.filter[word] |= bits;
+        }
+    }
+
+    /// Returns the word of a shingle in the filter and its bits there. The product spreads short hashes over all
+    /// bits.
+    fn bits(&self, shingle: u64) -> (usize, u64) {
+        let hash = shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The number of words is a power of two, so the leading bits select one.
+        let leading = self.filter.len().ilog2();
+        let word = hash.checked_shr(u64::BITS - leading).unwrap_or(0) as usize;
+        (word, 1 << (hash >> (58 - leading) & 63) | 1 << (hash >> (52 - leading) & 63))
+    }
+
+    /// Returns the indexes of the drawn sets that have a shingle.
+    pub(super) fn places(&self, shingle: u64) -> impl Iterator<Item = u32> + '_ {
+        let (word, bits) = self.bits(shingle);
+        let start = if self.filter[word] & bits == bits {
+            self.entries.partition_point(|entry| entry.0 < shingle)
+        } else {
+            self.entries.len()
+        };
+        self.entries[start..].iter().take_while(move |entry| entry.0 == shingle).map(|entry| entry.1)
+    }
+
+    /// Returns the fewest shingles that a document of `shingles` shares with a similar set; `None` if its size rules
+    /// out every drawn set.
+    pub(super) fn least(&self, shingles: u64) -> Option<u64> {
+        let Score { measure, threshold, .. } = self.score;
+        measure.least_shared(shingles, &self.sizes, threshold)
+    }
+}
+
+/// The drawn sets that each set agrees with.
+pub(super) type Agreeing = BTreeMap<u64, BTreeSet<u64>>;
+
+/// Compares the signature of every set with the signatures of the sets `drawn`. Empty if the job decides on pairs by
+/// exact similarities.
+///
+/// # Errors
+/// If a table cannot be read.
+pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<Agreeing> {
+    let (score, compare) = (stored.job().score, stored.job().candidates.compare);
+    let mut agreeing = Agreeing::new();
+    if score.by != ScoreBy::Signature {
+        return Ok(agreeing);
+    }
+    let documents = stored.table(Table::Documents)?.select(vec![col("doc"), col("signature")])?;
+    let wanted = keys(stored, "wanted", drawn.iter().copied())?;
+    let wanted = wanted.join(documents.clone(), JoinType::RightSemi, &["wanted"], &["doc"], None)?;
+    let mut of_drawn: Vec<(u64, SignatureValues)> = Vec::with_capacity(drawn.len());
+    for (frame, is_drawn) in [(wanted, true), (documents, false)] {
+        let mut batches = frame.execute_stream().await?;
+        while let Some(batch) = batches.try_next().await? {
+            let docs = as_uint64_array(batch.column(0))?;
+            let signatures = SignatureRows::new("evaluate", batch.column(1))?;
+            for (row, &doc) in docs.values().iter().enumerate() {
+                // One document stands for all documents with its set.
+                let (true, Some(signature)) = (sets.sets.contains_key(&doc), signatures.row(row)) else {
+                    continue;
+                };
+                if is_drawn {
+                    of_drawn.push((doc, signature.into()));
+                    continue;
+                }
+                let agrees = |(drawn, other): &(u64, SignatureValues)| {
+                    let estimate = minhash_similarity(signature, other.signature());
+                    let reaches = estimate.is_some_and(|estimate| estimate >= score.threshold);
+                    (reaches && sets.are_compared(*drawn, doc, compare)).then_some(*drawn)
+                };
+                let found: BTreeSet<u64> = of_drawn.iter().filter_map(agrees).collect();
+                if !found.is_empty() {
+                    agreeing.insert(doc, found);
+                }
+            }
+            tokio::task::consume_budget().await;
+        }
+    }
+    Ok(agreeing)
+}
+
+/// The ranks of the kept documents of each set, in the order of `clusters.keep`.
+pub(super) type KeptRanks = BTreeMap<u64, Vec<u64>>;
+
+/// Returns the kept documents of drawn sets that have partners or copies, and of these partners.
+///
+/// # Errors
+/// If a table cannot be read.
+pub(super) async fn kept_ranks(stored: &Stored, sets: &Sets, partners: &Partners) -> Result<KeptRanks> {
+    let has_copies = |set: &u64| sets.sets.get(set).is_some_and(|set| set.documents > 1);
+    let wanted: BTreeSet<u64> = partners
+        .iter()
+        .filter(|(set, partners)| !partners.is_empty() || has_copies(set))
+        .flat_map(|(set, partners)| std::iter::once(set).chain(partners.keys()))
+        .copied()
+        .collect();
+    let members = sets.members(stored, wanted.into_iter())?;
+    let members = members.select(vec![col("doc").alias("member"), col("set")])?;
+    let job = stored.job();
+    let (order, group) = (job.clusters.order(), job.source.group.as_deref());
+    let mut columns = ["id", "doc", "shingle_count"].map(col).to_vec();
+    columns.extend(keep::order_columns(&order, group)?);
+    let documents = stored.table(Table::Documents)?.select(columns)?;
+    let documents = members.join(documents, JoinType::Inner, &["member"], &["doc"], None)?;
+    let removed = clusters(stored)?.filter(!col("representative"))?;
+    let removed = removed.select(vec![col("id").alias("removed")])?;
+    let documents = removed.join(documents, JoinType::RightAnti, &["removed"], &["id"], None)?;
+    let rank = row_number().order_by(keep::sorted(&order)).build()?;
+    let documents = documents.window(vec![rank.alias("rank")])?.select(vec![col("set"), col("rank")])?;
+    let mut stay = KeptRanks::new();
+    for batch in documents.collect().await? {
+        let (sets, ranks) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        for (&set, &rank) in sets.values().iter().zip(ranks.values()) {
+            stay.entry(set).or_default().push(rank);
+        }
+    }
+    Ok(stay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Measure;
+    use crate::kernel::hash::SplitMix64;
+    use crate::kernel::measure::{containment_of, jaccard_of};
+
+    fn index(score: Score, sets: &[(u64, Vec<u64>)]) -> ShingleIndex {
+        let mut index = ShingleIndex::new(&SessionContext::new(), score);
+        sets.iter().for_each(|(set, shingles)| index.add(*set, shingles).unwrap());
+        index.finish();
+        index
+    }
+
+    #[test]
+    fn the_sets_of_a_shingle_are_found() {
+        let mut random = SplitMix64(1);
+        // Short hashes are small numbers.
+        let shared: Vec<u64> = (0..50).chain((0..50).map(|_| random.next())).collect();
+        let own: Vec<u64> = (0..1_000).map(|_| random.next()).collect();
+        let all = [(4, shared.clone()), (9, [shared.clone(), own.clone()].concat())];
+        let index = index(Score::default(), &all);
+        assert!(shared.iter().all(|&shingle| index.places(shingle).collect::<Vec<_>>() == [0, 1]));
+        assert!(own.iter().all(|&shingle| index.places(shingle).collect::<Vec<_>>() == [1]));
+        assert!((0..10_000).all(|_| index.places(random.next()).count() == 0));
+        assert_eq!(index.drawn[1], IndexedSet { set: 9, shingles: 1_100 });
+        let empty = super::tests::index(Score::default(), &[]);
+        assert_eq!((empty.places(7).count(), empty.least(7)), (0, None));
+    }
+
+    /// No document that is similar to a set shares fewer shingles with it.
+    #[test]
+    fn the_least_is_a_bound() {
+        for measure in [Measure::Jaccard, Measure::Containment] {
+            for threshold in [0.3, 0.5, 0.8, 1.0] {
+                let sets = [3, 7, 40, 41].map(|size| (size, (0..size).collect::<Vec<u64>>()));
+                let index = index(Score { threshold, measure, ..Score::default() }, &sets);
+                for shingles in 1..120 {
+                    let similar = |(size, shared): (u64, u64)| match measure {
+                        Measure::Jaccard => jaccard_of(shared, size, shingles) >= threshold,
+                        Measure::Containment => containment_of(shared, size.min(shingles)) >= threshold,
+                    };
+                    let pairs = [3, 7, 40, 41]
+                        .into_iter()
+                        .flat_map(|size| (0..=size.min(shingles)).map(move |shared| (size, shared)));
+                    let fewest = pairs.filter(|&pair| similar(pair)).map(|(_, shared)| shared).min();
+                    match (fewest, index.least(shingles)) {
+                        (Some(fewest), Some(least)) => assert!(least > 0 && least <= fewest),
+                        (None, None) => {}
+                        (None, Some(_)) => assert!(measure == Measure::Containment),
+                        (Some(_), None) => panic!("{measure:?} {threshold} {shingles}"),
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,12 +1,12 @@
-//! The shingle sets of an output, in memory, and the documents that have each.
+//! The shingle sets of an output, a sample of them, and what the output has of the sample.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::common::cast::as_uint64_array;
+use datafusion::common::cast::{as_float64_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
@@ -14,17 +14,18 @@ use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
 use crate::error::{Error, Result};
 use crate::frames::{groups, merged};
 use crate::job::Compare;
+use crate::kernel::hash::SplitMix64;
 use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// Bytes that a document takes, at most: the row of its set, and an entry of the map of all sets.
+/// The most bytes per document: the row of its set, and an entry in the map of all sets.
 const BYTES_OF_DOCUMENT: u64 = 160;
 
-/// The columns that tell two shingle sets apart.
+/// The columns that identify a shingle set.
 const KEY: [&str; 3] = ["set_hash_0", "set_hash_1", "group_key"];
 
-/// The key columns of sets in a frame that also has the key columns of documents.
+/// The names of [`KEY`] in frames that also have the key columns of documents.
 const KEY_OF_SET: [&str; 3] = ["hash_0", "hash_1", "group"];
 
 fn renamed() -> Vec<Expr> {
@@ -37,24 +38,25 @@ fn renamed() -> Vec<Expr> {
 pub(super) struct Set {
     /// The hash of its shingles.
     pub(super) hashes: [u64; 2],
-    /// Its group.
+    /// The key of the group.
     pub(super) group: u64,
-    /// Its shingles.
+    /// The number of shingles.
     pub(super) shingles: u64,
-    /// The documents that have it.
+    /// The number of documents with this set.
     pub(super) documents: u64,
-    /// The size of the cluster of the documents; 0 if they are not in a cluster.
+    /// The size of the documents' cluster; 0 without a cluster.
     pub(super) cluster: u64,
 }
 
 impl Set {
-    /// Bits that name it whatever the order in which documents are read.
+    /// Returns an identity that does not depend on the order in which documents are read.
     pub(super) fn key(&self) -> u64 {
         self.hashes[0] ^ self.hashes[1].rotate_left(17) ^ self.group.rotate_left(41)
     }
 }
 
-/// All shingle sets of an output, by the least key of a document that has the set. The text of that document is read for all of them.
+/// All shingle sets of an output. The id of a set is the smallest key of its documents, and the text of that document
+/// stands for all of them.
 pub(super) struct Sets {
     pub(super) sets: HashMap<u64, Set>,
     /// (set_hash_0, set_hash_1, group_key, set) of all sets, in memory.
@@ -62,10 +64,11 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Reads the sets of an output.
+    /// Reads the shingle sets of an output.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where they take more than half of `memory` bytes; when a table cannot be read.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the sets take more than half of `memory` bytes; otherwise if a table
+    /// cannot be read.
     pub(super) async fn read(stored: &Stored, memory: u64) -> Result<Self> {
         let documents = stored.manifest().counts.documents;
         let needed = documents.saturating_mul(BYTES_OF_DOCUMENT);
@@ -80,7 +83,7 @@ impl Sets {
         let number = |of| cast(of, DataType::UInt64);
         let clusters =
             clusters(stored)?.select(vec![document_key(col("id")).alias("clustered"), col("size")])?;
-        // The smaller side of each join is the first one: a table of it is built.
+        // The hash table of each join is built from its first side, which is the smaller one.
         let sets = clusters
             .join(documents_of(stored)?, JoinType::Right, &["clustered"], &["doc"], None)?
             .aggregate(
@@ -114,7 +117,7 @@ impl Sets {
         Ok(Self { sets: found, rows: stored.session().read_batches(rows)? })
     }
 
-    /// (doc, set) of the documents of the sets `wanted`.
+    /// Returns the documents (doc, set) of the sets `wanted`.
     pub(super) fn members(&self, stored: &Stored, wanted: impl Iterator<Item = u64>) -> Result<DataFrame> {
         let sets = keys(stored, "wanted", wanted)?;
         let sets = sets.join(self.rows.clone(), JoinType::RightSemi, &["wanted"], &["set"], None)?;
@@ -123,13 +126,13 @@ impl Sets {
         Ok(members.select(vec![col("doc"), col("set")])?)
     }
 
-    /// (doc, ..) of a few documents -> the same with their sets as `set`.
+    /// Adds the column `set` to a few documents, whose keys are in the column `doc`.
     pub(super) fn with_sets(&self, stored: &Stored, few: DataFrame, doc: &str) -> Result<DataFrame> {
         let few = few.join(documents_of(stored)?, JoinType::Inner, &[doc], &["doc"], None)?;
         Ok(few.join(self.rows.clone().select(renamed())?, JoinType::Inner, &KEY, &KEY_OF_SET, None)?)
     }
 
-    /// The number of pairs of sets that have the same shingles and are compared: those of two groups.
+    /// Returns the number of compared pairs of sets with the same shingles, which are in two groups.
     pub(super) fn same_across(&self, compare: Compare) -> u64 {
         if compare != Compare::Across {
             return 0;
@@ -139,7 +142,7 @@ impl Sets {
         groups.into_values().map(|count| count * (count - 1) / 2).sum()
     }
 
-    /// Whether two sets are compared.
+    /// Returns whether the job compares two sets.
     pub(super) fn are_compared(&self, a: u64, b: u64, compare: Compare) -> bool {
         let group = |set| self.sets.get(&set).map(|set| set.group);
         a != b
@@ -151,7 +154,7 @@ impl Sets {
     }
 }
 
-/// (doc, set_hash_0, set_hash_1, group_key, shingle_count) of all documents.
+/// Returns all documents (doc, set_hash_0, set_hash_1, group_key, shingle_count).
 fn documents_of(stored: &Stored) -> Result<DataFrame> {
     let job = stored.job();
     let key = match job.candidates.compare {
@@ -164,13 +167,14 @@ fn documents_of(stored: &Stored) -> Result<DataFrame> {
     Ok(stored.table(Table::Documents)?.select(columns)?)
 }
 
-/// A row for each of these keys: one column of UInt64 of this name.
+/// Returns a frame with one UInt64 column `name` and a row per key.
 pub(super) fn keys(stored: &Stored, name: &str, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
     let keys: ArrayRef = Arc::new(UInt64Array::from_iter_values(keys));
     Ok(stored.session().read_batch(RecordBatch::try_from_iter([(name, keys)])?)?)
 }
 
-/// (id, size: UInt64, representative: Boolean) of the documents in clusters. All that stay are representatives.
+/// Returns the documents in clusters (id, size: UInt64, representative: Boolean). All kept documents count as
+/// representatives.
 pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     let mut clusters = stored.table(Table::Clusters)?;
     if stored.job().clusters.contained.is_some() {
@@ -178,4 +182,131 @@ pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     }
     let size = cast(col("size"), DataType::UInt64).alias("size");
     Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)
+}
+
+/// The key of a stratum: the binary digits of the number of copies and of the size of the cluster.
+type StratumKey = (u32, u32);
+
+/// A drawn shingle set. Its weight is the number of sets in its stratum that it represents.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct DrawnSet {
+    pub(super) set: u64,
+    pub(super) stratum: usize,
+    pub(super) weight: f64,
+}
+
+/// The drawn sets in the order of their strata, and the sizes of the strata.
+pub(super) struct SetDraw {
+    pub(super) drawn: Vec<DrawnSet>,
+    pub(super) sizes: Vec<u64>,
+}
+
+/// The fewest sets drawn from a stratum; a smaller stratum is drawn whole.
+const LEAST: usize = 5;
+
+fn stratum_key(set: &Set) -> StratumKey {
+    let digits = |number: u64| u64::BITS - number.leading_zeros();
+    (digits(set.documents), digits(set.cluster))
+}
+
+/// Draws about `sample` sets, or all sets if there are no more. Half of the sample is divided by the sizes of the
+/// strata, and half evenly. The result depends on the seed, not on the order in which documents were read.
+pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> SetDraw {
+    let mut strata: BTreeMap<StratumKey, Vec<(u64, u64)>> = BTreeMap::new();
+    for (&id, set) in sets {
+        let place = SplitMix64(set.key() ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next();
+        strata.entry(stratum_key(set)).or_default().push((place, id));
+    }
+    let (all, count) = (sets.len(), strata.len());
+    let mut draw = SetDraw { drawn: Vec::new(), sizes: Vec::with_capacity(count) };
+    for (stratum, mut places) in strata.into_values().enumerate() {
+        let size = places.len();
+        draw.sizes.push(size as u64);
+        let by_size = sample as f64 / 2.0 * size as f64 / all as f64;
+        let evenly = sample as f64 / 2.0 / count as f64;
+        let wanted =
+            if sample >= all { size } else { ((by_size + evenly).ceil() as usize).max(LEAST).min(size) };
+        places.sort_unstable();
+        let weight = size as f64 / wanted as f64;
+        draw.drawn.extend(places.into_iter().take(wanted).map(|(_, set)| DrawnSet { set, stratum, weight }));
+    }
+    draw
+}
+
+/// A pair of sets in the output.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FoundPair {
+    pub(super) jaccard: f64,
+    pub(super) estimate: f64,
+}
+
+/// The pairs of drawn sets: drawn set, other set, pair.
+pub(super) type FoundPairs = BTreeMap<u64, BTreeMap<u64, FoundPair>>;
+
+/// Returns the pairs of the output between a document of a drawn set and a document of another set.
+///
+/// # Errors
+/// If a table cannot be read.
+pub(super) async fn found_pairs(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<FoundPairs> {
+    let own = sets.members(stored, drawn.iter().copied())?;
+    let own = own.select(vec![col("doc").alias("own"), col("set").alias("drawn")])?.cache().await?;
+    let pairs = stored.table(Table::Pairs)?.select(vec![
+        document_key(col("id_a")).alias("a"),
+        document_key(col("id_b")).alias("b"),
+        col("jaccard"),
+        col("estimate"),
+    ])?;
+    let with = |end: &str, other: &str| -> Result<DataFrame> {
+        let joined = own.clone().join(pairs.clone(), JoinType::Inner, &["own"], &[end], None)?;
+        Ok(joined.select(vec![col("drawn"), col(other).alias("other"), col("jaccard"), col("estimate")])?)
+    };
+    let rows = with("a", "b")?.union(with("b", "a")?)?;
+    let rows = sets.with_sets(stored, rows, "other")?.filter(col("drawn").not_eq(col("set")))?;
+    let mut found = FoundPairs::new();
+    for batch in rows.select(["drawn", "set", "jaccard", "estimate"].map(col).to_vec())?.collect().await? {
+        let (sets, others) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        let (jaccards, estimates) = (as_float64_array(batch.column(2))?, as_float64_array(batch.column(3))?);
+        for row in 0..batch.num_rows() {
+            let pair = FoundPair { jaccard: jaccards.value(row), estimate: estimates.value(row) };
+            found.entry(sets.value(row)).or_default().insert(others.value(row), pair);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sets() -> HashMap<u64, Set> {
+        let set = |number: u64| Set {
+            hashes: [SplitMix64(number).next(), 0],
+            group: 0,
+            shingles: 90,
+            documents: if number == 7 { 20_000 } else { 1 + number % 3 / 2 },
+            cluster: if number.is_multiple_of(4) { 3 } else { 0 },
+        };
+        (0..1000).map(|number| (number, set(number))).collect()
+    }
+
+    #[test]
+    fn weights_add_up_to_the_sets_and_rare_strata_are_drawn() {
+        let sets = sets();
+        let draw = draw(&sets, 100, 1);
+        let weights: f64 = draw.drawn.iter().map(|drawn| drawn.weight).sum();
+        assert!((weights - 1000.0).abs() < 1e-9, "{weights}");
+        assert!(draw.drawn.iter().any(|drawn| drawn.set == 7));
+        // The stratum of one set has less than its share.
+        assert!((90..=110).contains(&draw.drawn.len()), "{}", draw.drawn.len());
+        assert_eq!(draw.sizes.iter().sum::<u64>(), 1000);
+    }
+
+    #[test]
+    fn the_seed_decides_and_a_large_sample_is_everything() {
+        let of = |sample, seed| draw(&sets(), sample, seed).drawn;
+        assert_eq!(of(100, 1), of(100, 1));
+        assert_ne!(of(100, 1), of(100, 2));
+        let all = of(1000, 1);
+        assert!(all.len() == 1000 && all.iter().all(|drawn| drawn.weight == 1.0));
+    }
 }

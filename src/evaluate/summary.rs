@@ -4,35 +4,35 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::draw::{DrawnSet, SetDraw};
-use super::found::{FoundPair, FoundPairs, Stay};
 use super::interval::{Estimate, Stratum, recall, share, total};
-use super::partners::{Partners, SetOverlap};
-use super::sets::{Set, Sets};
+use super::partners::{KeptRanks, Partners, SetOverlap};
+use super::sets::{DrawnSet, FoundPair, FoundPairs, Set, SetDraw, Sets};
 use super::truth::Agreement;
 use crate::job::curve::Curve;
 use crate::job::{Compare, Job, ScoreBy};
 use crate::output::Stored;
 
-/// What was found of what there is; `None` where there is nothing to find.
+/// The recall of an output; `None` if there is nothing to find.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Recall {
-    /// Of the pairs of different shingle sets whose similarity reaches the threshold, those that are in the output. The similarity is
-    /// the exact one, or the estimate if the job keeps pairs by it.
+    /// The share of true pairs that the output has. A true pair is two different shingle sets whose similarity, exact
+    /// or estimated as in the job, reaches the threshold.
     pub pairs: Option<Estimate>,
-    /// Of the documents that are similar to another one, those that have a pair.
+    /// The share of documents with a pair, among documents with a similar document.
     pub documents: Option<Estimate>,
-    /// Of the documents that are removed or should be, the share that is. A document should be removed if a kept document comes
-    /// before it in the order of `clusters.keep`, is similar to it, and contains it as far as `clusters.contained` asks.
+    /// The share of removed documents among documents that are removed or should be. A document should be removed if
+    /// a similar kept document precedes it in the order of `clusters.keep` and contains it as `clusters.contained`
+    /// requires.
     pub removals: Option<Estimate>,
 }
 
-/// The pairs of an output that are kept by their estimates, judged by their exact similarities. Sets are weighted as they were drawn.
+/// The quality of pairs that were kept by their estimates, judged by exact similarities. Sets have the weights of the
+/// sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ByExactRule {
-    /// Of the pairs whose exact similarity reaches the threshold, the share that is in the output.
+    /// The share of pairs in the output, among pairs whose exact similarity reaches the threshold.
     pub recall: Option<Estimate>,
-    /// Of the pairs in the output, the share whose exact similarity reaches the threshold.
+    /// The share of pairs whose exact similarity reaches the threshold, among pairs in the output.
     pub precision: Option<Estimate>,
 }
 
@@ -41,60 +41,61 @@ pub struct ByExactRule {
 pub struct RecallAt {
     /// The least Jaccard similarity.
     pub from: f64,
-    /// The greatest one, not included unless it is 1.
+    /// The greatest Jaccard similarity, excluded unless it is 1.
     pub to: f64,
-    /// Pairs in the sample.
+    /// The number of pairs in the sample.
     pub pairs: u64,
-    /// The share of them that was found, weighted by the weights of the sets of the sample.
+    /// The share of found pairs, with the weights of the sets in the sample.
     pub measured: Option<Estimate>,
-    /// The same as [`Curve`] says, on average over these pairs.
+    /// The share that [`Curve`] predicts, averaged over these pairs.
     pub expected: f64,
 }
 
-/// How far the estimates of the signatures are from the exact similarities, over the found pairs of the sample.
+/// The error of the signatures' estimates over the found pairs of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bias {
     /// The mean of estimate - exact.
     pub bias: f64,
     /// The standard deviation of estimate - exact.
     pub deviation: f64,
-    /// Pairs of the sample.
+    /// The number of pairs.
     pub pairs: u64,
 }
 
-/// What an output missed.
+/// The result of an evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// Shingle sets that were drawn.
+    /// The number of drawn shingle sets.
     pub sample: u64,
-    /// Shingle sets of the output.
+    /// The number of shingle sets of the output.
     pub shingle_sets: u64,
-    /// Pairs of different shingle sets in the output.
+    /// The number of pairs of different shingle sets in the output.
     pub found_pairs: u64,
-    /// Pairs that it has not, by estimate.
+    /// The estimated number of missed pairs.
     pub missed_pairs: Estimate,
-    /// What was found of what there is.
+    /// The measured recall.
     pub recall: Recall,
-    /// The recall of pairs that [`Curve`] makes expect, over the exact similarities of the sample; `None` if the sample has no pair
-    /// whose exact similarity reaches the threshold.
+    /// The recall of pairs that [`Curve`] predicts for the exact similarities of the sample; `None` without a pair
+    /// that reaches the threshold.
     pub expected: Option<f64>,
-    /// `None` if the job keeps pairs by their exact similarities.
+    /// The quality by exact similarities; `None` if the job keeps pairs by them anyway.
     pub by_exact_rule: Option<ByExactRule>,
-    /// By exact similarity.
+    /// The recall by exact similarity.
     pub by_similarity: Vec<RecallAt>,
-    /// Pairs of the sample in the output whose similarity does not reach the threshold or is written wrong: always 0, unless the
-    /// program has a defect.
+    /// The number of pairs of the sample in the output with a similarity below the threshold or a wrong value: 0
+    /// unless the program has a defect.
     pub wrong_pairs: u64,
-    /// `None` if the sample has no pair that was found, or if pairs were chosen by their estimates, which are larger then.
+    /// The bias of estimates; `None` without a found pair, and if estimates chose the pairs, which makes them too
+    /// large.
     pub estimate: Option<Bias>,
-    /// How far the output agrees with known pairs or clusters; `None` if no file has such.
+    /// The agreement with known pairs or clusters; `None` without a file of them.
     pub truth: Option<Agreement>,
 }
 
-/// Intervals of similarity.
+/// The number of intervals of similarity.
 const BINS: usize = 10;
 
-/// A true pair of a drawn set, by its exact similarity or by its estimate.
+/// A pair of a drawn set that is true by exact similarity or by estimate.
 struct TruePair {
     unit: usize,
     weight: f64,
@@ -104,17 +105,17 @@ struct TruePair {
     is_found: bool,
 }
 
-/// What is known of the sets that were drawn.
+/// The drawn sets: their true partners, and their pairs and kept documents in the output.
 pub(super) struct EvaluatedSets {
-    /// Their true partners.
+    /// The true partners.
     pub(super) partners: Partners,
-    /// What the output has of them.
+    /// The pairs in the output.
     pub(super) found: FoundPairs,
-    /// Which documents stay, of those that have partners and of these.
-    pub(super) stay: Stay,
+    /// The kept documents of drawn sets and partners.
+    pub(super) stay: KeptRanks,
 }
 
-/// The numbers that follow from the sample.
+/// Computes the evaluation from the sample.
 pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &EvaluatedSets) -> Evaluation {
     let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
     let curve = job.curve();
@@ -128,7 +129,7 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
         }
         strata
     };
-    // A pair is seen from both of its sets. A set that misses something misses few partners, as far as nothing else is known.
+    // Both sets of a pair count it. The assumed number of missed partners of an incomplete set is small.
     let missed_pairs = total(&strata(&|unit| unit.missed_pairs() as f64 / 2.0), 1.5);
     let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
@@ -152,11 +153,10 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
         }),
         by_similarity: by_similarity(job, &curve, &similar),
         wrong_pairs: draw.drawn.iter().map(|drawn| of(drawn).wrong_pairs()).sum(),
-        estimate: match curve.has_estimates() {
-            true => None,
-            false => {
-                bias(draw.drawn.iter().flat_map(|drawn| found.get(&drawn.set)).flat_map(BTreeMap::values))
-            }
+        estimate: if curve.has_estimates() {
+            None
+        } else {
+            bias(draw.drawn.iter().flat_map(|drawn| found.get(&drawn.set)).flat_map(BTreeMap::values))
         },
         truth: None,
     }
@@ -171,7 +171,7 @@ struct SetWithPartners<'a> {
 }
 
 impl SetWithPartners<'_> {
-    /// The partners by the rule of the job.
+    /// Returns the partners by the rule of the job.
     fn partners(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.all_partners().filter(|(_, common)| common.is_pair(&self.job.score))
     }
@@ -184,41 +184,41 @@ impl SetWithPartners<'_> {
         self.seen.found.get(&self.drawn.set)?.get(&other).copied()
     }
 
-    /// Whether two sets have different shingles: sets of two groups may have the same.
+    /// Returns whether another set has different shingles; sets of two groups may have the same ones.
     fn is_other(&self, other: u64) -> bool {
         let hashes = |set: u64| self.sets.get(&set).map(|set| set.hashes);
         hashes(self.drawn.set) != hashes(other)
     }
 
-    /// The partners that the output does not have as pairs.
+    /// Returns the partners that are no pairs in the output.
     fn missed(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.partners().filter(|(other, _)| self.found(*other).is_none())
     }
 
-    /// The number of those with other shingles.
+    /// Returns the number of missed partners with different shingles.
     fn missed_pairs(&self) -> usize {
         self.missed().filter(|(other, _)| self.is_other(*other)).count()
     }
 
-    /// The documents of the set that are similar to another one and are in no pair.
+    /// Returns the number of documents of the set that are similar to others and in no pair.
     fn missed_documents(&self) -> f64 {
         let alone = self.sets.get(&self.drawn.set).filter(|set| set.cluster == 0);
         alone.filter(|_| self.missed().next().is_some()).map_or(0.0, |set| set.documents as f64)
     }
 
-    /// The documents of the set that stay, although one stays that is similar and comes before them.
+    /// Returns the number of kept documents of the set that a similar kept document precedes.
     fn missed_removals(&self) -> f64 {
         let contained = self.job.clusters.contained.unwrap_or(0.0);
         let contains = |common: &SetOverlap| common.containment() >= contained;
         let partners = self.partners().filter(|(_, common)| contains(common)).map(|(other, _)| other);
-        // Copies are pairs too, except within a group if groups are compared with each other.
+        // Copies are pairs too, except within a group if only different groups are compared.
         let copies = (self.job.candidates.compare != Compare::Across).then_some(self.drawn.set);
         let before = partners.chain(copies).flat_map(|set| self.stay(set)).min();
         let Some(before) = before else { return 0.0 };
         self.stay(self.drawn.set).filter(|&at| at > before).count() as f64
     }
 
-    /// The places of the documents of a set that stay.
+    /// Returns the ranks of the kept documents of a set.
     fn stay(&self, set: u64) -> impl Iterator<Item = u64> {
         self.seen.stay.get(&set).into_iter().flatten().copied()
     }
@@ -247,7 +247,7 @@ impl SetWithPartners<'_> {
     }
 }
 
-/// The weighted mean of the probabilities of pairs.
+/// Returns the weighted mean of the probabilities of pairs.
 fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     let sums = pairs.iter().fold((0.0, 0.0), |(all, found), pair| {
         (all + pair.weight, found + pair.weight * curve.kept(pair.jaccard))
@@ -255,7 +255,8 @@ fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     (sums.0 > 0.0).then(|| sums.1 / sums.0)
 }
 
-/// The weighted share of the pairs that `count`. All pairs of a set are one observation: whether one counts may decide about the others.
+/// Returns the weighted share of the pairs that `count`. All pairs of a set are one observation, because they depend
+/// on each other.
 fn weighted<'a>(
     pairs: impl Iterator<Item = &'a TruePair>,
     counts: impl Fn(&TruePair) -> bool,

@@ -1,4 +1,4 @@
-//! Compares an output with pairs or clusters that are known to be right.
+//! Compares an output with known pairs or clusters.
 
 use std::sync::Arc;
 
@@ -22,16 +22,16 @@ use crate::pipeline::numbers::one_number;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// How far an output agrees with what is known.
+/// The agreement of an output with known pairs or clusters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
-    /// What is known: `pairs`, or `clusters`, whose pairs are every two documents of a cluster.
+    /// The kind of truth: `pairs`, or `clusters`, whose documents are pairs.
     pub of: &'static str,
-    /// Known pairs.
+    /// The number of known pairs.
     pub known: u64,
-    /// Pairs of the output.
+    /// The number of pairs of the output.
     pub found: u64,
-    /// Pairs that are both.
+    /// The number of known pairs in the output.
     pub both: u64,
     /// `both / found`; `None` if the output has no pair.
     pub precision: Option<f64>,
@@ -39,19 +39,19 @@ pub struct Agreement {
     pub recall: Option<f64>,
     /// The harmonic mean of the two.
     pub f1: Option<f64>,
-    /// The adjusted Rand index of the clusters of the output and the known ones, or those that known pairs connect (Hubert and
-    /// Arabie, *Comparing partitions*, 1985): 1 where they are the same, and about 0 for clusters by chance. All other documents
-    /// are alone.
+    /// The adjusted Rand index of the clusters of the output and the known clusters (Hubert and Arabie, *Comparing
+    /// partitions*, 1985). It is 1 for equal clusters and about 0 for random ones. Known pairs define the clusters
+    /// that they connect. All other documents are singletons.
     pub adjusted_rand: Option<f64>,
-    /// Known ids that no compared document of the output has, sorted. Pairs with them are known and never found.
+    /// Known ids without a compared document in the output, sorted. Their pairs are known and never found.
     pub unknown_ids: Vec<String>,
 }
 
-/// Holds an output against the known pairs (id_a, id_b) or clusters (id, cluster_id) of a CSV or Parquet file.
+/// Compares an output with the known pairs (id_a, id_b) or clusters (id, cluster_id) of a CSV or Parquet file.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where the file cannot be read or lacks these columns;
-/// [`Kind::Job`](crate::error::Kind::Job) where pairs are known and the output leaves some of its own out.
+/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks these columns;
+/// [`Kind::Job`](crate::error::Kind::Job) if the file has pairs and the output leaves some of its own pairs out.
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
     let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();
@@ -103,8 +103,8 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
 const CLUSTER: [&str; 2] = ["id", "cluster_id"];
 const PAIR: [&str; 2] = ["id_a", "id_b"];
 
-/// Every two documents of a known cluster (id, cluster_id), of a cluster of the output and of one in both, and the adjusted Rand
-/// index.
+/// Returns the numbers of pairs within known clusters (id, cluster_id), within clusters of the output and within
+/// both, and the adjusted Rand index.
 async fn clusters(stored: &Stored, known: DataFrame) -> Result<([u64; 3], Option<f64>)> {
     let found = keys(stored.table(Table::Clusters)?.filter(!col("reference"))?, CLUSTER)?;
     let found = found.select(vec![col("id").alias("doc"), col("cluster_id").alias("cluster")])?;
@@ -118,7 +118,7 @@ async fn clusters(stored: &Stored, known: DataFrame) -> Result<([u64; 3], Option
     Ok((pairs, adjusted_rand(pairs, documents * documents.saturating_sub(1) / 2)))
 }
 
-/// Every two rows with equal values.
+/// Returns the number of pairs of rows with equal values in the columns `by`.
 async fn twos(rows: &DataFrame, by: &[&str]) -> Result<u64> {
     let same = vec![cast(count(lit(1)), DataType::UInt64).alias("same")];
     let same = rows.clone().aggregate(by.iter().copied().map(col).collect(), same)?;
@@ -126,7 +126,7 @@ async fn twos(rows: &DataFrame, by: &[&str]) -> Result<u64> {
     one_number(same.aggregate(vec![], vec![pairs.alias("pairs")])?).await
 }
 
-/// The known ids that no document of the output has, sorted.
+/// Returns the known ids that no document of the output has, sorted.
 async fn unknown(stored: &Stored, known: &DataFrame) -> Result<Vec<String>> {
     let id = |name: &str| cast(ident(name), DataType::Utf8).alias("id");
     let there = |name: &&str| known.schema().as_arrow().column_with_name(name).is_some();
@@ -153,7 +153,7 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
     let why = || format!("{file} cannot be read as a table of known pairs or clusters");
     match file.rsplit_once('.').map(|(_, ending)| ending) {
-        // Ids are text: 007 is not 7.
+        // All columns are read as text: 007 is not 7.
         Some("csv") => {
             session.read_csv(file, CsvReadOptions::new().schema_infer_max_records(0)).await.context(why)
         }
@@ -164,19 +164,19 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
 }
 
-/// The keys of two columns of ids, without rows that lack one.
+/// Returns the keys of two columns of ids, without rows that lack an id.
 fn keys(frame: DataFrame, columns: [&str; 2]) -> Result<DataFrame> {
     let whole = frame.filter(ident(columns[0]).is_not_null().and(ident(columns[1]).is_not_null()))?;
     let key = |name: &str| document_key(cast(ident(name), DataType::Utf8)).alias(name);
     Ok(whole.select(columns.map(key).to_vec())?)
 }
 
-/// The index of so many pairs of documents that are known, found and both, out of `all`.
+/// Returns the adjusted Rand index from the numbers of known, found and common pairs, and of all pairs of documents.
 fn adjusted_rand([known, found, both]: [u64; 3], all: u64) -> Option<f64> {
     let (known, found) = (known as f64, found as f64);
     let by_chance = known * found / all as f64;
     let most = f64::midpoint(known, found);
-    // Where no two documents are together, and where all are, chance decides nothing.
+    // The index is undefined if no two documents share a cluster, or all do.
     (most > by_chance).then(|| (both as f64 - by_chance) / (most - by_chance))
 }
 

@@ -1,57 +1,62 @@
 //! Extrapolates the costs of runs over two samples to a run over the source.
 //!
-//! - **Rows** of a stage or table grow as the documents if both samples show that. Otherwise [`in_source`] estimates them.
-//! - **Bytes** are on a line through both runs, over the rows. Rows of tables that are small in both take typical bytes.
-//! - **Seconds** are on a line over the documents. Many stages take milliseconds for a sample, so that chance would decide. For these,
-//!   measured and typical seconds count by how certain each is. Each row beyond the line takes typical seconds. Each text that is read
-//!   again takes as long as a text in the first stage that reads them.
+//! - **Rows** of a stage or table grow as the documents if both samples show that. Otherwise [`in_source`] estimates
+//!   their number.
+//! - **Bytes** are linear in the rows, through both runs. In tables that are small in both runs, additional rows take
+//!   typical bytes.
+//! - **Seconds** are linear in the documents. Many stages take only milliseconds for a sample, which is mostly noise.
+//!   Their measured and typical seconds are weighted by their certainty. Each row beyond the line takes typical
+//!   seconds. Each text that is read again takes as long as in the first pass.
 //!
-//! A random sample of a share p of the documents has both documents of a pair with probability p². Some pairs grow as the
-//! documents instead: pairs with reference documents, and pairs of groups that are so large that a run pairs their documents with
-//! few others. So a sample has `A p² + B p` pairs of a source that has `A + B`. Two samples give both numbers.
+//! A random sample of a share p of the documents has both documents of a pair with probability p². Some pairs grow as
+//! the documents instead: pairs with reference documents, and pairs of groups that are so large that a run pairs
+//! their documents with few others. So a sample of a source with `A + B` pairs has `A p² + B p` pairs. Two samples
+//! give both numbers.
 
 use std::collections::BTreeSet;
 
-use super::measure::RunMeasurement;
+use super::RunMeasurement;
 use super::sample::{SourceSample, is_remote};
-use super::view::{Amount, Forecast, OnCluster, SampleView, StageForecast, TableForecast};
+use super::view::{Amount, Forecast, OnCluster, Requests, SampleView, StageForecast, TableForecast};
 use crate::engine::session;
 use crate::evaluate::Estimate;
 use crate::job::Job;
 use crate::output::manifest::StageTime;
+use crate::source::format_of;
 
-/// How far the seconds of a stage are off by chance, also of the quickest of some runs. Measured with 500 and 10,000 documents.
+/// The random error of a stage's seconds, even of the quickest run. Measured with 500 and 10,000 documents.
 const NOISE: f64 = 0.005;
-/// Standard deviations beyond which a difference is no chance: 95 % of a normal distribution.
+/// The standard deviations beyond which a difference is significant: 95 % of a normal distribution.
 const DEVIATIONS: f64 = 2.0;
-/// Rows that a sample may have missed by chance: if 3 are expected, it has not a single one with probability 0.05.
+/// The rows that a sample may miss by chance: if 3 are expected, it misses all of them with probability 0.05.
 const UNSEEN: f64 = 3.0;
-/// Seconds for a document in a stage that reads no texts, and for a row that such a stage writes.
+/// Typical seconds per document in a stage that reads no texts, and per row that such a stage writes.
 const DOCUMENT_SECONDS: f64 = 0.1e-6;
 const ROW_SECONDS: f64 = 0.5e-6;
-/// Bytes of a row, if the files of both runs differ by so little that most of it are their footers.
+/// Typical bytes per row, used if the files of both runs differ by less than [`SMALL`], which is mostly footers.
 const ROW_BYTES: f64 = 16.0;
 const SMALL: f64 = 16_384.0;
-/// More rows fill more caches: ten times as many take 10 % longer each, fifty times as many 17 %. Measured with generated
-/// documents.
+/// The exponent by which more rows are slower, because they fill more caches: ten times as many take 10 % longer
+/// each, fifty times as many 17 %. Measured with generated documents.
 const CACHES: f64 = 0.04;
-/// How far seconds may be off, as machines are busy with other things too, and how far bytes may be: at the number itself, at the
-/// lower and at the upper end.
+/// Factors for the value and the two ends of its range. Seconds vary more than bytes, because machines do other work
+/// too.
 const SECONDS: [f64; 3] = [1.0, 0.75, 1.3];
 const BYTES: [f64; 3] = [1.0, 0.93, 1.07];
-/// Bytes of the process for a byte that operators would reserve if there was enough: they reserve before they need, and not all
-/// at the same time. Measured with a million generated documents and news, in 1 to 4 GiB: between 0.5 and 0.55.
+/// Bytes of the process per byte that operators would reserve without a limit. Operators reserve in advance and at
+/// different times. Measured with a million generated documents and news articles in 1 to 4 GiB: 0.5 to 0.55.
 const RESIDENT: f64 = 0.5;
-/// The most bytes of the process for a byte of the pool, when that is full all the time. Measured in 256 and 512 MiB: 0.8 and 1.15.
+/// The most bytes of the process per byte of a pool that is always full. Measured with 256 and 512 MiB: 0.8 and 1.15.
 const FULL_POOL: f64 = 1.1;
-/// How far the memory may be off.
+/// The factors for the lower and the upper end of the memory.
 const LESS_RESIDENT: f64 = 0.75;
 const MORE_RESIDENT: f64 = 1.6;
-/// What a cluster adds to the processors' time, and seconds for each of its stages.
+/// The factor that a cluster adds to the processors' time, and its additional seconds per stage.
 const CLUSTER_FACTOR: f64 = 1.4;
 const CLUSTER_STAGE: f64 = 0.3;
 
-/// Stages and tables with a row for two documents. Others have at most one for each document, unless they grow as the documents.
+/// Stages and tables with a row per pair of documents. Other ones have at most one row per document, unless they grow
+/// in proportion to the documents.
 const ROW_FOR_TWO: [&str; 6] = ["candidates", "all_candidates", "agreeing", "scores", "pairs", "components"];
 
 /// The runs over samples.
@@ -62,23 +67,27 @@ pub(super) struct SampleRuns<'a> {
     pub(super) large: RunMeasurement,
 }
 
-/// Documents of two samples and of a source.
+/// The sizes of two samples relative to the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share {
-    /// Documents of the smaller sample and of the larger one.
+    /// The documents of the smaller and of the larger sample.
     documents: [f64; 2],
-    /// The share of the source's documents in the larger one: over 0 and at most 1.
+    /// The share of the source's documents in the larger sample: above 0 and at most 1.
     of_all: f64,
-    /// The share of the documents from which it was drawn. Below 1, documents near each other are drawn together more often.
+    /// The share of the source from which the larger sample was drawn. If it is below 1, neighbouring documents are
+    /// drawn together more often.
     read: f64,
-    /// Rows that are drawn together, on average: a group of k documents has k (k - 1) / 2 pairs, whose number varies by the cube of k.
+    /// The mean number of rows drawn together. A group of k documents has k (k - 1) / 2 pairs, so the variance grows
+    /// with the cube of k.
     together: f64,
-    /// Whether rows grow as the documents unless both samples say otherwise: most pairs are pairs with reference documents.
+    /// Whether rows grow in proportion to the documents unless both samples show otherwise. True for jobs with a
+    /// reference, where most pairs are with reference documents.
     is_linear: bool,
 }
 
 impl Share {
-    /// The part of the rows of the larger sample that grows as the documents, and its standard deviation if so many are drawn together.
+    /// Returns the rows of the larger sample that grow in proportion to the documents, and the standard deviation if
+    /// `together` rows are drawn together.
     fn linear(&self, [small, large]: [f64; 2], together: f64) -> (f64, f64) {
         let times = self.documents[1] / self.documents[0].max(1.0);
         let (square, more) = (times * times, (times - 1.0).max(0.5));
@@ -87,8 +96,8 @@ impl Share {
     }
 }
 
-/// Rows in a source, and the lower and the upper end of their range, by the rows of two samples. There are at most `most`. Without
-/// evidence, all or none of them grow as the documents.
+/// Returns the rows in the source and both ends of their range, from the rows of two samples and limited to `most`.
+/// Without evidence, [`Share::is_linear`] decides whether all or no rows grow in proportion to the documents.
 fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     let (p, large) = (share.of_all, rows[1]);
     if p >= 1.0 {
@@ -109,17 +118,17 @@ fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     [value, low.min(value), high.max(value)].map(|rows| rows.min(most))
 }
 
-/// The growth of stages and tables, from both runs.
+/// Extrapolates stages and tables from both runs.
 struct Growth<'a> {
     runs: &'a SampleRuns<'a>,
     share: Share,
-    /// Documents that a run over the source reads, with their range.
+    /// The documents of the source: value, lower and upper end.
     whole: [f64; 3],
-    /// Seconds to read a text and to cut it into shingles.
+    /// Seconds to read a text and cut it into shingles.
     cut: f64,
 }
 
-/// The forecast, without risks, requests and a cluster.
+/// Returns the forecast without risks, requests and the cluster.
 pub(super) fn forecast(runs: &SampleRuns<'_>) -> Forecast {
     let SampleRuns { job, sample, small, large } = runs;
     let growth = Growth::new(runs);
@@ -169,22 +178,19 @@ pub(super) fn forecast(runs: &SampleRuns<'_>) -> Forecast {
             .map(|_| growth.pair_count(|run| run.counts.candidates.unwrap_or(0))),
         pairs: growth.pair_count(|run| run.counts.pairs),
         seconds: stages.iter().map(|stage| stage.seconds).sum(),
-        cluster: None,
         peak_memory_bytes,
         written_bytes,
         output_bytes: tables.iter().map(|table| table.bytes).sum(),
         spilled_bytes,
         most_disk_bytes: [on_disk, spilled_bytes].into_iter().sum(),
-        requests: None,
         stages,
         tables,
-        risks: Vec::new(),
-        templates: Vec::new(),
         notes: runs.notes(),
+        ..Forecast::default()
     }
 }
 
-/// The seconds on a cluster of so many tasks.
+/// Returns the seconds on a cluster that runs `tasks` tasks at once.
 pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluster {
     let threads = job.engine.thread_count() as f64;
     let stages = CLUSTER_STAGE * forecast.stages.len() as f64;
@@ -198,19 +204,20 @@ pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluste
     OnCluster { tasks, seconds }
 }
 
-/// The value at `at` on the line through two points (at, value), which does not fall.
+/// Returns the value at `at` on the line through two points (at, value). A falling line counts as level.
 fn line([(from, first), (to, last)]: [(f64, f64); 2], at: f64) -> f64 {
     let of_one = if to > from { ((last - first) / (to - from)).max(0.0) } else { 0.0 };
     last + of_one * (at - to)
 }
 
-/// The seconds that a stage takes for a document, if it took so many more for `more` of them.
+/// Returns the seconds per document of a stage that took `seconds` longer for `more` additional documents.
 fn seconds_per_document(seconds: f64, more: f64) -> f64 {
     let measured = seconds / more.max(1.0);
     if seconds > 2.0 * DEVIATIONS * NOISE {
         return measured;
     }
-    // Each by the inverse of its variance. The noise is that of both runs, and typical seconds may be twice as many or none.
+    // Weights are inverse variances. The noise is of two runs, and typical seconds may be anything from 0 to twice
+    // their value.
     let (trust, of_typical) = ((more / NOISE).powi(2) / 2.0, DOCUMENT_SECONDS.powi(-2));
     ((trust * measured + of_typical * DOCUMENT_SECONDS) / (trust + of_typical)).max(0.0)
 }
@@ -238,18 +245,18 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// How many times as many documents the source has as the larger sample.
+    /// Returns the documents of the source as a multiple of the larger sample.
     fn times(&self, end: usize) -> f64 {
         self.whole[end] / self.share.documents[1].max(1.0)
     }
 
-    /// The number of pairs or candidates in the source, from the numbers of both runs.
+    /// Extrapolates a number of pairs or candidates.
     fn pair_count(&self, count: impl Fn(&RunMeasurement) -> u64) -> Amount {
         let rows = [&self.runs.small, &self.runs.large].map(|run| count(run) as f64);
         Amount::ranged(in_source(rows, self.share, self.whole[0] * (self.whole[0] - 1.0) / 2.0))
     }
 
-    /// The rows of a stage or table in the source, from the rows of both runs.
+    /// Extrapolates the rows of a stage or table.
     fn rows(&self, name: &str, rows: [u64; 2], end: usize) -> f64 {
         let (rows, all) = (rows.map(|rows| rows as f64), self.whole[end]);
         let (part, deviation) = self.share.linear(rows, 1.0);
@@ -260,7 +267,7 @@ impl<'a> Growth<'a> {
         in_source(rows, self.share, most.max(rows[1]))[end]
     }
 
-    /// The bytes of a stage or table, by (rows, bytes) of both runs.
+    /// Extrapolates the bytes of a stage or table from (rows, bytes) of both runs.
     fn bytes(&self, name: &str, runs: [(u64, u64); 2]) -> Amount {
         if self.whole == [self.share.documents[1]; 3] {
             return Amount::exact(runs[1].1);
@@ -289,13 +296,13 @@ impl<'a> Growth<'a> {
         least + more * (all / many.max(1.0)).max(1.0).powf(CACHES) * SECONDS[end]
     }
 
-    /// The rows of a stage beyond growth in proportion to the documents.
+    /// Returns the rows of a stage beyond growth in proportion to the documents.
     fn more_rows(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
         let rows = self.rows(&large.name, [small.rows, large.rows], end);
         (rows - large.rows as f64 * self.times(end)).max(0.0)
     }
 
-    /// The texts that a stage reads again, beyond growth in proportion to the documents.
+    /// Returns the texts that a stage reads again, beyond growth in proportion to the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
         let SampleRuns { job, small, large, .. } = self.runs;
         let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();
@@ -308,7 +315,7 @@ impl<'a> Growth<'a> {
         stages.map_or(0.0, |(small, large)| self.more_rows(small, large, end))
     }
 
-    /// Bytes of spills, and the most memory.
+    /// Returns the bytes of spills and the peak memory.
     fn memory(&self) -> (Amount, Option<Amount>) {
         let SampleRuns { job, small, large, .. } = self.runs;
         let pool = session::pool_bytes(job.engine.memory_bytes()) as f64;
@@ -350,10 +357,58 @@ impl SampleRuns<'_> {
     }
 }
 
+/// Files per page of a listing.
+const LISTED: u64 = 1_000;
+/// Bytes per write request.
+const PART: u64 = 8 << 20;
+/// Bytes per read request.
+const READ: u64 = 32 << 20;
+/// Requests of a run for its claim, manifests and checks, and requests of each stage.
+const OF_RUN: u64 = 30;
+const OF_STAGE: u64 = 4;
+/// Reads per file of a stage: size, footer and columns, by each stage that needs them.
+const OF_FILE: u64 = 8;
+/// The factors for the ends of the range of requests.
+const FEWER: f64 = 0.3;
+const MORE: f64 = 3.0;
+
+/// Returns the requests of a run; `None` if neither source nor output is in an object store.
+pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) -> Option<Requests> {
+    let output = is_remote(&job.output.url);
+    if !sample.is_remote && !output {
+        return None;
+    }
+    let (mut reads, mut writes) = (0, 0);
+    if sample.is_remote {
+        // The texts of candidates are read once more.
+        let passes = if forecast.pairs.value > 0 { 2 } else { 1 };
+        let parquet = format_of(job.source.format).is_parquet();
+        let of_file = |(bytes, groups): &(u64, u64)| {
+            if parquet { 1 + passes * groups } else { passes * bytes.div_ceil(READ).max(1) }
+        };
+        reads += job.source.urls.len() as u64 + sample.files.len() as u64 / LISTED;
+        reads += sample.files.iter().map(of_file).sum::<u64>();
+    }
+    if output {
+        let files = job.engine.thread_count() as u64;
+        for stage in &forecast.stages {
+            let bytes = stage.written_bytes.value;
+            let parts = bytes.div_ceil(PART);
+            // A large file takes a request to begin it, one per part, and one to complete it.
+            writes += if parts > files { parts + 2 * files } else { files } + OF_STAGE;
+            reads += OF_FILE * files + parts + OF_STAGE;
+        }
+        reads += OF_RUN;
+        writes += OF_RUN;
+    }
+    let about = |number: u64| Amount::ranged([1.0, FEWER, MORE].map(|factor| factor * number as f64));
+    Some(Requests { reads: about(reads), writes: about(writes) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::random::SplitMix64;
+    use crate::kernel::hash::SplitMix64;
 
     const SHARE: Share =
         Share { documents: [2_500.0, 10_000.0], of_all: 0.1, read: 1.0, together: 1.0, is_linear: false };

@@ -1,42 +1,49 @@
-//! What a run of a job will take, before it runs: seconds, memory, disk and requests, each with a range, and risks with examples.
+//! Forecasts the cost of a run: seconds, memory, disk and requests, each with a range, and risks with examples.
 //!
-//! `sample` reads a part of the source, spread over its files, and writes two samples of its documents. `measure` runs the job over
-//! both, and `growth` scales their counts and costs up. `requests` counts what an object store is asked for, `risks` looks at the texts, `templates` finds passages that many of them have, and `view` is
-//! the result as plain data.
+//! `sample` reads a part of the source, spread over its files, and writes two samples of its documents. This module
+//! runs the job over both. `growth` extrapolates their counts and costs and counts requests to object stores. `risks`
+//! examines the texts and finds passages that many of them share. `view` is the result as plain data.
 
-mod growth;
-mod measure;
-mod requests;
-mod risks;
-mod sample;
-mod templates;
-mod view;
-
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::memory_pool::MemoryPool;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
+
+use crate::engine::{Local, RunControl, Silent, session};
+use crate::error::{Error, Result};
+use crate::job::{self, Job, Lsh, Output};
+use crate::machine;
+use crate::output::manifest::{Counts, StageTime};
+use crate::pipeline::{self, OnExisting, keep_values};
 
 pub use self::sample::ForecastSettings;
 pub use self::view::{
     Amount, Forecast, OnCluster, Requests, Risk, RiskKind, SampleView, StageForecast, TableForecast, Template,
 };
 
-use self::measure::RunMeasurement;
-use crate::engine::{RunControl, session};
-use crate::error::{Error, Result};
-use crate::job::{self, Job, Lsh, Output};
-use crate::pipeline::keep_values;
+mod growth;
+mod risks;
+mod sample;
+mod view;
 
-/// The least size of a group of a sample that says how large a group of the source is.
+/// The smallest group of a sample that predicts the size of a group of the source.
 const LEAST_GROUP: u64 = 17;
 
-/// The steps of a forecast.
+/// The number of steps in a forecast.
 const STEPS: usize = 3;
 
-/// Forecasts what a run of `job` takes, by a sample of its documents. Writes only to `folder`, which must be empty, and leaves
-/// removing it to the caller.
+/// Forecasts the cost of a run of `job` from a sample of its documents. Writes only to `folder`, which must be empty
+/// and which the caller removes.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for a job that does not read texts, or has a second source. When the source cannot be read or has no document,
-/// and the errors of a run.
+/// [`Kind::Job`](crate::error::Kind::Job) for a job that reads no texts or has a second source. Otherwise if the
+/// source cannot be read or has no document, and the errors of a run.
 pub async fn forecast(
     job: &Job,
     folder: &Path,
@@ -50,8 +57,8 @@ pub async fn forecast(
     let take = sample::take(&session, job, settings, folder);
     let (sample, _) = control.step("read a sample", (1, STEPS), |sample| sample.rows, take).await?;
     let over = |file: &str, share: f64| {
-        // Groups of a sample are smaller than those of the source by its share, and so are the limits on their sizes. Groups of
-        // reference documents are as large as in the run.
+        // Groups shrink with the share of the sample, and so do the limits on their sizes. Groups of reference
+        // documents are as large as in the run.
         let scaled = |most: u64| match job.reference() {
             None => ((most as f64 * share).round() as u64).max(LEAST_GROUP).min(most),
             Some(_) => most,
@@ -74,19 +81,19 @@ pub async fn forecast(
     let [small, large] = sample::FILES;
     let small = over(small, sample.share() / sample::TIMES as f64);
     let large = over(large, sample.share());
-    let run = measure::quickest(&small, control);
+    let run = quickest(&small, control);
     let (small, _) = control.step("run a part of the sample", (2, STEPS), rows, run).await?;
-    let run = measure::quickest(&large, control);
+    let run = quickest(&large, control);
     let (large, _) = control.step("run the sample", (3, STEPS), rows, run).await?;
     let mut forecast = growth::forecast(&growth::SampleRuns { job, sample: &sample, small, large });
     forecast.sample.seed = settings.seed;
     forecast.cluster = settings.tasks.map(|tasks| growth::on_cluster(&forecast, job, tasks));
-    forecast.requests = requests::of(job, &sample, &forecast);
-    (forecast.risks, forecast.templates) = risks::of(job, &sample, &forecast)?;
+    forecast.requests = growth::requests(job, &sample, &forecast);
+    (forecast.risks, forecast.templates) = risks::risks(job, &sample, &forecast)?;
     Ok(forecast)
 }
 
-/// Refuses a job that a sample of its source says nothing about.
+/// Refuses a job whose cost does not follow from a sample of its source.
 fn refuse(job: &Job) -> Result<()> {
     if !job.reads_texts() {
         return Err(Error::job(
@@ -100,4 +107,117 @@ fn refuse(job: &Job) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The most runs of a job over a sample.
+const TIMES: usize = 3;
+/// The most seconds that all runs over a sample may take, except the first one.
+const ENOUGH: f64 = 6.0;
+
+/// The name of the last step of a run, after its stages.
+pub(super) const END: &str = "check and publish";
+
+/// The interval between two readings of the memory pool.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The cost of a run over a sample.
+#[derive(Debug, Clone)]
+pub(super) struct RunMeasurement {
+    /// The stages in order, then [`END`].
+    pub(super) stages: Vec<StageTime>,
+    /// Rows and bytes of each final table.
+    pub(super) tables: BTreeMap<String, (u64, u64)>,
+    pub(super) counts: Counts,
+    /// The peak memory of this process, if the system reports it.
+    pub(super) memory: Option<u64>,
+    /// The most bytes that operators reserved at once.
+    pub(super) reserved: u64,
+}
+
+impl RunMeasurement {
+    /// Returns the number of documents read, including rejected ones.
+    pub(super) fn documents(&self) -> f64 {
+        (self.counts.documents + self.counts.rejects) as f64
+    }
+
+    /// Returns the stage `name`.
+    pub(super) fn stage(&self, name: &str) -> Option<&StageTime> {
+        self.stages.iter().find(|stage| stage.name == name)
+    }
+
+    /// Returns this run with the lower seconds of both runs in each stage.
+    fn quicker_of(mut self, other: &RunMeasurement) -> Self {
+        for stage in &mut self.stages {
+            if let Some(before) = other.stage(&stage.name) {
+                stage.seconds = stage.seconds.min(before.seconds);
+            }
+        }
+        self
+    }
+}
+
+/// Runs `job` a few times, each time to another output, and returns the lowest seconds of each stage. This excludes
+/// one-time work of the process and most noise. All other numbers are of the first run, because later runs inherit
+/// its memory.
+///
+/// # Errors
+/// The errors of [`run`].
+pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
+    let began = Instant::now();
+    let mut quickest = run(job, control).await?;
+    for time in 1..TIMES {
+        let spent = began.elapsed().as_secs_f64();
+        if spent * (time + 1) as f64 / time as f64 > ENOUGH {
+            break;
+        }
+        let output = Output { url: format!("{}-{time}", job.output.url), ..job.output.clone() };
+        quickest = quickest.quicker_of(&run(&Job { output, ..job.clone() }, control).await?);
+    }
+    Ok(quickest)
+}
+
+/// Runs `job` in this process. Its log is discarded, because it is about a sample.
+///
+/// # Errors
+/// The errors of [`pipeline::run`].
+async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
+    let session = session::session(&job.engine)?;
+    let reserved = Arc::new(AtomicU64::new(0));
+    let pool = Arc::clone(&session.runtime_env().memory_pool);
+    let engine = Local::new(session);
+    let control = RunControl { stop: control.stop.clone(), progress: Arc::new(Silent) };
+    machine::forget_peak_memory();
+    // Dropping the task ends it.
+    let watch = SpawnedTask::spawn(watch(pool, Arc::clone(&reserved)));
+    let began = Instant::now();
+    let run = pipeline::run(job, &engine, &control, OnExisting::Fail);
+    let outcome = run.with_subscriber(NoSubscriber::default()).await?;
+    let seconds = began.elapsed().as_secs_f64();
+    drop(watch);
+    let memory = machine::peak_memory();
+    let manifest = outcome.manifest;
+    let tables = manifest
+        .tables
+        .iter()
+        .map(|(name, table)| (name.clone(), (table.rows, table.files.iter().map(|file| file.bytes).sum())));
+    let of_stages: f64 = manifest.stages.iter().map(|stage| stage.seconds).sum();
+    let mut stages = manifest.stages;
+    let seconds = (seconds - of_stages).max(0.0);
+    stages.push(StageTime { name: END.to_owned(), seconds, rows: 0, bytes: 0, join: None });
+    Ok(RunMeasurement {
+        stages,
+        tables: tables.collect(),
+        counts: manifest.counts,
+        memory,
+        reserved: reserved.load(Ordering::Relaxed),
+    })
+}
+
+/// Records the most bytes that were reserved from `pool`.
+async fn watch(pool: Arc<dyn MemoryPool>, most: Arc<AtomicU64>) {
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        look.tick().await;
+        most.fetch_max(pool.reserved() as u64, Ordering::Relaxed);
+    }
 }

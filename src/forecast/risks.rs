@@ -1,49 +1,50 @@
-//! What may cost more than it should, or give another result than was meant, with an example of the texts.
+//! Risks of a job, with examples from the texts of the sample, and the passages that many of these texts share.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::path::PathBuf;
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::sample::SourceSample;
-use super::templates::{self, FEWEST, ShingleCounts, beginning};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
 use crate::job::{Job, Shingle, ShingleHash, Short};
 use crate::kernel::text::cut::CutScratch;
-use crate::kernel::text::shingle_texts::shingle_texts;
+use crate::kernel::text::shingles::{shingle_texts, shingles_in_order};
 use crate::machine;
 
-/// The share of documents with one shingle above which it is frequent.
+/// The share of documents from which on a shingle is frequent.
 const FREQUENT: f64 = 0.05;
-/// The part of the share of the rarest listed passage that `shingle.max_frequency` is set to, and the least value that is
-/// suggested.
+/// The suggested `shingle.max_frequency` as a part of the share of the rarest listed passage, and the least
+/// suggestion.
 const BELOW: f64 = 0.5;
 const LEAST: f64 = 0.001;
-/// A document of fewer shingles is short, and the share of short ones above which they are a risk.
+/// The shingles below which a document is short, and the share of short documents from which on they are a risk.
 const SHORT: usize = 4;
 const MANY_SHORT: f64 = 0.05;
-/// A document above this share of the memory is large.
+/// The share of the memory above which a document is large.
 const LARGE: f64 = 0.01;
-/// Candidates for each pair, and for each document, above which bands cost much.
+/// The candidates per pair and per document above which the bands are loose.
 const OF_PAIR: f64 = 20.0;
 const OF_DOCUMENT: f64 = 2.0;
-/// Characters of an example.
+/// The most characters of an example.
 const EXAMPLE: usize = 100;
 
-/// The texts of a sample.
+/// Statistics of the texts of a sample.
 #[derive(Default)]
 struct SampleTexts {
-    /// For each shingle its documents, by a hash of it.
+    /// The number of documents of each shingle.
     documents: ShingleCounts,
     short: u64,
     short_example: Option<String>,
 }
 
-/// The risks of a job, and the passages that many documents of its sample have.
+/// Returns the risks of a job, and the passages that many documents of its sample share.
 ///
 /// # Errors
-/// When the sample cannot be read.
-pub(super) fn of(
+/// If the sample cannot be read.
+pub(super) fn risks(
     job: &Job,
     sample: &SourceSample,
     forecast: &Forecast,
@@ -51,12 +52,12 @@ pub(super) fn of(
     let shingle = Shingle { hash: ShingleHash::Dictionary, ..job.shingle.clone() };
     let mut texts = SampleTexts::count(&sample.texts, &shingle)?;
     if let Some(share) = job.max_frequency {
-        // More frequent shingles do not count.
+        // The run ignores more frequent shingles.
         let most = share * sample.texts.len() as f64;
         texts.documents.retain(|_, documents| *documents as f64 <= most);
     }
-    let templates = templates::of(&sample.texts, &shingle, &texts.documents)?;
-    let risks = [
+    let templates = templates(&sample.texts, &shingle, &texts.documents)?;
+    let found = [
         texts.frequent(sample.texts.len(), &templates),
         texts.short(sample.texts.len(), &shingle),
         large(job, sample),
@@ -66,14 +67,14 @@ pub(super) fn of(
         little_disk(job, forecast),
         little_memory(forecast),
     ];
-    Ok((risks.into_iter().flatten().collect(), templates))
+    Ok((found.into_iter().flatten().collect(), templates))
 }
 
 fn risk(kind: RiskKind, text: String, example: Option<String>, set: &[String]) -> Risk {
     Risk { kind, text, example, set: set.to_vec() }
 }
 
-/// The next number below that is 1, 2 or 5 times a power of ten; of numbers under 1.
+/// Rounds a share below 1 down to 1, 2 or 5 times a power of ten.
 fn round_down(share: f64) -> f64 {
     let steps = [0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002];
     steps.into_iter().find(|step| *step <= share).unwrap_or(LEAST)
@@ -95,7 +96,7 @@ impl SampleTexts {
         Ok(counted)
     }
 
-    /// The shingles that many documents have, with the most frequent passage.
+    /// Returns the risk of shingles that many documents share, with the most frequent passage.
     fn frequent(&self, counted: usize, templates: &[Template]) -> Option<Risk> {
         let counted = counted as f64;
         let least = FEWEST.max((FREQUENT * counted).ceil() as u64);
@@ -166,7 +167,7 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
 
 fn low_recall(job: &Job) -> Option<Risk> {
     let candidates = ["candidates.method=prefix", "lsh.target_recall=0.99"];
-    // Each is valid alone; the scores of empty documents need several keys at once.
+    // Each suggestion must be valid alone, and scores of empty documents need several keys at once.
     let exact = job.keys_for_exact_scores().into_iter().filter(|_| job.shingle.short != Short::Empty);
     let set: Vec<String> = exact.chain(candidates).map(str::to_owned).collect();
     job.low_recall().map(|text| risk(RiskKind::LowRecall, text, None, &set))
@@ -213,4 +214,143 @@ fn little_memory(forecast: &Forecast) -> Option<Risk> {
         );
         risk(RiskKind::LittleMemory, text, None, &["engine.memory=25%".to_owned()])
     })
+}
+
+/// The number of listed shingles, and the limit if further shingles are as frequent as the last one.
+const SHINGLES: usize = 50;
+const MOST_SHINGLES: usize = 2_000;
+/// The fewest documents of a listed shingle, and their least share.
+const FEWEST: u64 = 20;
+const LEAST_SHARE: f64 = 0.01;
+/// The most characters of a passage.
+const TEXT: usize = 400;
+
+/// The number of documents per shingle, by the hash of its text.
+type ShingleCounts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
+
+/// Returns the passages that the most frequent shingles of `texts` form, most frequent first. `counts` has the
+/// documents of each shingle.
+///
+/// # Errors
+/// If a text cannot be cut into shingles.
+fn templates(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Result<Vec<Template>> {
+    let counted = texts.len() as u64;
+    let least = FEWEST.max((LEAST_SHARE * counted as f64).ceil() as u64);
+    let mut frequent: Vec<u64> = counts.values().copied().filter(|documents| *documents >= least).collect();
+    frequent.sort_unstable_by(|a, b| b.cmp(a));
+    let Some(&last) = frequent.get(SHINGLES - 1).or(frequent.last()) else { return Ok(Vec::new()) };
+    let is_listed = |documents: u64| documents >= last && documents >= least;
+    let mut left: HashSet<u64> =
+        counts.iter().filter(|(_, documents)| is_listed(**documents)).map(|(hash, _)| *hash).collect();
+    if left.len() > MOST_SHINGLES {
+        left.retain(|hash| counts.get(hash).is_some_and(|documents| *documents > last));
+    }
+    let (mut found, mut scratch) = (Vec::new(), CutScratch::default());
+    for text in texts {
+        if left.is_empty() {
+            break;
+        }
+        let shingles = shingles_in_order(text, shingle, &mut scratch)?;
+        passages(&shingles, counts, counted, &mut left, &mut found);
+    }
+    // Equally frequent passages are sorted by text, so that the list is reproducible.
+    found.sort_by(|a: &Template, b| b.documents.cmp(&a.documents).then_with(|| a.text.cmp(&b.text)));
+    Ok(found)
+}
+
+/// Adds the passages of a document: the longest runs of its shingles that are in `left`. Removes these shingles from
+/// `left`.
+fn passages(
+    shingles: &[String],
+    counts: &ShingleCounts,
+    counted: u64,
+    left: &mut HashSet<u64>,
+    found: &mut Vec<Template>,
+) {
+    let hashes: Vec<u64> = shingles.iter().map(|shingle| xxh3_64(shingle.as_bytes())).collect();
+    let taken: BTreeSet<u64> = hashes.iter().copied().filter(|hash| left.contains(hash)).collect();
+    let mut at = 0;
+    while at < hashes.len() {
+        let length = hashes[at..].iter().take_while(|hash| taken.contains(hash)).count();
+        if length == 0 {
+            at += 1;
+            continue;
+        }
+        let run = at..at + length;
+        at = run.end;
+        let own: BTreeSet<u64> =
+            hashes[run.clone()].iter().copied().filter(|hash| left.remove(hash)).collect();
+        // The run only repeats shingles of an earlier run of this document.
+        if own.is_empty() {
+            continue;
+        }
+        let documents = own.iter().filter_map(|hash| counts.get(hash)).copied().max().unwrap_or_default();
+        found.push(Template {
+            text: beginning(&joined(&shingles[run]), TEXT),
+            shingles: own.len() as u64,
+            documents,
+            share: documents as f64 / counted.max(1) as f64,
+        });
+    }
+}
+
+/// Joins consecutive shingles into a text without their overlaps.
+fn joined(shingles: &[String]) -> String {
+    let Some(first) = shingles.first() else { return String::new() };
+    let mut text = first.clone();
+    for pair in shingles.windows(2) {
+        let (before, next) = (&pair[0], &pair[1]);
+        let common = before.char_indices().skip(1).map(|(at, _)| before.len() - at);
+        let common = common.into_iter().find(|length| next.starts_with(&before[before.len() - length..]));
+        match common {
+            Some(common) => text.push_str(&next[common..]),
+            // Shingles of one unit do not overlap.
+            None => text.extend([" ", next]),
+        }
+    }
+    text
+}
+
+/// Returns the beginning of a text, with single spaces instead of white space.
+pub(super) fn beginning(text: &str, characters: usize) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| text.to_string()).collect()
+    }
+
+    #[test]
+    fn shingles_that_follow_each_other_are_one_text() {
+        assert_eq!(
+            joined(&texts(&["all rights are", "rights are reserved", "are reserved by"])),
+            "all rights are reserved by"
+        );
+        assert_eq!(joined(&texts(&["la la la", "la la la", "la la lo"])), "la la la la lo");
+        assert_eq!(joined(&texts(&["né", "él"])), "nél");
+        assert_eq!(joined(&[]), "");
+    }
+
+    #[test]
+    fn runs_of_frequent_shingles_are_passages() {
+        let shingles = texts(&["a b", "b c", "c x", "x a", "a b", "b d"]);
+        let count = |shingle: &str, documents| (xxh3_64(shingle.as_bytes()), documents);
+        let counts: ShingleCounts =
+            [count("a b", 30), count("b c", 40), count("b d", 25), count("c x", 1)].into_iter().collect();
+        let mut left: HashSet<u64> = ["a b", "b c", "b d"].map(|shingle| xxh3_64(shingle.as_bytes())).into();
+        let mut found = Vec::new();
+        passages(&shingles, &counts, 80, &mut left, &mut found);
+        let found: Vec<_> =
+            found.into_iter().map(|one| (one.text, one.shingles, one.documents, one.share)).collect();
+        assert_eq!(found, [("a b c".to_owned(), 2, 40, 0.5), ("a b d".to_owned(), 1, 25, 25.0 / 80.0)]);
+        assert!(left.is_empty());
+    }
 }

@@ -1,8 +1,8 @@
-//! A part of a source, spread over its files, as Parquet files.
+//! Samples the documents of a source into Parquet files.
 //!
-//! Blocks are drawn until they have some times as many documents as the sample: row groups of Parquet, and whole files of other
-//! formats or under a condition. The sample is drawn from their documents. Whether a document is taken depends on the seed and on
-//! its place alone, so that the smaller sample is a part of the larger one.
+//! Blocks are row groups of Parquet, or whole files of other formats and under a condition. Blocks are drawn until
+//! they have several times the documents of the sample, which is drawn from them. Only the seed and the position of a
+//! document decide whether it is drawn, so the smaller sample is a part of the larger one.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,86 +21,86 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::templates::beginning;
+use super::risks::beginning;
 use super::view::Amount;
 use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::frames::utf8;
 use crate::inspect::{self, InspectedContents, RowCount};
 use crate::job::{self, Format, Job, LimitSize, Source, SourceId};
-use crate::schema::{IdType, SourceTypes, carried};
+use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile, format_of};
 use crate::udf::expr_fn::document_key;
 
-/// The larger sample has this many times the documents of the smaller one.
+/// The size of the larger sample as a multiple of the smaller one.
 pub(super) const TIMES: u64 = 4;
-/// The columns of a sample, before those that the job carries.
+/// The first columns of a sample, before the columns that the job carries.
 const ID: &str = "resemblance_id";
 const TEXT: &str = "resemblance_text";
-/// Documents that are read are at most about this many times those of the sample, if the source has more.
+/// The approximate most documents to read, as a multiple of the sample.
 const READ_FACTOR: f64 = 8.0;
-/// Bytes of a document, where nothing else is known.
+/// Bytes per document if nothing else is known.
 const GUESSED_BYTES: f64 = 1_000.0;
-/// Files of records that have this many times more documents than wanted are not read to their end.
+/// Files of records with more than this multiple of the wanted documents are read only in part.
 const TOO_LONG: f64 = 4.0;
-/// Row groups of a sample: as many partitions can read it.
+/// The most row groups of a sample, which limit the partitions that read it.
 const ROW_GROUPS: u64 = 64;
-/// Texts that are kept to look for risks, the most bytes of one, and of all.
+/// The number of texts that are kept for risks, the most bytes of each, and of all.
 const TEXTS: f64 = 5_000.0;
 const TEXT_BYTES: usize = 200_000;
 const TEXTS_BYTES: usize = 256 << 20;
-/// Characters of the beginning of the largest document.
+/// Characters kept from the largest document.
 const BEGINNING: usize = 100;
 
-/// What is sampled, and for which cluster.
+/// The settings of a forecast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForecastSettings {
-    /// Documents of the sample, about.
+    /// The approximate number of documents to sample.
     pub sample: u64,
-    /// The seed that chooses them.
+    /// The seed of the sample.
     pub seed: u64,
-    /// Tasks of a cluster that run at once.
+    /// The tasks that a cluster runs at once; `None` without a cluster.
     pub tasks: Option<u64>,
 }
 
 /// A sample of the documents of a source.
 pub(super) struct SourceSample {
-    /// Its documents, also those that cannot be compared.
+    /// The number of documents, including ones that cannot be compared.
     pub(super) rows: u64,
-    /// The documents of the source.
+    /// The number of documents of the source.
     pub(super) documents: Amount,
-    /// Documents that were read for it.
+    /// The number of documents read.
     pub(super) read: u64,
-    /// Files that were read for it.
+    /// The number of files read.
     pub(super) files_read: u64,
-    /// Every file of the source: its bytes, and its row groups if it is Parquet.
+    /// The bytes of each file of the source, and its row groups if it is Parquet.
     pub(super) files: Vec<(u64, u64)>,
     /// Whether the source is in an object store.
     pub(super) is_remote: bool,
-    /// The bytes of the largest document, and its beginning or the path of its file.
+    /// The bytes of the largest document, and its beginning or path.
     pub(super) largest: (u64, String),
-    /// Some of its texts.
+    /// Some texts of the sample.
     pub(super) texts: Vec<String>,
     pub(super) notes: Vec<String>,
     source: Source,
 }
 
-/// A part of a file.
+/// A part of a file that is drawn whole.
 struct FileBlock {
     file: usize,
-    /// Its first row.
+    /// The first row.
     first: u64,
-    /// Its documents, about.
+    /// The approximate number of documents.
     documents: f64,
 }
 
 impl SourceSample {
-    /// The share of the documents that it has.
+    /// Returns the share of the source's documents in the sample.
     pub(super) fn share(&self) -> f64 {
         (self.rows as f64 / self.documents.value.max(1) as f64).min(1.0)
     }
 
-    /// The source of a job over a sample that was written.
+    /// Returns the source for a job over the sample at `path`.
     pub(super) fn source(&self, path: &Path) -> Source {
         Source {
             format: Format::Parquet,
@@ -116,13 +116,13 @@ impl SourceSample {
     }
 }
 
-/// The files of the smaller and the larger sample.
+/// The file names of the smaller and the larger sample.
 pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 
-/// Reads a sample of the source of `job`, and writes it and a part of it to `folder`.
+/// Samples the source of `job`, and writes the sample and a part of it to `folder`.
 ///
 /// # Errors
-/// When the source cannot be read, or has no document.
+/// If the source cannot be read or has no document.
 pub(super) async fn take(
     session: &SessionContext,
     job: &Job,
@@ -179,7 +179,7 @@ fn is_parquet(source: &Source) -> bool {
     format_of(source.format).is_parquet()
 }
 
-/// The blocks of a source, and the row groups of each file.
+/// Returns the blocks of a source, and the number of row groups of each file.
 async fn blocks(
     session: &SessionContext,
     source: &Source,
@@ -214,7 +214,7 @@ async fn blocks(
 }
 
 impl SourceSample {
-    /// Draws blocks, and opens frames that are read one after the other.
+    /// Draws blocks, and returns frames of their documents to be read one after the other.
     async fn draw(
         &mut self,
         session: &SessionContext,
@@ -224,7 +224,7 @@ impl SourceSample {
         settings: &ForecastSettings,
     ) -> Result<(Vec<DataFrame>, SourceTypes)> {
         let source = &self.source;
-        // Conditions are tested on whole files.
+        // A condition is evaluated over whole files.
         let by_groups = is_parquet(source) && source.condition.is_none();
         let format = format_of(source.format);
         let factor = if format.is_one_document() { 1.0 } else { READ_FACTOR };
@@ -237,7 +237,7 @@ impl SourceSample {
         let all: f64 = blocks.iter().map(|block| block.documents).sum();
         let (mut drawn, mut chosen, mut rows) = (0.0, BTreeSet::new(), Selection::default());
         for &FileBlock { file, first, documents } in &blocks {
-            // The blocks of a file that is read as a whole follow each other.
+            // All blocks of a chosen file are read with it.
             if drawn < wanted || (!by_groups && chosen.contains(&file)) {
                 drawn += documents;
                 chosen.insert(file);
@@ -249,7 +249,7 @@ impl SourceSample {
         let is_whole = drawn >= all;
         let chosen: Vec<SourceFile> = chosen.into_iter().map(|at| files[at].clone()).collect();
         let read = if is_whole {
-            // The whole listing also has what no output can name.
+            // Only the whole listing keeps files without a name in outputs.
             source::read(session, source, listed, ReadRequest::all()).await?
         } else if by_groups {
             source::read(session, source, listed, ReadRequest::only(rows)).await?
@@ -271,7 +271,7 @@ impl SourceSample {
             self.read += frame.clone().count().await? as u64;
         }
         self.files_read = chosen.len() as u64;
-        // Files differ in their documents, which matters less if more of them are read.
+        // The error shrinks with the number of files read, because files differ.
         let off = (0.5 / (chosen.len().max(1) as f64).sqrt()).clamp(0.05, 0.3);
         let scaled = self.read as f64 * all / drawn.max(1.0);
         let is_known = by_groups || (format.is_one_document() && source.condition.is_none());
@@ -288,13 +288,14 @@ impl SourceSample {
     }
 }
 
-/// Whether a URL is in an object store.
+/// Returns whether a URL is in an object store.
 pub(super) fn is_remote(url: &str) -> bool {
     address::scheme(url).is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
 }
 
 impl SourceSample {
-    /// Writes the documents of both samples to `folder`. Documents that no parser can read have no text there, and so are rejected.
+    /// Writes the documents of both samples to `folder`. Unreadable documents are written without text, so the runs
+    /// reject them.
     async fn write(
         &mut self,
         frames: Vec<DataFrame>,
@@ -303,11 +304,7 @@ impl SourceSample {
         splits: u64,
         folder: &Path,
     ) -> Result<()> {
-        let id = match types.id {
-            IdType::Int64 => DataType::Int64,
-            IdType::Utf8 => DataType::Utf8,
-        };
-        let mut fields = vec![Field::new(ID, id, true), Field::new(TEXT, DataType::Utf8, true)];
+        let mut fields = vec![Field::new(ID, types.id.arrow(), true), Field::new(TEXT, DataType::Utf8, true)];
         let carries = self.source.columns.iter().zip(&types.columns);
         fields.extend(carries.map(|(name, column)| Field::new(name, column.data_type.clone(), true)));
         let schema: SchemaRef = Arc::new(Schema::new(fields));
@@ -327,7 +324,7 @@ impl SourceSample {
         let mut held = 0;
         for frame in frames {
             let drawn = frame.filter(rank.clone().lt_eq(lit(last(share))))?.select(columns.clone())?;
-            // In order, so that the sample is the same each time.
+            // Partitions are read in order, so that the sample is reproducible.
             for mut rows in drawn.execute_stream_partitioned().await? {
                 while let Some(batch) = rows.try_next().await? {
                     let ranks = as_uint64_array(batch.column(0))?;

@@ -1,4 +1,4 @@
-//! A forecast, as plain data.
+//! The forecast as plain data.
 
 use std::iter::Sum;
 
@@ -6,62 +6,62 @@ use serde::{Deserialize, Serialize};
 
 use crate::evaluate::Estimate;
 
-/// What a run of a job will take, by a sample of its documents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The forecast of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// The name of the job.
     pub name: String,
     /// The sample.
     pub sample: SampleView,
-    /// Documents that the run reads, also those that it rejects. Without a range where the files say how many they are.
+    /// Documents that the run reads, including rejected ones. The range is empty if the files state their number.
     pub documents: Amount,
     /// Documents that cannot be compared.
     pub rejects: Amount,
-    /// Pairs of different shingle sets that are compared; `None` if every two documents are.
+    /// Pairs of different shingle sets that are compared; `None` if all pairs of documents are compared.
     pub candidates: Option<Amount>,
     /// Pairs in the result.
     pub pairs: Amount,
     /// Seconds in this process.
     pub seconds: Estimate,
-    /// Seconds on a cluster; `None` if no number of tasks is given.
+    /// The run on a cluster; `None` without a number of tasks.
     pub cluster: Option<OnCluster>,
-    /// The most memory of the process, in bytes; `None` where the system does not say how much it has.
+    /// The peak memory of the process in bytes; `None` if the system does not report it.
     pub peak_memory_bytes: Option<Amount>,
-    /// Bytes that the stages write to the output, also those of tables that are removed at the end.
+    /// Bytes that the stages write to the output, including temporary tables.
     pub written_bytes: Amount,
-    /// Bytes of the tables that stay.
+    /// Bytes of the final tables.
     pub output_bytes: Amount,
     /// Bytes of spills.
     pub spilled_bytes: Amount,
-    /// The most bytes on disks at once: spills, and on a disk also what is written to the output.
+    /// The most bytes on local disks at once: spills, and the output if it is local.
     pub most_disk_bytes: Amount,
     /// Requests to an object store; `None` if neither source nor output is in one.
     pub requests: Option<Requests>,
     /// The stages in order. The last one, `check and publish`, is the end of the run.
     pub stages: Vec<StageForecast>,
-    /// The tables that stay.
+    /// The final tables.
     pub tables: Vec<TableForecast>,
-    /// What may cost more than it should, or give another result than was meant.
+    /// Risks of high cost or unintended results.
     pub risks: Vec<Risk>,
-    /// Passages that many documents of the sample have: its most frequent shingles, those that follow each other joined.
+    /// Passages that many documents of the sample share: its most frequent shingles, joined where they overlap.
     #[serde(default)]
     pub templates: Vec<Template>,
-    /// What the sample cannot tell.
+    /// Limits of the forecast.
     pub notes: Vec<String>,
 }
 
 /// The sample of a forecast.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampleView {
-    /// Its documents.
+    /// The number of documents.
     pub documents: u64,
-    /// The seed that chose them.
+    /// The seed of the draw.
     pub seed: u64,
-    /// The files that were read for it.
+    /// The number of files read.
     pub files: u64,
-    /// The files of the source.
+    /// The number of files of the source.
     pub of_files: u64,
-    /// Documents that were read for it, also those that it does not have.
+    /// The number of documents read, including ones outside the sample.
     pub documents_read: u64,
 }
 
@@ -77,12 +77,12 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// A number that is known.
+    /// Returns a known number, with an empty range.
     pub(super) fn exact(value: u64) -> Self {
         Self { value, low: value, high: value }
     }
 
-    /// A number with its range, whose ends are put in order.
+    /// Returns a rounded number with a range that includes it.
     pub(super) fn ranged([value, low, high]: [f64; 3]) -> Self {
         let whole = |number: f64| number.max(0.0).round() as u64;
         Self { value: whole(value), low: whole(low.min(value)), high: whole(high.max(value)) }
@@ -104,7 +104,7 @@ impl Sum for Amount {
 pub struct OnCluster {
     /// Tasks that run at once.
     pub tasks: u64,
-    /// Seconds of the run, estimated from those in this process.
+    /// Seconds of the run, estimated from the seconds in one process.
     pub seconds: Estimate,
 }
 
@@ -113,57 +113,57 @@ pub struct OnCluster {
 pub struct Requests {
     /// Reads: GET, HEAD and listings.
     pub reads: Amount,
-    /// Writes: PUT and POST, a part of a file each.
+    /// Writes: PUT and POST, one for each part of a file.
     pub writes: Amount,
 }
 
-/// A stage.
+/// The forecast of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageForecast {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its seconds.
+    /// The seconds.
     pub seconds: Estimate,
     /// Bytes of the files that it writes.
     pub written_bytes: Amount,
 }
 
-/// A table that stays.
+/// The forecast of a final table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableForecast {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its bytes.
+    /// The bytes.
     pub bytes: Amount,
 }
 
-/// A risk.
+/// A risk of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Risk {
-    /// What it is.
+    /// The kind.
     pub kind: RiskKind,
-    /// A sentence about it.
+    /// A sentence that describes it.
     pub text: String,
-    /// A text that shows it, cut after some words.
+    /// The beginning of a text that shows it.
     pub example: Option<String>,
-    /// Settings that avoid it, as `KEY=VALUE` for `--set`; each is meant alone.
+    /// Alternative settings that avoid it, as `KEY=VALUE` for `--set`.
     pub set: Vec<String>,
 }
 
-/// A passage that many documents of the sample have.
+/// A passage that many documents of the sample share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Template {
-    /// The passage as shingles have it, cut after some words.
+    /// The normalised beginning of the passage.
     pub text: String,
-    /// Its shingles.
+    /// The number of shingles.
     pub shingles: u64,
-    /// Documents with the most frequent of them, of those whose shingles were counted.
+    /// The number of sampled documents with its most frequent shingle.
     pub documents: u64,
-    /// Their share.
+    /// The share of these documents.
     pub share: f64,
 }
 
-/// What a risk is.
+/// The kind of a risk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RiskKind {

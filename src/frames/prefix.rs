@@ -40,11 +40,10 @@ use super::reference::mark;
 use super::{among, columns, joined_by_sorting, needed, renamed};
 use crate::error::Result;
 use crate::job::{Measure, Score, ScoreBy};
-use crate::kernel::jaccard::{jaccard_of, least_contained};
+use crate::kernel::measure::{jaccard_of, least_contained};
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::dense_pairs::{DensePairs, DensePass, OPEN, SETTLED, TRIED};
-use crate::operator::prefixes::TokenCounts;
-use crate::operator::prefixes::{Prefixes, Tokens};
+use crate::operator::prefixes::{Prefixes, TokenCounts, Tokens};
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
 

@@ -8,7 +8,7 @@ use std::iter::repeat_n;
 
 use super::{BandRule, Choice, Lsh, Method, Minhash, Score, ScoreBy};
 use crate::error::{Error, Result};
-use crate::kernel::minhash_similarity::estimate;
+use crate::kernel::signature::estimate;
 
 /// The probabilities that a job finds pairs, by their Jaccard similarity.
 #[derive(Debug, Clone, PartialEq)]
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::job;
     use crate::job::{Bits, Job};
-    use crate::kernel::random::SplitMix64;
+    use crate::kernel::hash::SplitMix64;
 
     fn job(permutations: usize, (bands, rows): (usize, usize), threshold: f64, keys: &str) -> Job {
         let text = format!(

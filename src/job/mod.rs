@@ -62,7 +62,7 @@ pub use crate::kernel::measure::Measure;
 pub(crate) use crate::kernel::shingle::MAX_SHINGLE_SIZE;
 pub use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 pub use crate::kernel::signature::Bits;
-pub use crate::kernel::text::units::TextUnit;
+pub use crate::kernel::text::written_words::TextUnit;
 
 #[cfg(test)]
 pub(crate) use self::source::DOCUMENTS_COLUMNS;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::values::{Checked, require};
-use crate::kernel::text::units::TextUnit;
+use crate::kernel::text::written_words::TextUnit;
 
 /// The largest allowed number of words of a passage.
 const MAX_WORDS: usize = 1_000_000;

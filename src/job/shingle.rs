@@ -7,7 +7,7 @@ use super::score::{Score, ScoreBy};
 use super::values::{Checked, read_setting, require, wrong};
 use crate::error::{Error, Result};
 use crate::kernel::shingle::{MAX_SHINGLE_SIZE, Normalize, Shingle, ShingleHash, Short, Unit, Words};
-use crate::kernel::text::normalize::stop_word_lists::{FILE, STEP, list};
+use crate::kernel::text::normalize::stop_words::{FILE, STEP, list};
 
 /// The most bytes of a list of stop words, which is sent with every task of a run.
 const MAX_BYTES: u64 = 1 << 20;

@@ -1,23 +1,32 @@
-//! A finished output, its tables registered for SQL.
+//! A finished output with its tables registered for SQL, the ids of its documents, and the error for unknown ids.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::JoinType;
-use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use datafusion::common::cast::as_string_array;
+use datafusion::prelude::{DataFrame, Expr, SessionContext, cast, col, lit};
+use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
 
-use super::id::Id;
+use super::rows;
+use crate::error::spelling::near;
 use crate::error::{Error, Result};
+use crate::frames::utf8;
 use crate::output::manifest::ReferenceOutput;
 use crate::output::{Stored, read};
-use crate::schema::Table;
+use crate::page::text::either;
+use crate::schema::{IdType, Table};
 
-/// The most keys that a condition lists. Scans read the other columns only of the rows that meet it; a join reads them all.
+/// The most keys that a filter lists. A scan reads other columns only for rows that pass the filter, but a join reads
+/// all rows.
 const MOST_LISTED: usize = 256;
 
-/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`, and
-/// `dictionary` if it has one.
+/// A finished output whose tables are registered in a session under their names.
 pub struct Finished(Stored);
 
 impl Deref for Finished {
@@ -29,11 +38,11 @@ impl Deref for Finished {
 }
 
 impl Finished {
-    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest, and the sizes of the files
-    /// that it names.
+    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest and the sizes of its
+    /// files.
     ///
     /// # Errors
-    /// As [`Stored::open`].
+    /// The errors of [`Stored::open`].
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let stored = Stored::open(session, url).await?;
         for table in Table::ALL {
@@ -44,17 +53,17 @@ impl Finished {
         Ok(Self(stored))
     }
 
-    /// The same output, whose source was moved to `places`, one for each of its URLs; none if it was not moved.
+    /// Replaces the URLs of the source by `places`, one per URL. An empty list changes nothing.
     #[must_use]
     pub fn with_source_in(self, places: Vec<String>) -> Self {
         Self(self.0.with_source_in(places))
     }
 
-    /// One of the reference outputs of this output's run, in a session of its own.
+    /// Opens one of the reference outputs of this output's run in a session of its own.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if it was replaced since by a run over other
-    /// documents.
+    /// The errors of [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if a run over other documents has
+    /// replaced the reference.
     pub(super) async fn reference(&self, output: &ReferenceOutput) -> Result<Finished> {
         let state = self.session().state();
         let session =
@@ -71,10 +80,10 @@ impl Finished {
         Ok(there)
     }
 
-    /// The documents with their signatures.
+    /// Returns the documents with their signatures.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the output keeps none.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the output keeps no signatures.
     pub async fn signed(&self) -> Result<DataFrame> {
         if !self.job().output.keep.signatures() {
             return Err(Error::input(
@@ -85,24 +94,24 @@ impl Finished {
         self.table(Table::Documents)
     }
 
-    /// The rows of a table, with its numbers signed as in the files. Lazy.
+    /// Returns a lazy frame of a table, with numbers signed as in the files.
     pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
         Ok(self.session().table(table.name()).await?)
     }
 
-    /// The documents with these keys. If there are few, only the key of other rows is read.
+    /// Returns the documents with these keys. If there are few keys, only the key column of other rows is read.
     pub(crate) async fn documents_of(&self, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
         self.documents_among(self.stored(Table::Documents).await?, keys)
     }
 
-    /// Those of `documents`, whose numbers are signed as in the files, with these keys. If there are few keys, only the key of other
-    /// rows is read.
+    /// Filters `documents`, whose numbers are signed as in the files, by key. If there are few keys, only the key
+    /// column of other rows is read.
     pub(super) fn documents_among(
         &self,
         documents: DataFrame,
         keys: impl Iterator<Item = u64>,
     ) -> Result<DataFrame> {
-        // Signed, as they are stored: a condition on the column itself need not read the rows of other documents.
+        // Signed as in the files, so that the scan can apply the filter to the column itself.
         let keys: Vec<i64> = keys.map(u64::cast_signed).collect();
         let rows = if keys.len() <= MOST_LISTED {
             documents.filter(col("doc").in_list(keys.into_iter().map(lit).collect(), false))?
@@ -114,29 +123,30 @@ impl Finished {
         read::unsigned(rows, Table::Documents)
     }
 
-    /// The id that `text` is; `None` if ids are numbers and `text` is not one.
+    /// Parses an id; `None` if ids are numbers and `text` is not a number.
     pub fn id(&self, text: &str) -> Option<Id> {
         Id::parse(text, self.manifest().source.id)
     }
 
-    /// Whether a compared document has this id.
+    /// Returns whether a compared document has this id.
     ///
     /// # Errors
-    /// When the table cannot be read.
+    /// If the table cannot be read.
     pub async fn has(&self, id: &Id) -> Result<bool> {
         let documents = self.stored(Table::Documents).await?.filter(col("id").eq(id.literal()))?;
         Ok(documents.limit(0, Some(1))?.count().await? > 0)
     }
 
-    /// Whether the output keeps the shingles of its documents.
+    /// Returns whether the output keeps the shingles of its documents.
     pub fn keeps_shingles(&self) -> bool {
         self.job().output.keep.shingles()
     }
 
-    /// The `most` most similar pairs, or all of them: (id_a, id_b, jaccard, containment_a, containment_b), then by id.
+    /// Returns the `most` most similar pairs, or all pairs, sorted by similarity and id: (id_a, id_b, jaccard,
+    /// containment_a, containment_b).
     ///
     /// # Errors
-    /// When the table cannot be read.
+    /// If the table cannot be read.
     pub async fn top_pairs(&self, most: Option<usize>) -> Result<DataFrame> {
         let pairs = self.session().table("pairs").await?;
         let order = vec![
@@ -147,5 +157,176 @@ impl Finished {
         ];
         let columns = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"].map(col).to_vec();
         Ok(pairs.sort(order)?.limit(0, most)?.select(columns)?)
+    }
+}
+
+/// The id of a document. All ids of an output have the same variant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// An id from a column of integers.
+    Number(i64),
+    /// An id from any other column.
+    Text(String),
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Id::Number(number) => number.fmt(f),
+            Id::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Id {
+    /// Parses an id; `None` if ids are numbers and `text` is not a number.
+    pub(crate) fn parse(text: &str, kind: IdType) -> Option<Self> {
+        match kind {
+            IdType::Utf8 => Some(Id::Text(text.to_owned())),
+            IdType::Int64 => text.parse().ok().map(Id::Number),
+        }
+    }
+
+    /// Returns the type of a column of such ids.
+    pub(crate) fn data_type(&self) -> DataType {
+        match self {
+            Id::Number(_) => DataType::Int64,
+            Id::Text(_) => DataType::Utf8,
+        }
+    }
+
+    /// Returns the id as a literal expression.
+    pub(crate) fn literal(&self) -> Expr {
+        match self {
+            Id::Number(number) => lit(*number),
+            Id::Text(text) => lit(text.as_str()),
+        }
+    }
+}
+
+/// Returns the column `name` of ids, cast to the type that [`ids`] reads.
+pub(super) fn id_column(name: &str, kind: IdType) -> Expr {
+    match kind {
+        IdType::Utf8 => cast(col(name), DataType::Utf8).alias(name),
+        IdType::Int64 => col(name),
+    }
+}
+
+/// Returns the ids in a column, without NULLs.
+///
+/// # Errors
+/// If the column has another type.
+pub(super) fn ids(column: &ArrayRef) -> Result<Vec<Id>> {
+    Ok(match column.data_type() {
+        DataType::Int64 => column.as_primitive::<Int64Type>().iter().flatten().map(Id::Number).collect(),
+        _ => as_string_array(column)?.iter().flatten().map(|id| Id::Text(id.to_owned())).collect(),
+    })
+}
+
+/// The most ids in a suggestion.
+const NAMED: usize = 5;
+/// The fewest characters of a text that resembles every id that contains it.
+const MIN_PART: usize = 3;
+
+/// Returns the error for an unknown `id`. It names the reason for a rejected document, and similar ids otherwise.
+///
+/// # Errors
+/// If the tables cannot be read.
+pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
+    let rejects = finished.table(Table::Rejects)?;
+    let rejects = match finished.id(id) {
+        Some(id) => rejects.filter(col("id").eq(id.literal()))?,
+        None => rejects.filter(lit(false))?,
+    };
+    let rejects = rejects.sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
+    #[derive(Deserialize)]
+    struct Reject {
+        source: String,
+        position: u64,
+        reason: String,
+    }
+    let found: Vec<Reject> = rows::read(rejects.limit(0, Some(1))?).await?;
+    if let Some(Reject { source, position, reason }) = found.first() {
+        return Ok(Error::job(format!(
+            "`{id}` was rejected and not compared: {reason} ({source}, position {position})"
+        )));
+    }
+    let mut nearest = Nearest::new(id);
+    let mut ids = finished.table(Table::Documents)?.select(vec![utf8("id")])?.execute_stream().await?;
+    while let Some(batch) = ids.try_next().await? {
+        as_string_array(batch.column(0))?.iter().flatten().for_each(|id| nearest.take(id));
+    }
+    let not = match finished.id(id) {
+        Some(_) => "",
+        None => ", because the ids of this output are whole numbers",
+    };
+    Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.suggestion())))
+}
+
+/// The ids with the fewest edits to a text, if a typing error can explain the difference.
+struct Nearest<'a> {
+    asked: &'a str,
+    chars: usize,
+    /// Pairs (edits, id), at most [`NAMED`].
+    best: BTreeSet<(usize, String)>,
+}
+
+impl<'a> Nearest<'a> {
+    fn new(asked: &'a str) -> Self {
+        Self { asked, chars: asked.chars().count(), best: BTreeSet::new() }
+    }
+
+    fn take(&mut self, id: &str) {
+        // An id may be the name of a file and the number of a row.
+        let is_last = id.strip_suffix(self.asked).is_some_and(|head| head.ends_with([':', '/']));
+        let holds = self.chars > 0 && is_last || self.chars >= MIN_PART && id.contains(self.asked);
+        let edits = near(self.asked, id).or_else(|| holds.then(|| strsim::levenshtein(self.asked, id)));
+        if let Some(edits) = edits {
+            self.best.insert((edits, id.to_owned()));
+            if self.best.len() > NAMED {
+                self.best.pop_last();
+            }
+        }
+    }
+
+    fn suggestion(&self) -> String {
+        if self.best.is_empty() {
+            return "; the column `id` of the table documents lists all ids".into();
+        }
+        let ids: Vec<String> = self.best.iter().map(|(_, id)| format!("`{id}`")).collect();
+        let are = either(ids.len() as u64, "is", "are");
+        format!("; near it {are} {}", ids.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(asked: &str, ids: &[&str]) -> Vec<String> {
+        let mut nearest = Nearest::new(asked);
+        ids.iter().for_each(|id| nearest.take(id));
+        nearest.best.into_iter().map(|(_, id)| id).collect()
+    }
+
+    #[test]
+    fn fewest_edits_come_first_and_far_ones_not_at_all() {
+        assert_eq!(
+            near("bread.txt", &["tea.txt", "bred.txt", "bread.tx", "garden.txt"]),
+            ["bread.tx", "bred.txt", "tea.txt"]
+        );
+        assert_eq!(near("", &["a", "abc"]), ["a"]);
+    }
+
+    #[test]
+    fn a_part_of_a_path_is_near_it() {
+        assert_eq!(near("tea.txt", &["notes/1987/english/tea.txt"]), ["notes/1987/english/tea.txt"]);
+        assert!(near("a", &["long-and-far"]).is_empty());
+    }
+
+    #[test]
+    fn at_most_five_are_named() {
+        assert_eq!(near("d1", &["d2", "d3", "d4", "d5", "d6", "d7", "d11"]), ["d11", "d2", "d3", "d4", "d5"]);
     }
 }

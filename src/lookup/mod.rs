@@ -1,32 +1,27 @@
-//! Queries on finished outputs: SQL, neighbors of a document, pairs with their texts.
+//! Queries on finished outputs: SQL, neighbors of a document, pairs with their texts, and passages.
 
 mod finished;
-mod id;
 pub mod neighbors;
-pub mod not_found;
 pub mod passage;
-pub mod query;
 pub mod reread;
 pub mod rows;
 pub mod show;
-pub mod sketch;
 
-pub use finished::Finished;
-pub use id::Id;
+pub use finished::{Finished, Id, not_found};
 
 use datafusion::prelude::SessionContext;
 
 use crate::error::Result;
 use crate::job;
 
-/// Bytes at the end of a Parquet file that are read first: the footers of most tables, with the bounds of their pages. DataFusion
-/// reads 512 KiB of each file.
+/// Bytes to read first at the end of a Parquet file. They hold the footers of most tables with the bounds of their
+/// pages. The default of DataFusion is 512 KiB.
 const FOOTER_BYTES: usize = 128 << 10;
 
-/// A session for look-ups by id and key: it reads the other columns only of the rows that are found.
+/// Returns a session for look-ups by id and key, which reads other columns only for matching rows.
 ///
 /// # Errors
-/// As [`crate::engine::session::session`].
+/// The errors of [`crate::engine::session::session`].
 pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
     let session = crate::engine::session::session(engine)?;
     let state = session.state_ref();

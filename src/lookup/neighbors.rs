@@ -1,89 +1,96 @@
-//! Finds the documents of a finished output that are most similar to one document.
+//! Finds the documents of a finished output that are most similar to a document or a text.
 //!
-//! Candidates are the documents that share a bucket with it, as in a run. The table is read twice: the signatures of all
-//! documents, then the shingles of the best candidates. Of an output with a table of buckets only the pages with candidates are
-//! read. If the output keeps no shingles, the texts of the best candidates are read from the source.
+//! As in a run, candidates are documents that share a bucket with it. The documents are read twice: first all
+//! signatures, then the shingles of the best candidates. If the output has a table of buckets, only pages with
+//! candidates are read. If the output keeps no shingles, the texts of the best candidates are read from the source.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, ArrowPrimitiveType};
 use arrow::datatypes::UInt64Type;
 use datafusion::common::JoinType;
-use datafusion::common::cast::{as_int64_array, as_string_array, as_uint64_array};
+use datafusion::common::cast::{
+    as_int64_array, as_list_array, as_primitive_array, as_string_array, as_uint64_array,
+};
 use datafusion::prelude::{DataFrame, col, lit};
 use futures::TryStreamExt;
 use serde::Serialize;
 
-use super::reread::Reread;
-use super::show::Similarity;
-use super::sketch::{Sketch, lists, signatures};
-use super::{Finished, Id, id};
+use super::finished::{id_column, ids};
+use super::reread::{Reread, comparable};
+use super::show::similarities;
+use super::{Finished, Id};
 use crate::error::{Error, Result};
 use crate::frames::utf8;
-use crate::job::Lsh;
-use crate::kernel::document_key::document_key;
-use crate::kernel::jaccard::shared;
+use crate::job::{Family, Job, Lsh, ShingleHash, Short};
+use crate::kernel::hash::document_key;
+use crate::kernel::linear::{self, Linear};
 use crate::kernel::lsh_bands::{Buckets, lsh_bands};
-use crate::kernel::minhash_similarity::minhash_similarity;
-use crate::kernel::signature::Signature;
+use crate::kernel::measure::shared;
+use crate::kernel::minhash::{Permutations, minhash};
+use crate::kernel::one_permutation::{Rounds, one_permutation};
+use crate::kernel::signature::{Signature, SignatureValues, minhash_similarity};
+use crate::kernel::text::cut::CutScratch;
+use crate::kernel::text::shingles::{ShingleBuffers, shingle_texts, shingles};
 use crate::output::pages::{LookedUpRows, WantedPages};
 use crate::output::read;
 use crate::schema::Table;
+use crate::udf::arguments::{SignatureRows, ValueColumn};
 
-/// The order of neighbors: the highest value comes first, then the highest of the other one, then the smallest id.
+/// The order of neighbors: by this value, then by the other value, both descending, then by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum By {
+pub enum NeighborOrder {
     /// The share of equal values in the signatures
     Estimate,
     /// The exact similarity of the shingle sets
     Jaccard,
 }
 
-/// A document `b` that shares a bucket with the document `a` of the query.
+/// A document b that shares a bucket with the document a of the query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Neighbor {
-    /// Its id.
+    /// The id of b.
     pub id: Id,
-    /// The estimate from the two signatures.
+    /// The Jaccard similarity estimated from the two signatures.
     pub estimate: f64,
-    /// The exact Jaccard similarity of the two shingle sets; `None` if the shingles of one are unknown.
+    /// The exact Jaccard similarity of the two shingle sets; `None` if the shingles of either are unknown.
     pub jaccard: Option<f64>,
     /// The share of a's shingles that are in b; `None` as above.
     pub containment_a: Option<f64>,
     /// The share of b's shingles that are in a; `None` as above.
     pub containment_b: Option<f64>,
-    /// Distinct shingles in both; `None` as above.
+    /// The number of shared distinct shingles; `None` as above.
     pub shared: Option<u64>,
-    /// Distinct shingles of a.
+    /// The number of distinct shingles of a.
     pub shingles_a: u64,
-    /// Distinct shingles of b.
+    /// The number of distinct shingles of b.
     pub shingles_b: u64,
-    /// Bands in which the two signatures agree in every row.
+    /// The number of bands in which the two signatures agree.
     pub shared_bands: usize,
 }
 
-/// A candidate's row.
-struct Other<'a> {
-    signature: Signature<'a>,
-    shingle_count: u64,
-    shingles: Option<&'a [u64]>,
-}
-
 impl Neighbor {
-    /// `None` if the signatures differ in length.
-    fn new(id: Id, a: &Sketch, b: &Other<'_>, rows: usize, bands: usize) -> Option<Self> {
-        let (signature_a, signature_b) = (a.signature.signature(), b.signature);
-        let (len_a, len_b) = (a.shingle_count, b.shingle_count);
-        let shared = a.shingles.as_deref().zip(b.shingles).map(|(a, b)| shared(a, b));
-        let similarity = shared.map(|shared| Similarity::new(shared, len_a, len_b));
+    /// Compares two documents; `None` if their signatures differ in length.
+    fn new(
+        id: Id,
+        a: &Sketch,
+        signature_b: Signature<'_>,
+        len_b: u64,
+        shingles_b: Option<&[u64]>,
+        [bands, rows]: [usize; 2],
+    ) -> Option<Self> {
+        let (signature_a, len_a) = (a.signature.signature(), a.shingle_count);
+        let shared = a.shingles.as_deref().zip(shingles_b).map(|(a, b)| shared(a, b));
+        let similarity = shared.map(|shared| similarities(shared, len_a, len_b));
         Some(Self {
             id,
             estimate: minhash_similarity(signature_a, signature_b)?,
-            jaccard: similarity.map(|of| of.jaccard),
-            containment_a: similarity.map(|of| of.containment_a),
-            containment_b: similarity.map(|of| of.containment_b),
+            jaccard: similarity.map(|[jaccard, ..]| jaccard),
+            containment_a: similarity.map(|[_, a, _]| a),
+            containment_b: similarity.map(|[.., b]| b),
             shared,
             shingles_a: len_a,
             shingles_b: len_b,
@@ -91,13 +98,13 @@ impl Neighbor {
         })
     }
 
-    fn order(&self, other: &Self, by: By) -> Ordering {
+    fn order(&self, other: &Self, by: NeighborOrder) -> Ordering {
         let estimate = || other.estimate.total_cmp(&self.estimate);
         let known = |jaccard: Option<f64>| jaccard.unwrap_or(0.0);
         let jaccard = || known(other.jaccard).total_cmp(&known(self.jaccard));
         let similar = match by {
-            By::Estimate => estimate().then_with(jaccard),
-            By::Jaccard => jaccard().then_with(estimate),
+            NeighborOrder::Estimate => estimate().then_with(jaccard),
+            NeighborOrder::Jaccard => jaccard().then_with(estimate),
         };
         similar.then_with(|| self.id.cmp(&other.id))
     }
@@ -106,33 +113,33 @@ impl Neighbor {
 /// The result of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbors {
-    /// The number of documents that share a bucket with the query's.
+    /// The number of documents that share a bucket with the query.
     pub candidates: u64,
-    /// The most similar of them, in the query's order.
+    /// The most similar candidates in the order of the query.
     pub nearest: Vec<Neighbor>,
 }
 
 /// A query for neighbors.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// The sketch of the document, hashed like those of the output.
+    /// The sketch of the document, with the hashes of the output.
     pub sketch: &'a Sketch,
-    /// The document's id if it is in the output: it is not its own neighbor.
+    /// The id of the document if it is in the output, to exclude it from its neighbors.
     pub id: Option<&'a Id>,
-    /// The order of neighbors: the highest value comes first, then the highest of the other one, then the smallest id.
-    pub by: By,
-    /// The most neighbors to return.
+    /// The order of neighbors: by this value, then by the other value, both descending, then by id.
+    pub by: NeighborOrder,
+    /// The maximum number of neighbors.
     pub top: NonZeroUsize,
 }
 
-/// The documents most similar to the query's, among those that share a bucket with it.
+/// Returns the most similar documents among the candidates of a query.
 ///
-/// Shingles that the output does not keep are cut from the texts of `again`; without it, there are only estimates. Holds the
-/// keys and similarities of the best candidates, one batch of rows, and of an output with a table of buckets the places of all
-/// candidates.
+/// If the output keeps no shingles, the texts of `again` are cut; without `again`, there are only estimates. The
+/// memory holds the keys and similarities of the best candidates and one batch. With a table of buckets it also holds
+/// the positions of all candidates.
 ///
 /// # Errors
-/// When the table or the source cannot be read, or the output keeps no signatures or ones that do not fit its bands.
+/// If the table or the source cannot be read, or the output has no signatures that fit its bands.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,
@@ -146,7 +153,7 @@ pub async fn neighbors(
         None => finished.stored(Table::Documents).await?,
     };
     let others = match query.id {
-        // By its key, which is read anyway.
+        // By the key, which the plan reads anyway.
         Some(id) => {
             let is_other = col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed()));
             documents.clone().filter(is_other)?
@@ -156,7 +163,7 @@ pub async fn neighbors(
     let best = candidates(read::unsigned(others, Table::Documents)?, query, &own, lsh).await?;
     let candidates = best.found;
     let best = finished.documents_among(documents, best.levels.into_values().flatten())?;
-    let id = id::column(finished.manifest().source.id);
+    let id = id_column("id", finished.manifest().source.id);
     let mut columns = vec![id.alias("id"), col("signature"), col("shingle_count")];
     let best = if finished.keeps_shingles() {
         columns.push(col("shingles"));
@@ -173,13 +180,13 @@ pub async fn neighbors(
     let mut rows = best.select(columns)?.execute_stream().await?;
     let mut nearest = Vec::new();
     while let Some(batch) = rows.try_next().await? {
-        let ids = id::ids(batch.column(0))?.into_iter();
+        let ids = ids(batch.column(0))?.into_iter();
         let counts = as_uint64_array(batch.column(2))?.values().iter();
         let mut sets = batch.columns().get(3).map(lists::<UInt64Type>).transpose()?;
         for ((id, signature), &shingle_count) in ids.zip(signatures(batch.column(1))?).zip(counts) {
             let shingles = sets.as_mut().and_then(Iterator::next);
-            let other = Other { signature, shingle_count, shingles };
-            let neighbor = Neighbor::new(id, query.sketch, &other, lsh.rows, lsh.bands);
+            let neighbor =
+                Neighbor::new(id, query.sketch, signature, shingle_count, shingles, [lsh.bands, lsh.rows]);
             nearest.push(neighbor.ok_or_else(|| misfit(lsh))?);
         }
         nearest.sort_unstable_by(|a, b| a.order(b, query.by));
@@ -188,16 +195,16 @@ pub async fn neighbors(
     Ok(Neighbors { candidates, nearest })
 }
 
-/// Keys of the best candidates by level: a higher level comes first, even if the shingles differ more.
-struct Best {
+/// The keys of the best candidates by level. All candidates of a higher level rank before lower levels.
+struct BestCandidates {
     levels: BTreeMap<usize, Vec<u64>>,
     kept: usize,
     most: usize,
     found: u64,
 }
 
-impl Best {
-    /// Adds a candidate, and drops the lowest level when the ones above it have enough.
+impl BestCandidates {
+    /// Adds a candidate, and drops the lowest level while higher levels have enough candidates.
     fn take(&mut self, doc: u64, level: usize) {
         self.found += 1;
         self.levels.entry(level).or_default().push(doc);
@@ -210,22 +217,27 @@ impl Best {
     }
 }
 
-fn buckets_of(lsh: &Lsh) -> Buckets {
+fn bucket_settings(lsh: &Lsh) -> Buckets {
     Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size }
 }
 
-/// The buckets of the query's document, in ascending order.
+/// Returns the sorted buckets of a sketch.
 fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
     let mut own = Vec::new();
-    lsh_bands(sketch.signature.signature(), buckets_of(lsh), &mut own).ok_or_else(|| misfit(lsh))?;
+    lsh_bands(sketch.signature.signature(), bucket_settings(lsh), &mut own).ok_or_else(|| misfit(lsh))?;
     own.sort_unstable();
     Ok(own)
 }
 
-/// Those of `documents` that have one of the buckets `own` and can be among the nearest.
-async fn candidates(documents: DataFrame, query: Query<'_>, own: &[u64], lsh: &Lsh) -> Result<Best> {
-    let (of, buckets) = (query.sketch, buckets_of(lsh));
-    let mut best = Best { levels: BTreeMap::new(), kept: 0, most: query.top.get(), found: 0 };
+/// Returns the documents that share a bucket with `own` and may be among the nearest.
+async fn candidates(
+    documents: DataFrame,
+    query: Query<'_>,
+    own: &[u64],
+    lsh: &Lsh,
+) -> Result<BestCandidates> {
+    let (of, buckets) = (query.sketch, bucket_settings(lsh));
+    let mut best = BestCandidates { levels: BTreeMap::new(), kept: 0, most: query.top.get(), found: 0 };
     let mut rows = documents.select(vec![col("doc"), col("signature")])?.execute_stream().await?;
     let mut others = Vec::new();
     while let Some(batch) = rows.try_next().await? {
@@ -233,23 +245,18 @@ async fn candidates(documents: DataFrame, query: Query<'_>, own: &[u64], lsh: &L
         for (&doc, signature) in docs.iter().zip(signatures(batch.column(1))?) {
             others.clear();
             lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
-            if meet(own, &others) {
+            // Buckets of different bands differ, unless all bands share one table.
+            if others.iter().any(|bucket| own.binary_search(bucket).is_ok()) {
                 let level = match query.by {
-                    By::Estimate => of.signature.signature().agreement(signature),
+                    NeighborOrder::Estimate => of.signature.signature().agreement(signature),
                     // Signatures do not bound the exact similarity.
-                    By::Jaccard => 0,
+                    NeighborOrder::Jaccard => 0,
                 };
                 best.take(doc, level);
             }
         }
     }
     Ok(best)
-}
-
-/// Whether a bucket of `others` is in `own`, which is sorted. A bucket's number includes its band, unless all bands share one
-/// table.
-fn meet(own: &[u64], others: &[u64]) -> bool {
-    others.iter().any(|bucket| own.binary_search(bucket).is_ok())
 }
 
 fn misfit(lsh: &Lsh) -> Error {
@@ -259,13 +266,13 @@ fn misfit(lsh: &Lsh) -> Error {
     ))
 }
 
-/// Rows of the table of documents, with its numbers signed as in the files: all documents that have one of `buckets`, and others
-/// of their pages. Lazy. `None` if the output has no table of buckets.
+/// Returns a lazy frame of all documents with one of `buckets`, and other documents on the same pages. Numbers are
+/// signed as in the files. `None` if the output has no table of buckets.
 ///
-/// Holds the places of the documents in these buckets: 8 bytes each.
+/// The memory holds 8 bytes per document in these buckets.
 ///
 /// # Errors
-/// When a table cannot be read.
+/// If a table cannot be read.
 async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Option<DataFrame>> {
     let Some(table) = finished.provider(Table::Buckets)? else { return Ok(None) };
     let mut signed: Vec<i64> = buckets.iter().map(|bucket| bucket.cast_signed()).collect();
@@ -279,9 +286,9 @@ async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Op
     Ok(Some(session.read_table(Arc::new(WantedPages::new(table, LookedUpRows::Places(places))))?))
 }
 
-/// The distinct places of rows (source, position, ..): positions in ascending order, by their source.
+/// Returns the distinct positions of rows (source, position, ..) in ascending order, by source.
 async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
-    // A document shares several buckets with one that is like it.
+    // Similar documents share several buckets.
     let rows = rows.select(vec![utf8("source"), col("position")])?.distinct()?;
     let mut rows = rows.execute_stream().await?;
     let mut places: BTreeMap<Vec<u8>, Vec<i64>> = BTreeMap::new();
@@ -300,15 +307,206 @@ async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
     Ok(places)
 }
 
+/// The shingles and the signature of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sketch {
+    /// The sorted distinct hashes of the shingles; `None` if unknown.
+    pub shingles: Option<Vec<u64>>,
+    /// The number of distinct shingles.
+    pub shingle_count: u64,
+    /// The signature: a value per permutation.
+    pub signature: SignatureValues,
+}
+
+/// Returns the sketch of the document `id`; `None` if the output has no such document. If the output keeps no
+/// shingles, the text of `again` is cut; without `again`, they are unknown.
+///
+/// # Errors
+/// If the table or the source cannot be read, or the output keeps no signatures.
+pub async fn document_sketch(
+    finished: &Finished,
+    id: &Id,
+    again: Option<&Reread<'_>>,
+) -> Result<Option<Sketch>> {
+    let documents = finished.signed().await?.filter(col("id").eq(id.literal()))?;
+    let mut columns = vec![col("signature"), col("shingle_count")];
+    if finished.keeps_shingles() {
+        columns.push(col("shingles"));
+    }
+    for batch in documents.clone().select(columns)?.collect().await? {
+        let signature = signatures(batch.column(0))?.next();
+        let count = as_uint64_array(batch.column(1))?.values().first();
+        let (Some(signature), Some(&shingle_count)) = (signature, count) else { continue };
+        let shingles = match (batch.columns().get(2), again) {
+            (Some(kept), _) => lists::<UInt64Type>(kept)?.next().map(<[u64]>::to_vec),
+            (None, Some(again)) => first_list(again.shingles(documents).await?).await?,
+            (None, None) => None,
+        };
+        return Ok(Some(Sketch { shingles, shingle_count, signature: signature.into() }));
+    }
+    Ok(None)
+}
+
+/// Returns the first list of a frame (doc, shingles).
+async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
+    for batch in shingles.collect().await? {
+        if let Some(list) = lists::<UInt64Type>(batch.column(1))?.next() {
+            return Ok(Some(list.to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the sketch of `text`, made like the sketches of the output; `None` if the text is too short for a shingle.
+///
+/// # Errors
+/// If the output's dictionary cannot be read.
+pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketch>> {
+    let job = finished.job();
+    let (mut set, known) = match job.shingle.hash {
+        ShingleHash::Dictionary => by_dictionary(finished, job, text).await?,
+        _ => {
+            let mut set = Vec::new();
+            shingles(text, &job.shingle, &mut ShingleBuffers::default(), &mut set)?;
+            leave_out_frequent(finished, &mut set).await?;
+            let known = set.len();
+            (set, known)
+        }
+    };
+    if set.is_empty() {
+        let signature = SignatureValues::new(vec![u32::MAX; job.minhash.permutations], job.minhash.bits);
+        let empty = Sketch { shingles: Some(set), shingle_count: 0, signature };
+        return Ok((job.shingle.short == Short::Empty).then_some(empty));
+    }
+    let dictionary = finished.manifest().tables.get(Table::Dictionary.name()).map(|table| table.rows);
+    let signature = SignatureValues::new(minima(&set, known, job, dictionary)?, job.minhash.bits);
+    let shingle_count = set.len() as u64;
+    if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
+        // Without stored numbers, the shingles of the documents are cut again and hashed, so these are too.
+        set.clear();
+        shingles(text, &comparable(job), &mut ShingleBuffers::default(), &mut set)?;
+    }
+    Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
+}
+
+/// Removes the frequent shingles, which the output ignores.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if the text has no other shingles.
+async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<()> {
+    let Some(frequent) = finished.frequent_shingles()? else { return Ok(()) };
+    let had_some = !set.is_empty();
+    let mut rows = frequent.select(vec![col("shingle")])?.execute_stream().await?;
+    let mut kept = BTreeSet::from_iter(set.drain(..));
+    while let Some(batch) = rows.try_next().await? {
+        for shingle in as_uint64_array(batch.column(0))?.values() {
+            kept.remove(shingle);
+        }
+    }
+    set.extend(kept);
+    if had_some && set.is_empty() {
+        return Err(Error::input(
+            "all shingles of the text are in the table frequent_shingles, so that nothing is left to compare (shingle.max_frequency)",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the sorted numbers of the text's shingles, and how many of them are in the dictionary.
+///
+/// Other shingles are in no document, but they count in every union with the text's set. They get the numbers after
+/// the last one of the dictionary, in the order of their bytes.
+async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
+    let texts = shingle_texts(text, &job.shingle, &mut CutScratch::default())?;
+    let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
+    let dictionary = finished.table(Table::Dictionary)?;
+    let mut entries = dictionary.select(vec![col("number"), utf8("shingle")])?.execute_stream().await?;
+    let mut entries_read = 0;
+    while let Some(batch) = entries.try_next().await? {
+        let (number, shingle) = (as_uint64_array(batch.column(0))?, as_string_array(batch.column(1))?);
+        for (number, shingle) in number.values().iter().zip(shingle.iter().flatten()) {
+            if let Some(found) = numbers.get_mut(shingle) {
+                *found = Some(*number);
+            }
+        }
+        entries_read += batch.num_rows() as u64;
+    }
+    let mut set: Vec<u64> = numbers.values().flatten().copied().collect();
+    set.sort_unstable();
+    let known = set.len();
+    set.extend((entries_read + 1..).take(numbers.len() - known));
+    Ok((set, known))
+}
+
+/// Returns the minima of `set`, whose elements from `known` on are in no document.
+///
+/// These elements take part in every minimum; otherwise the estimate would be for a smaller set. A minimum of such an
+/// element must agree with no document. Modulo a prime just above the dictionary's last number, its hash may equal
+/// the hash of another shingle. So such a minimum is replaced by a value that the linear family never returns.
+fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
+    let by = &job.minhash;
+    let mut signature = Vec::with_capacity(by.permutations);
+    if by.family == Family::OnePermutation {
+        let rounds = Rounds::new(by.permutations, by.seed);
+        one_permutation(set, &rounds, &mut Vec::new(), &mut signature);
+        return Ok(signature);
+    }
+    let Some((modulus, draws)) = by.linear(dictionary)? else {
+        minhash(set, &Permutations::new(by.permutations, by.seed), &mut signature);
+        return Ok(signature);
+    };
+    let functions = match &by.coefficients {
+        Some(given) => Linear::from_coefficients(given, modulus),
+        None => Linear::new(by.permutations, by.seed, modulus, draws),
+    };
+    let functions = functions.ok_or_else(|| {
+        Error::bug(format!("no linear functions modulo {modulus} can be drawn from {draws}"))
+    })?;
+    linear::minhash(set, &functions, &mut signature);
+    if known < set.len() {
+        let mut of_known = Vec::with_capacity(by.permutations);
+        linear::minhash(&set[..known], &functions, &mut of_known);
+        of_known.resize(by.permutations, NEVER);
+        for (value, of_known) in signature.iter_mut().zip(of_known) {
+            if *value < of_known {
+                *value = NEVER;
+            }
+        }
+    }
+    Ok(signature)
+}
+
+/// A value that the linear family never returns, because its modulus is below 2^32.
+const NEVER: u32 = u32::MAX;
+
+/// Returns the signatures of a column, row by row.
+///
+/// # Errors
+/// If the column holds no signatures.
+pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
+    let rows = SignatureRows::new("a query for neighbors", column)?;
+    Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
+}
+
+/// Returns the lists of a column, row by row.
+///
+/// # Errors
+/// If the column holds no lists of `T`.
+pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Iterator<Item = &[T::Native]>> {
+    let lists = as_list_array(column)?;
+    let values = as_primitive_array::<T>(lists.values())?.values();
+    let bounds = lists.value_offsets().windows(2);
+    Ok(bounds.map(move |bounds| &values[bounds[0] as usize..bounds[1] as usize]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::signature::SignatureValues;
 
     fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
         let sketch = Sketch { shingles: None, shingle_count: 1, signature: SignatureValues::Of32(vec![1]) };
-        let other = Other { signature: Signature::Of32(&[1]), shingle_count: 1, shingles: None };
-        let same = Neighbor::new(Id::Text(id.into()), &sketch, &other, 1, 1).unwrap();
+        let same =
+            Neighbor::new(Id::Text(id.into()), &sketch, Signature::Of32(&[1]), 1, None, [1, 1]).unwrap();
         Neighbor { estimate, jaccard: Some(jaccard), ..same }
     }
 
@@ -321,9 +519,9 @@ mod tests {
             neighbor("d", 0.5, 0.95),
         ];
         let ids = |all: &[Neighbor]| all.iter().map(|n| n.id.to_string()).collect::<String>();
-        all.sort_by(|a, b| a.order(b, By::Estimate));
+        all.sort_by(|a, b| a.order(b, NeighborOrder::Estimate));
         assert_eq!(ids(&all), "adbc");
-        all.sort_by(|a, b| a.order(b, By::Jaccard));
+        all.sort_by(|a, b| a.order(b, NeighborOrder::Jaccard));
         assert_eq!(ids(&all), "dbca");
     }
 
@@ -334,27 +532,24 @@ mod tests {
             shingle_count: 3,
             signature: SignatureValues::Of32(vec![7, 8, 9, 9]),
         };
-        let b = Other {
-            signature: Signature::Of32(&[7, 8, 9, 1]),
-            shingle_count: 4,
-            shingles: Some(&[2, 3, 4, 5]),
+        let compare = |signature: &[u32], count, shingles| {
+            Neighbor::new(Id::Number(2), &a, Signature::Of32(signature), count, shingles, [2, 2])
         };
-        let found = Neighbor::new(Id::Number(2), &a, &b, 2, 2).unwrap();
+        let found = compare(&[7, 8, 9, 1], 4, Some(&[2, 3, 4, 5])).unwrap();
         assert_eq!(
             (found.shared, found.shingles_a, found.shingles_b, found.shared_bands),
             (Some(2), 3, 4, 1)
         );
         assert_eq!((found.estimate, found.jaccard), (0.75, Some(0.4)));
         assert_eq!((found.containment_a, found.containment_b), (Some(2.0 / 3.0), Some(0.5)));
-        let other = Other { signature: Signature::Of32(&[7]), shingle_count: 1, shingles: Some(&[2]) };
-        assert_eq!(Neighbor::new(Id::Number(2), &a, &other, 2, 2), None);
-        let unknown = Neighbor::new(Id::Number(2), &a, &Other { shingles: None, ..b }, 2, 2).unwrap();
+        assert_eq!(compare(&[7], 1, Some(&[2])), None);
+        let unknown = compare(&[7, 8, 9, 1], 4, None).unwrap();
         assert_eq!((unknown.jaccard, unknown.shared, unknown.shingles_b), (None, None, 4));
     }
 
     #[test]
     fn only_levels_that_can_reach_the_top_are_kept() {
-        let mut best = Best { levels: BTreeMap::new(), kept: 0, most: 2, found: 0 };
+        let mut best = BestCandidates { levels: BTreeMap::new(), kept: 0, most: 2, found: 0 };
         for (doc, level) in [(1, 5), (2, 3), (3, 3), (4, 9), (5, 5), (6, 1)] {
             best.take(doc, level);
         }

@@ -1,6 +1,6 @@
-//! A passage that repeats inside documents, and its places.
+//! Looks up a repeated passage and its occurrences.
 //!
-//! No table has the places in reference documents, so their texts are read again.
+//! No table has the occurrences in reference documents, so their texts are read again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,53 +14,58 @@ use datafusion::prelude::{DataFrame, Expr, col, lit};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
+use super::finished::{id_column, ids};
 use super::reread::{self, Need, Reread};
-use super::{Finished, Id, id, rows};
+use super::{Finished, Id, rows};
 use crate::error::{Error, Result};
 use crate::frames::{self, utf8};
 use crate::job::{Job, Passages, TextUnit};
-use crate::kernel::text::units::units;
-use crate::kernel::text::written_words::WrittenWords;
+use crate::kernel::text::written_words::{WrittenWords, units};
 use crate::output::results::AppliedOutput;
-use crate::schema::{IdType, Table};
+use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// Some places of a passage.
+/// Occurrences of a passage.
 #[derive(Debug, Default)]
 pub struct PassagePlaces {
-    /// The first of them, with the columns of [`Passage::columns`].
+    /// The first occurrences, with the columns of [`Passage::columns`].
     pub first: Vec<RecordBatch>,
-    /// The number of all.
+    /// The number of all occurrences.
     pub all: u64,
 }
 
 /// A passage of a finished output.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct Passage {
-    /// Its id.
+    /// The id.
+    #[serde(rename = "passage_id")]
     pub id: String,
-    /// Its words.
+    /// The number of words.
     pub words: u64,
-    /// How often it occurs.
+    /// The number of occurrences.
     pub occurrences: u64,
-    /// The documents in which it occurs.
+    /// The number of documents that have the passage.
     pub documents: u64,
-    /// Its beginning, as it is written in one place.
+    /// The number of reference documents that have the passage.
+    reference_documents: u64,
+    /// The beginning of the passage as one document has it.
     pub sample: String,
-    /// Its places in the documents of the output, the one that stays before the others.
+    /// Occurrences in the documents of the output, kept ones first.
+    #[serde(skip)]
     pub places: PassagePlaces,
-    /// Its places in reference documents, by id; `None` if the output has none.
+    /// Occurrences in reference documents, by id; `None` if the output has no reference.
+    #[serde(skip)]
     pub reference: Option<PassagePlaces>,
 }
 
 impl Passage {
-    /// The columns of its places: whether the document is a reference document is among them if the output has any.
+    /// Returns the columns of occurrences. The column `reference` exists only if the output has a reference.
     pub fn columns(&self) -> &'static [&'static str] {
         const COLUMNS: [&str; 6] = ["id", "source", "char_start", "char_end", "kept", "reference"];
         if self.reference.is_some() { &COLUMNS } else { &COLUMNS[..5] }
     }
 
-    /// The rows of its places, those in reference documents last.
+    /// Returns the occurrences, ending with reference documents.
     pub fn rows(&self) -> Vec<RecordBatch> {
         self.places
             .first
@@ -71,31 +76,22 @@ impl Passage {
     }
 }
 
-/// The passage whose id begins with `id`, and `most` of its places, in the output's own documents and in reference documents. The
-/// texts of those are read if one of them has the passage.
+/// Returns the passage whose id begins with `id`, and at most `most` occurrences each in the output's own documents
+/// and in reference documents. The texts of reference documents are read only if one has the passage.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if no passage has such an id, or several have;
-/// [`Kind::Input`](crate::error::Kind::Input) if the output has no passages, or the sources of reference documents are gone or have
-/// changed.
+/// [`Kind::Job`](crate::error::Kind::Job) unless exactly one passage has such an id;
+/// [`Kind::Input`](crate::error::Kind::Input) if the output has no passages, or the sources of reference documents
+/// are gone or have changed.
 pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passage> {
     if finished.job().passages.is_none() {
         return Err(Error::input(
             "this output has no passages: add the section [passages] to its job, and run it again",
         ));
     }
-    #[derive(Deserialize)]
-    struct Found {
-        passage_id: String,
-        sample: String,
-        words: u64,
-        occurrences: u64,
-        documents: u64,
-        reference_documents: u64,
-    }
     let named = finished.table(Table::Passages)?.filter(starts_with(col("passage_id"), lit(id)))?;
-    let found: Vec<Found> = rows::read(named.limit(0, Some(2))?).await?;
-    let [found] = <[Found; 1]>::try_from(found).map_err(|found| {
+    let found: Vec<Passage> = rows::read(named.limit(0, Some(2))?).await?;
+    let [mut passage] = <[Passage; 1]>::try_from(found).map_err(|found| {
         Error::job(match found.as_slice() {
             [] => format!(
                 "no passage has the id {id:?}: the column passage_id of the tables spans and passages has the ids"
@@ -103,16 +99,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
             _ => format!("several passages have ids that begin with {id:?}: give more digits"),
         })
     })?;
-    let reference = found.reference_documents;
-    let mut passage = Passage {
-        id: found.passage_id,
-        words: found.words,
-        occurrences: found.occurrences,
-        documents: found.documents,
-        sample: found.sample,
-        places: PassagePlaces::default(),
-        reference: finished.job().against.is_some().then(PassagePlaces::default),
-    };
+    passage.reference = finished.job().against.is_some().then(PassagePlaces::default);
     let places = finished.table(Table::Spans)?.filter(col("passage_id").eq(lit(passage.id.as_str())))?;
     let all = places.clone().count().await? as u64;
     let order = vec![
@@ -131,7 +118,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
         .collect();
     let first = places.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
     passage.places = PassagePlaces { first, all };
-    if reference > 0 {
+    if passage.reference_documents > 0 {
         let kept = kept_at(stays).await?;
         passage.reference =
             Some(reference_places(finished, (&passage.id, passage.words), &kept, most).await?);
@@ -139,7 +126,8 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
     Ok(passage)
 }
 
-/// The reference documents in which passages stay that spans have, and the first characters there.
+/// Returns the distinct reference documents that keep the passages of `spans`, and the first character of each
+/// passage there.
 async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
     #[derive(Deserialize)]
     struct Kept {
@@ -151,18 +139,18 @@ async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
     Ok(kept.into_iter().map(|kept| (kept.kept_id, kept.kept_char_start)).collect())
 }
 
-/// Finds a passage in texts.
+/// A search for a passage in texts.
 struct PassageSearch {
     words: WrittenWords,
     /// The unit of passages; `None` for runs of words.
     unit: Option<TextUnit>,
     hash: u128,
-    /// The number of its words.
+    /// The number of words.
     length: usize,
 }
 
 impl PassageSearch {
-    /// A search for the passage `id` of `length` words, cut as `job` cuts texts.
+    /// Returns a search for the passage `id` of `length` words, cut by the rules of `job`.
     fn new(job: &Job, id: &str, length: usize) -> Result<Self> {
         let hash =
             u128::from_str_radix(id, 16).map_err(|_| Error::input(format!("{id:?} is no passage_id")))?;
@@ -171,7 +159,7 @@ impl PassageSearch {
         Ok(Self { words, unit, hash, length })
     }
 
-    /// Where the passage is in `text`, in characters.
+    /// Returns the ranges of characters of the passage in `text`.
     fn places(&mut self, text: &str) -> Vec<Range<usize>> {
         let Self { words, unit, hash, length } = self;
         let mut found = Vec::new();
@@ -193,9 +181,9 @@ impl PassageSearch {
     }
 }
 
-/// The first `most` places of a passage in the reference documents that the run compared, by id, and the number of all. `kept`
-/// has those where it stays, by id and first character. Reads all reference documents; holds a batch and the places. Where a result
-/// of `apply` was the reference, they are places in the texts that it wrote.
+/// Returns the first `most` occurrences of a passage in reference documents by id, and the number of all. `kept` has
+/// the kept occurrences by id and first character. Reads all reference documents, and holds one batch and the
+/// occurrences. If the reference was a result of `apply`, positions refer to the texts that it wrote.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if their sources are gone or have changed.
@@ -209,11 +197,11 @@ async fn reference_places(
     let kind = finished.manifest().source.id;
     let (mut first, mut all) = (BTreeMap::new(), 0);
     for texts in reference_texts(finished).await? {
-        let columns = vec![id::column(kind), utf8("source"), utf8("text")];
+        let columns = vec![id_column("id", kind), utf8("source"), utf8("text")];
         let mut rows = texts.filter(col("id").is_not_null())?.select(columns)?.execute_stream().await?;
         while let Some(batch) = rows.try_next().await? {
             let (sources, texts) = (as_string_array(batch.column(1))?, as_string_array(batch.column(2))?);
-            for ((id, source), text) in id::ids(batch.column(0))?.into_iter().zip(sources).zip(texts) {
+            for ((id, source), text) in ids(batch.column(0))?.into_iter().zip(sources).zip(texts) {
                 for place in text.map(|text| search.places(text)).unwrap_or_default() {
                     all += 1;
                     let source = source.unwrap_or_default().to_owned();
@@ -233,12 +221,8 @@ async fn reference_places(
         char_end,
         reference: true,
     };
-    let id = match kind {
-        IdType::Int64 => DataType::Int64,
-        IdType::Utf8 => DataType::Utf8,
-    };
     let columns = [
-        ("id", id),
+        ("id", kind.arrow()),
         ("source", DataType::Utf8),
         ("char_start", DataType::UInt64),
         ("char_end", DataType::UInt64),
@@ -249,7 +233,7 @@ async fn reference_places(
     Ok(PassagePlaces { first: vec![rows::batch(&places, &columns)?], all })
 }
 
-/// A place in a reference document.
+/// An occurrence in a reference document.
 #[derive(Serialize)]
 struct PassageRow {
     id: Id,
@@ -260,8 +244,8 @@ struct PassageRow {
     reference: bool,
 }
 
-/// The texts (id, source, text, ..) of the reference documents in which the run searched passages, in several frames. Passages that
-/// `apply` cut out of them are left out.
+/// Returns frames of the texts (id, source, text, ..) of reference documents in which the run searched passages,
+/// without the passages that `apply` has cut.
 async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
         return Ok(vec![reread::second_source(finished).await?]);
@@ -287,7 +271,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     let uncompared = frames::passages::uncompared(rejects, compared)?;
     let place = |origin: Expr| vec![col("source"), col("position"), origin.alias("origin_number")];
     let (mut later, mut texts) = (keys(finished)?, Vec::new());
-    // The last output first: documents that it replaced are still in the earlier ones.
+    // From the last output to the first: earlier outputs still contain documents that later ones replaced.
     for (of, applied, first) in outputs.iter().rev() {
         let live = frames::reference::without(of.table(Table::Documents)?, later.clone())?;
         let last = lit(first + of.origin_count() - 1);
@@ -309,7 +293,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     Ok(texts)
 }
 
-/// The rejects (source, position, doc, reason, origin) of an output.
+/// Returns the rejects (source, position, doc, reason, origin) of an output.
 fn rejects_of(of: &Finished, origin: Expr) -> Result<DataFrame> {
     let mut columns = ["source", "position", "reason"].map(col).to_vec();
     columns.extend([document_key(col("id")).alias("doc"), origin.alias("origin")]);

@@ -1,4 +1,4 @@
-//! Reads the sources of a finished output again, for texts and for shingles that it does not keep.
+//! Reads the sources of a finished output again, for texts and for shingles that the output does not keep.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
-use super::{Finished, Id, id};
+use super::finished::{id_column, ids};
+use super::{Finished, Id};
 use crate::error::{Context, Error, Result};
 use crate::frames::{self, utf8};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
@@ -20,7 +21,7 @@ use crate::source::{self, DocumentPlaces, InputComparison, Listed, ReadRequest};
 /// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
     finished: &'a Finished,
-    /// The jobs that read them, at least one, with the files of each. All cut their texts in the same way.
+    /// The jobs that read the sources, at least one, with their files. All jobs cut texts in the same way.
     sources: Vec<(Job, Listed)>,
 }
 
@@ -34,10 +35,10 @@ pub enum Need {
 }
 
 impl<'a> Reread<'a> {
-    /// Lists the sources of `finished`, and checks that they have not changed.
+    /// Lists the sources of `finished` and verifies that they have not changed.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if one is gone or has changed.
+    /// [`Kind::Input`](crate::error::Kind::Input) if a source is gone or has changed.
     pub async fn open(finished: &'a Finished, need: Need) -> Result<Self> {
         let (kept, or) = match need {
             Need::Shingles => (
@@ -52,10 +53,10 @@ impl<'a> Reread<'a> {
         Ok(Self { finished, sources })
     }
 
-    /// Rows of the table `documents` -> their texts from the source, by their ids.
+    /// Returns the texts of rows of the table `documents`, by id.
     ///
     /// # Errors
-    /// When the source cannot be read to the end, or changes while it is read.
+    /// If the source cannot be read to the end, or changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
         let mut texts = BTreeMap::new();
         for read in self.documents(documents, None).await? {
@@ -64,11 +65,11 @@ impl<'a> Reread<'a> {
         Ok(texts)
     }
 
-    /// Rows of the table `documents` -> their rows (source, position, id, text, ..), lazily, in a frame for each source that has
-    /// some. Long texts may be cut as `cut` says.
+    /// Returns lazy frames of the source rows (source, position, id, text, ..) of rows of the table `documents`, one
+    /// per source. Long texts may be cut by the rules of `cut`.
     ///
     /// # Errors
-    /// When a source lacks a document.
+    /// If a source lacks a document.
     pub(super) async fn documents(
         &self,
         documents: DataFrame,
@@ -79,11 +80,11 @@ impl<'a> Reread<'a> {
         Ok(read.into_iter().map(|(_, documents)| documents).collect())
     }
 
-    /// Rows of the table `documents` -> (doc: UInt64, shingles: `List<UInt64>`), whose numbers can be compared with those
-    /// of other texts, but not with a dictionary's.
+    /// Returns the shingles (doc: UInt64, shingles: `List<UInt64>`) of rows of the table `documents`. They can be
+    /// compared with shingles of other texts, but not with numbers of a dictionary.
     ///
     /// # Errors
-    /// When the source cannot be read to the end, or changes while it is read.
+    /// If the source cannot be read to the end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
         let shingle = comparable(self.finished.job());
         let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {
@@ -102,20 +103,20 @@ impl<'a> Reread<'a> {
     }
 }
 
-/// The texts of the documents `ids` of the second source. Reads all of that source.
+/// Returns the texts of the documents `ids` of the second source. Reads the whole source.
 ///
 /// # Errors
-/// As [`second_source`].
+/// The errors of [`second_source`].
 pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
     let wanted = ids.iter().map(Id::literal).collect();
     let read = second_source(finished).await?.filter(col("id").in_list(wanted, false))?;
     texts_by_id(finished, read).await
 }
 
-/// The documents (source, position, id, text, ..) of the second source that were compared. Lazy.
+/// Returns a lazy frame of the compared documents (source, position, id, text, ..) of the second source.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if that source is gone or has changed.
+/// [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
 pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
@@ -137,7 +138,7 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     }
     let read = source::read(finished.session(), source, &listed, ReadRequest::all()).await?.frame;
     let read = read.with_column("source", utf8("source"))?;
-    // Of several documents with one id, only one was compared.
+    // The rejects include duplicate ids, so this leaves one document per id.
     let rejects = finished.table(Table::ReferenceRejects)?;
     let rejects = rejects
         .select(vec![utf8("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
@@ -145,20 +146,20 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     Ok(rejects.join(read, JoinType::RightAnti, left, right, None)?)
 }
 
-/// The texts of documents (id, text, ..), by id.
+/// Returns the texts of documents (id, text, ..) by id.
 async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
-    let columns = vec![id::column(finished.manifest().source.id), utf8("text")];
+    let columns = vec![id_column("id", finished.manifest().source.id), utf8("text")];
     let mut rows = documents.select(columns)?.execute_stream().await?;
     let mut texts = BTreeMap::new();
     while let Some(batch) = rows.try_next().await? {
-        let found = id::ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);
+        let found = ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);
         texts.extend(found.filter_map(|(id, text)| Some((id, text?.to_owned()))));
     }
     Ok(texts)
 }
 
-/// The `[shingle]` section for texts whose shingles are only compared with each other. A dictionary's numbers exist
-/// only for its collection; any other hash without collisions gives the same similarity.
+/// Returns the shingle settings for texts that are only compared with each other. A dictionary numbers only the
+/// shingles of its collection; any other hash without collisions gives the same similarity.
 pub(super) fn comparable(job: &Job) -> Shingle {
     let hash = match job.shingle.hash {
         ShingleHash::Dictionary => ShingleHash::Xxh3,

@@ -1,33 +1,40 @@
-//! Rows of a result, as cells for people, as JSON for programs, and as CSV for both.
+//! Queries in SQL on the tables of a session, and their rows as cells for people, as JSON for programs, and as CSV for both.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::json::writer::LineDelimited;
 use arrow::json::{ReaderBuilder, WriterBuilder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use csv::{QuoteStyle, Terminator, WriterBuilder as CsvWriterBuilder};
-use datafusion::prelude::DataFrame;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SQLOptions;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, visit_expressions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use crate::error::library_errors::refused_types;
+use crate::error::{Error, Result, one_line};
 
-/// Collects the rows of a frame, whose columns have the names of the fields of `T`.
+/// Collects the rows of a frame, whose columns are named like the fields of `T`.
 ///
 /// # Errors
-/// When the tables cannot be read.
+/// If the tables cannot be read.
 pub(crate) async fn read<T: DeserializeOwned>(frame: DataFrame) -> Result<Vec<T>> {
     let lines = json_lines(&frame.collect().await?)?;
     let rows = lines.lines().map(serde_json::from_str).collect::<std::result::Result<Vec<T>, _>>();
     rows.map_err(|e| Error::bug("a row has other columns than were asked for").because(e))
 }
 
-/// One batch of `rows` with these columns. Values may be null, and other fields are left out.
+/// Returns a batch of `rows` with these nullable columns. Other fields are left out.
 ///
 /// # Errors
-/// When a value has another type.
+/// If a value has another type.
 pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> Result<RecordBatch> {
     let field = |(name, kind): &(&str, DataType)| Field::new(*name, kind.clone(), true);
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
@@ -39,36 +46,41 @@ pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> R
 /// The most characters of a cell; signatures and shingle lists are much longer.
 const CELL_CHARS: usize = 60;
 
-/// The cells of each row as text: floating-point numbers with six places, long values cut off with `…`.
+/// Returns the cells of each row as text: floating-point numbers with six places, long values cut off with `…`.
 ///
 /// # Errors
-/// When Arrow cannot format a type.
+/// If Arrow cannot format a type.
 pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
-    let options = FormatOptions::default().with_null("");
+    let cell = |(text, kind): (String, &DataType)| match text.parse::<f64>() {
+        Ok(number) if kind.is_floating() => format!("{number:.6}"),
+        _ => shorten(text),
+    };
     let mut rows = Vec::new();
-    for batch in batches {
-        let columns = batch
-            .columns()
-            .iter()
-            .map(|column| {
-                ArrayFormatter::try_new(column, &options).map(|f| (f, column.data_type().is_floating()))
-            })
-            .collect::<std::result::Result<Vec<_>, _>>()?;
-        for row in 0..batch.num_rows() {
-            let cell = |(column, floating): &(ArrayFormatter<'_>, bool)| {
-                let text = column.value(row).to_string();
-                match text.parse::<f64>() {
-                    Ok(number) if *floating && !text.is_empty() => format!("{number:.6}"),
-                    _ => shorten(text),
-                }
-            };
-            rows.push(columns.iter().map(cell).collect());
-        }
-    }
+    each_row(batches, |values| {
+        rows.push(values.into_iter().map(cell).collect());
+        Ok(())
+    })?;
     Ok(rows)
 }
 
-/// A text of at most the width of a cell.
+/// Calls `take` with the values of each row as text, and their types. NULL is an empty text.
+fn each_row<'a>(
+    batches: &'a [RecordBatch],
+    mut take: impl FnMut(Vec<(String, &'a DataType)>) -> Result<()>,
+) -> Result<()> {
+    let options = FormatOptions::default().with_null("");
+    for batch in batches {
+        let format =
+            |column: &'a ArrayRef| Ok((ArrayFormatter::try_new(column, &options)?, column.data_type()));
+        let columns = batch.columns().iter().map(format).collect::<Result<Vec<_>>>()?;
+        for row in 0..batch.num_rows() {
+            take(columns.iter().map(|(column, kind)| (column.value(row).to_string(), *kind)).collect())?;
+        }
+    }
+    Ok(())
+}
+
+/// Shortens a text to the width of a cell.
 pub(crate) fn shorten(text: String) -> String {
     match text.char_indices().nth(CELL_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -76,30 +88,30 @@ pub(crate) fn shorten(text: String) -> String {
     }
 }
 
-/// How CSV is written.
+/// The style of CSV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CsvStyle {
-    /// UTF-8 with every value as it is.
+    /// UTF-8 with unchanged values.
     Exact,
-    /// For a spreadsheet that opens the file: with a byte order mark, by which Excel knows UTF-8. Texts that it would take for
-    /// formulas begin with `'`, and those that are longer than a cell end in `…`.
+    /// For spreadsheets, with a byte order mark, by which Excel detects UTF-8. Texts that look like formulas begin
+    /// with `'`, and texts longer than a cell end in `…`.
     Spreadsheet,
 }
 
 /// The most UTF-16 code units of a cell in Excel.
 const EXCEL_CELL: usize = 32_767;
 
-/// The characters with which a formula begins, also full-width.
+/// The first characters of formulas, including full-width ones.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
-/// Characters without a width that are no white space: soft hyphen, joiners, marks of direction and byte order mark.
+/// Invisible characters besides white space: soft hyphen, joiners, direction marks and byte order mark.
 const UNSEEN: [char; 9] = [
     '\u{ad}', '\u{180e}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{2060}', '\u{feff}',
 ];
 
-/// CSV (RFC 4180) with a header and every value whole; NULL is an empty field. `names` are those of the columns.
+/// Formats batches as CSV (RFC 4180) with the header `names` and whole values. NULL is an empty field.
 ///
 /// # Errors
-/// When Arrow cannot format a type.
+/// If Arrow cannot format a type.
 pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<String> {
     let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
     let (terminator, mark) = match kind {
@@ -115,51 +127,44 @@ pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<St
     };
     let header = names.iter().map(|name| field((*name).to_owned(), false));
     writer.write_record(header).map_err(|e| failed(&e))?;
-    let options = FormatOptions::default().with_null("");
-    for batch in batches {
-        let columns = batch.columns().iter();
-        let columns = columns
-            .map(|column| Ok((ArrayFormatter::try_new(column, &options)?, column.data_type().is_numeric())))
-            .collect::<Result<Vec<_>>>()?;
-        for row in 0..batch.num_rows() {
-            let fields =
-                columns.iter().map(|(column, is_number)| field(column.value(row).to_string(), *is_number));
-            writer.write_record(fields).map_err(|e| failed(&e))?;
-        }
-    }
+    each_row(batches, |values| {
+        let fields = values.into_iter().map(|(text, kind)| field(text, kind.is_numeric()));
+        writer.write_record(fields).map_err(|e| failed(&e))
+    })?;
     let bytes = writer.into_inner().map_err(|e| failed(&e))?;
     Ok(format!("{mark}{}", String::from_utf8(bytes).map_err(|e| failed(&e))?))
 }
 
-/// A text that a spreadsheet shows as it is: not as a formula, and in one cell.
+/// Returns a text that a spreadsheet shows in one cell and not as a formula.
 fn for_a_cell(text: &str) -> String {
-    // Some spreadsheets drop characters that are not seen before they look for a sign; full-width signs count too.
+    // Some spreadsheets ignore invisible characters before a sign, and accept full-width signs.
     let unseen = |c: char| c.is_whitespace() || c.is_control() || UNSEEN.contains(&c);
     let seen = text.trim_start_matches(unseen);
     let is_formula = seen.starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n']);
     let mut cell = if is_formula { format!("'{text}") } else { text.to_owned() };
-    let mut units = 0;
-    let over = cell.char_indices().find(|(_, c)| {
-        units += c.len_utf16();
-        units > EXCEL_CELL
-    });
-    if over.is_some() {
+    if fitting(&cell, EXCEL_CELL) < cell.len() {
         // The last character makes room for the mark.
-        let mut units = 0;
-        let end = cell.char_indices().find(|(_, c)| {
-            units += c.len_utf16();
-            units > EXCEL_CELL - 1
-        });
-        cell.truncate(end.map_or(cell.len(), |(at, _)| at));
+        cell.truncate(fitting(&cell, EXCEL_CELL - 1));
         cell.push('…');
     }
     cell
 }
 
-/// One JSON object per line, with every value whole; NULL is `null`, so that every object has every column.
+/// Returns the bytes of the longest beginning of `text` with at most `most` UTF-16 code units.
+fn fitting(text: &str, most: usize) -> usize {
+    let mut units = 0;
+    let over = text.char_indices().find(|(_, c)| {
+        units += c.len_utf16();
+        units > most
+    });
+    over.map_or(text.len(), |(at, _)| at)
+}
+
+/// Formats batches as one JSON object per line with whole values. NULL is `null`, so that every object has every
+/// column.
 ///
 /// # Errors
-/// When a type has no JSON form.
+/// If a type has no JSON form.
 pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
     let options = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = options.build::<_, LineDelimited>(Vec::new());
@@ -168,6 +173,108 @@ pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
     }
     writer.finish()?;
     String::from_utf8(writer.into_inner()).map_err(|e| Error::bug("JSON that is not UTF-8").because(e))
+}
+
+/// Plans a query that only reads tables.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if the query cannot be planned, or would write, define or set something.
+pub async fn read_only(session: &SessionContext, query: &str) -> Result<DataFrame> {
+    let plan = planned(session, query).await?;
+    let reading = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    reading.verify_plan(&plan).map_err(|e| {
+        Error::job("this query does more than read the tables: allow it with --allow-writes").because(e)
+    })?;
+    Ok(session.execute_logical_plan(plan).await?)
+}
+
+/// Runs a query whose columns are named like the fields of `T`, and returns its rows.
+///
+/// # Errors
+/// If the tables cannot be read.
+pub(crate) async fn query<T: DeserializeOwned>(session: &SessionContext, sql: &str) -> Result<Vec<T>> {
+    read(session.sql(sql).await?).await
+}
+
+/// Plans a query that may also write files, read other files and change settings.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if the query cannot be planned.
+pub async fn with_writes(session: &SessionContext, query: &str) -> Result<DataFrame> {
+    let plan = planned(session, query).await?;
+    Ok(session.execute_logical_plan(plan).await?)
+}
+
+async fn planned(session: &SessionContext, query: &str) -> Result<LogicalPlan> {
+    match session.state().create_logical_plan(query).await {
+        Ok(plan) => Ok(plan),
+        Err(error) => Err(missing_table(session, query)
+            .or_else(|| text_argument(session, query, &error))
+            .unwrap_or_else(|| error.into())),
+    }
+}
+
+/// Returns the error for a text as the argument of a function on numbers, such as `avg`.
+fn text_argument(session: &SessionContext, query: &str, error: &DataFusionError) -> Option<Error> {
+    let said = one_line(error);
+    let (name, types) = refused_types(&said)?;
+    let at = types.iter().position(|kind| ["text", "Utf8", "LargeUtf8"].contains(kind))?;
+    let state = session.state();
+    let dialect = state.config().options().sql_parser.dialect;
+    let Statement::Statement(statement) = state.sql_to_statement(query, &dialect).ok()? else { return None };
+    let found = visit_expressions(&*statement, |part| {
+        if let Expr::Function(call) = part
+            && call.name.to_string().eq_ignore_ascii_case(name)
+            && let FunctionArguments::List(list) = &call.args
+            && let Some(argument) = list.args.get(at)
+        {
+            return ControlFlow::Break(argument.to_string());
+        }
+        ControlFlow::Continue(())
+    });
+    let argument = found.break_value()?;
+    Some(Error::job(format!(
+        "{name}() does not take {argument}, which is text: convert it, as in {name}(CAST({argument} AS DOUBLE))"
+    )))
+}
+
+/// Collects the rows of a query.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if a value cannot be computed, such as a division by 0.
+pub async fn collected(frame: DataFrame) -> Result<Vec<RecordBatch>> {
+    frame.collect().await.map_err(|error| match error.find_root() {
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => {
+            Error::job("a value of the query cannot be computed").because(error)
+        }
+        _ => error.into(),
+    })
+}
+
+/// Returns the error for the first missing table of the query; `None` if all tables exist.
+fn missing_table(session: &SessionContext, query: &str) -> Option<Error> {
+    let state = session.state();
+    let dialect = state.config().options().sql_parser.dialect;
+    let statement = state.sql_to_statement(query, &dialect).ok()?;
+    let names = state.resolve_table_references(&statement).ok()?;
+    let missing = names.into_iter().find(|name| !session.table_exist(name.clone()).unwrap_or(true))?;
+    Some(Error::job(format!(
+        "there is no table `{}`: the tables are {}",
+        missing.table(),
+        table_names(session).join(", ")
+    )))
+}
+
+/// Returns the sorted names of the tables of the session.
+pub fn table_names(session: &SessionContext) -> Vec<String> {
+    let state = session.state();
+    let defaults = &state.config().options().catalog;
+    let schema = session
+        .catalog(&defaults.default_catalog)
+        .and_then(|catalog| catalog.schema(&defaults.default_schema));
+    let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
+    names.sort_unstable();
+    names
 }
 
 #[cfg(test)]
@@ -220,5 +327,21 @@ mod tests {
         assert_eq!(for_a_cell(&longest), longest);
         let cut = for_a_cell(&"😀".repeat(EXCEL_CELL));
         assert!(cut.ends_with('…') && cut.encode_utf16().count() <= EXCEL_CELL, "{}", cut.len());
+    }
+
+    #[tokio::test]
+    async fn a_table_that_does_not_exist_is_named_with_those_that_do() {
+        let session = SessionContext::new();
+        for table in ["pairs", "clusters"] {
+            let rows = session.sql("SELECT 1 AS n").await.unwrap();
+            session.register_table(table, rows.into_view()).unwrap();
+        }
+        let said = read_only(&session, "WITH few AS (SELECT 1) SELECT * FROM few, pears").await.unwrap_err();
+        assert_eq!(said.to_string(), "there is no table `pears`: the tables are clusters, pairs");
+        let said = with_writes(&session, "SELECT * FROM pears").await.unwrap_err();
+        assert_eq!(said.to_string(), "there is no table `pears`: the tables are clusters, pairs");
+        let said = read_only(&session, "SELECT m FROM pairs").await.unwrap_err();
+        assert!(!said.to_string().contains("no table"), "{said}");
+        assert!(read_only(&session, "WITH few AS (SELECT 1) SELECT * FROM few, pairs").await.is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Chooses pairs of a finished output, or documents of a cluster, and reads their texts.
+//! Selects pairs of a finished output, or documents of a cluster, and reads their texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,24 +8,24 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::finished::{id_column, ids};
 use super::reread::{self, Need, Reread, comparable};
-use super::{Finished, Id, id, rows};
+use super::{Finished, Id, rows};
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::kernel::containment::containment_of;
-use crate::kernel::document_key::document_key;
-use crate::kernel::jaccard::{jaccard_of, shared};
+use crate::kernel::hash::document_key;
+use crate::kernel::measure::{containment_of, jaccard_of, shared};
 use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::schema::Table;
 
 /// The order of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairOrder {
-    /// The highest Jaccard similarity, then the smallest ids.
+    /// By descending Jaccard similarity, then by ids.
     MostSimilar,
-    /// The lowest Jaccard similarity, then the smallest ids.
+    /// By ascending Jaccard similarity, then by ids.
     LeastSimilar,
-    /// By a hash of the two ids: the same pairs for the same seed, however the table is read.
+    /// By a seeded hash of the two ids, which does not depend on the order of the table.
     Random {
         /// The seed of the hash.
         seed: u64,
@@ -35,35 +35,35 @@ pub enum PairOrder {
 /// A row of the table `pairs`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PairRow {
-    /// One of them.
+    /// The id of document a.
     pub id_a: Id,
-    /// The other.
+    /// The id of document b.
     pub id_b: Id,
-    /// The Jaccard similarity of their shingle sets.
+    /// The Jaccard similarity of the two shingle sets.
     pub jaccard: f64,
     /// The share of a's shingles that are in b.
     pub containment_a: f64,
     /// The share of b's shingles that are in a.
     pub containment_b: f64,
-    /// Whether each of the two is a reference document.
+    /// Whether a and b are reference documents.
     #[serde(skip)]
     pub is_reference: [bool; 2],
 }
 
 impl PairRow {
-    /// The two documents.
+    /// Returns the two documents.
     pub fn documents(&self) -> [Member; 2] {
         let [a, b] = self.is_reference;
         [Member { id: self.id_a.clone(), is_reference: a }, Member { id: self.id_b.clone(), is_reference: b }]
     }
 }
 
-/// A document of the output's own source or a reference document: an id may be in both.
+/// A document of the output's own source or of a reference; both may have the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
-    /// Its id.
+    /// The id.
     pub id: Id,
-    /// Whether it is a reference document.
+    /// Whether the document is from a reference.
     pub is_reference: bool,
 }
 
@@ -76,10 +76,11 @@ pub struct PairsView {
     pub all: u64,
 }
 
-/// The first `most` pairs of a finished output, or of its own document `of`. Holds only those pairs and a batch.
+/// Returns the first `most` pairs of a finished output, or of its own document `of`. Holds only these pairs and a
+/// batch.
 ///
 /// # Errors
-/// When the table cannot be read.
+/// If the table cannot be read.
 pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most: usize) -> Result<PairsView> {
     let mut table = finished.stored(Table::Pairs).await?;
     if let Some(id) = of {
@@ -88,8 +89,8 @@ pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most:
     }
     let kind = finished.manifest().source.id;
     let columns = vec![
-        id::column_named("id_a", kind),
-        id::column_named("id_b", kind),
+        id_column("id_a", kind),
+        id_column("id_b", kind),
         col("jaccard"),
         col("containment_a"),
         col("containment_b"),
@@ -116,7 +117,7 @@ pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most:
     Ok(PairsView { first: kept, all })
 }
 
-/// The `most` pairs with the smallest hashes.
+/// Returns the `most` pairs with the smallest hashes.
 async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<PairsView> {
     let mut least = BTreeMap::new();
     let mut all = 0;
@@ -137,7 +138,7 @@ async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<PairsView> {
 async fn each(table: DataFrame, mut take: impl FnMut(PairRow)) -> Result<()> {
     let mut rows = table.execute_stream().await?;
     while let Some(batch) = rows.try_next().await? {
-        let ids = id::ids(batch.column(0))?.into_iter().zip(id::ids(batch.column(1))?);
+        let ids = ids(batch.column(0))?.into_iter().zip(ids(batch.column(1))?);
         let share = |column: usize| as_float64_array(batch.column(column)).map(|share| share.values());
         let (jaccard, of_a, of_b) = (share(2)?, share(3)?, share(4)?);
         let reference_b = as_boolean_array(batch.column(5))?;
@@ -158,21 +159,21 @@ async fn each(table: DataFrame, mut take: impl FnMut(PairRow)) -> Result<()> {
 /// A cluster of documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterView {
-    /// The smallest id among them.
+    /// The smallest id of the cluster.
     pub id: Id,
-    /// The document that represents the cluster.
+    /// The representative.
     pub representative: Member,
-    /// The others with the smallest ids.
+    /// Other documents with the smallest ids.
     pub others: Vec<Member>,
-    /// The number of its documents.
+    /// The number of documents in the cluster.
     pub size: u64,
 }
 
-/// The cluster of the output's own document `of`, with at most `most` documents in addition to the representative; `None` if
-/// the document is in no pair.
+/// Returns the cluster of the output's own document `of`, with at most `most` documents besides the representative;
+/// `None` if the document is in no pair.
 ///
 /// # Errors
-/// When the table cannot be read.
+/// If the table cannot be read.
 pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<ClusterView>> {
     #[derive(Deserialize)]
     struct InCluster {
@@ -205,10 +206,11 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
     Ok(Some(ClusterView { id, representative, others: others.into_iter().map(member).collect(), size }))
 }
 
-/// The similarity of two documents of a cluster, which need not be a pair, from their texts, cut as `job` cut them.
+/// Computes the similarity of two documents of a cluster, which may not be a pair, from their texts by the rules of
+/// `job`.
 ///
 /// # Errors
-/// When the texts cannot be cut.
+/// If the texts cannot be cut.
 pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<PairRow> {
     let by = comparable(job);
     let mut scratch = ShingleBuffers::default();
@@ -217,8 +219,8 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
         shingles(text, &by, &mut scratch, set)?;
     }
     let [a, b] = sets;
-    let Similarity { jaccard, containment_a, containment_b } =
-        Similarity::new(shared(&a, &b), a.len() as u64, b.len() as u64);
+    let [jaccard, containment_a, containment_b] =
+        similarities(shared(&a, &b), a.len() as u64, b.len() as u64);
     let [a, b] = documents;
     let (id_a, id_b, is_reference) = (a.id.clone(), b.id.clone(), [a.is_reference, b.is_reference]);
     Ok(PairRow { id_a, id_b, jaccard, containment_a, containment_b, is_reference })
@@ -228,10 +230,10 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
 pub struct MemberTexts(BTreeMap<Member, String>);
 
 impl MemberTexts {
-    /// Reads the texts of `documents` of `finished`, those of reference documents from their own sources.
+    /// Reads the texts of `documents` of `finished`. Reference documents are read from their own sources.
     ///
     /// # Errors
-    /// As [`Reread::open`] and [`MemberTexts::read`].
+    /// The errors of [`Reread::open`] and [`MemberTexts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
         let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
             documents.into_iter().partition(|of| of.is_reference);
@@ -243,16 +245,16 @@ impl MemberTexts {
         }
         if finished.job().second_source().is_some() {
             let found = reread::texts_of_second_source(finished, &missing).await?;
-            texts.0.extend(of_reference(found));
+            texts.0.extend(reference_members(found));
             return Ok(texts);
         }
-        // The last output first: documents that it replaced are still in the earlier ones.
+        // From the last output to the first: earlier outputs still contain documents that later ones replaced.
         for output in finished.manifest().reference_outputs.iter().rev() {
             let earlier = finished.reference(output).await?;
             let source = Reread::open(&earlier, Need::Texts).await?;
             let found = source.texts(earlier.documents_of(keys(&missing)).await?).await?;
             missing.retain(|id| !found.contains_key(id));
-            texts.0.extend(of_reference(found));
+            texts.0.extend(reference_members(found));
             if missing.is_empty() {
                 break;
             }
@@ -260,11 +262,11 @@ impl MemberTexts {
         Ok(texts)
     }
 
-    /// Reads the texts of the documents `ids` of the output itself, and holds them all. Reads only their rows if the format
-    /// allows it.
+    /// Reads the texts of the output's own documents `ids` into memory. Reads only their rows if the format allows
+    /// it.
     ///
     /// # Errors
-    /// When the tables or the source cannot be read.
+    /// If the tables or the source cannot be read.
     pub async fn read<'a>(
         finished: &Finished,
         again: &Reread<'_>,
@@ -274,11 +276,11 @@ impl MemberTexts {
         Ok(Self(texts.into_iter().map(|(id, text)| (Member { id, is_reference: false }, text)).collect()))
     }
 
-    /// The text of a document.
+    /// Returns the text of a document.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) when the source has no text of the document.
-    pub fn of(&self, document: &Member) -> Result<&str> {
+    /// [`Kind::Input`](crate::error::Kind::Input) if the source has no text of the document.
+    pub fn text(&self, document: &Member) -> Result<&str> {
         let text = self.0.get(document).map(String::as_str);
         text.ok_or_else(|| {
             Error::input(format!("the source holds no text of `{}` any more: run the job again", document.id))
@@ -286,50 +288,34 @@ impl MemberTexts {
     }
 }
 
-impl MemberTexts {
-    /// The `texts` of documents that were read elsewhere.
-    pub(crate) fn of_read(texts: BTreeMap<Member, String>) -> Self {
+impl From<BTreeMap<Member, String>> for MemberTexts {
+    fn from(texts: BTreeMap<Member, String>) -> Self {
         Self(texts)
     }
 }
 
 impl Id {
-    /// The document of this id of the output's own source.
+    /// Returns the document with this id in the output's own source.
     pub fn own(&self) -> Member {
         Member { id: self.clone(), is_reference: false }
     }
 }
 
-/// The keys of documents.
+/// Returns the keys of documents.
 fn keys<'a>(ids: impl IntoIterator<Item = &'a Id>) -> impl Iterator<Item = u64> {
     ids.into_iter().map(|id| document_key(&id.to_string()))
 }
 
-fn of_reference(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Member, String)> {
+fn reference_members(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Member, String)> {
     texts.into_iter().map(|(id, text)| (Member { id, is_reference: true }, text))
 }
 
-/// The similarity of two documents `a` and `b`; each share is in [0, 1].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Similarity {
-    /// The Jaccard similarity of the two shingle sets.
-    pub jaccard: f64,
-    /// The share of a's shingles that are in b.
-    pub containment_a: f64,
-    /// The share of b's shingles that are in a.
-    pub containment_b: f64,
-}
-
-impl Similarity {
-    /// The similarity of two sets of `a` and `b` shingles, `shared` of them in both. Two empty sets are equal, and an empty set
-    /// is a subset of every other.
-    pub fn new(shared: u64, a: u64, b: u64) -> Self {
-        Self {
-            jaccard: if a + b == 0 { 1.0 } else { jaccard_of(shared, a, b) },
-            containment_a: if a == 0 { 1.0 } else { containment_of(shared, a) },
-            containment_b: if b == 0 { 1.0 } else { containment_of(shared, b) },
-        }
-    }
+/// Returns the Jaccard similarity of two sets of `a` and `b` shingles, and the containments of a in b and of b in a. `shared`
+/// shingles are in both. Two empty sets are equal, and an empty set is a subset of every other.
+pub(super) fn similarities(shared: u64, a: u64, b: u64) -> [f64; 3] {
+    let containment = |len: u64| if len == 0 { 1.0 } else { containment_of(shared, len) };
+    let jaccard = if a + b == 0 { 1.0 } else { jaccard_of(shared, a, b) };
+    [jaccard, containment(a), containment(b)]
 }
 
 #[cfg(test)]
@@ -338,12 +324,8 @@ mod tests {
 
     #[test]
     fn empty_sets_are_equal_and_subsets_of_every_other() {
-        let of = |shared, a, b| {
-            let Similarity { jaccard, containment_a, containment_b } = Similarity::new(shared, a, b);
-            (jaccard, containment_a, containment_b)
-        };
-        assert_eq!(of(2, 4, 3), (0.4, 0.5, 2.0 / 3.0));
-        assert_eq!(of(0, 0, 3), (0.0, 1.0, 0.0));
-        assert_eq!(of(0, 0, 0), (1.0, 1.0, 1.0));
+        assert_eq!(similarities(2, 4, 3), [0.4, 0.5, 2.0 / 3.0]);
+        assert_eq!(similarities(0, 0, 3), [0.0, 1.0, 0.0]);
+        assert_eq!(similarities(0, 0, 0), [1.0, 1.0, 1.0]);
     }
 }

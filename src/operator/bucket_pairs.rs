@@ -18,7 +18,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::bucket_groups::group_by_bucket;
-use crate::kernel::jaccard::{least_contained, least_shared};
+use crate::kernel::measure::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 /// The columns (a, b): two documents of a bucket, a < b. A pair comes once for each common bucket. A row without b says that

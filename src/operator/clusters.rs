@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::clusters::{
     ClusterLosses, Division, Edge, EdgeOrder, Representatives, Represented, representatives,
 };
-use crate::kernel::jaccard::as_set;
+use crate::kernel::measure::as_set;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, map_to_end, only_input};
 
 /// Changes the size of a reservation.

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::{Bucket, BucketMember, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
-use crate::kernel::jaccard::least_shared;
+use crate::kernel::measure::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 /// The state of a document without a leader, which may become a leader.

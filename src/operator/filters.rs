@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::prefixes::{CountedTokens, Counters};
 use super::sketches::KeyHasher;
 use super::with_flag;
-use crate::kernel::jaccard::least_contained;
+use crate::kernel::measure::least_contained;
 use crate::plan::{Batches, Description, Shape, SharedValue, Task, only_input};
 
 /// Marks reference documents that may match new documents: counters (at, counts) for each rule, in order, and documents

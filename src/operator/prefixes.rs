@@ -28,7 +28,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::jaccard::least_contained;
+use crate::kernel::measure::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
 /// The columns (at, counts): counters of one byte each, starting at counter `at`. Overlapping rows are added up.

@@ -21,9 +21,8 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 
 use crate::job::{self, ScoreBy};
-use crate::kernel::jaccard::shared;
-use crate::kernel::minhash_similarity::minhash_similarity;
-use crate::kernel::signature::Signature;
+use crate::kernel::measure::shared;
+use crate::kernel::signature::{Signature, minhash_similarity};
 
 /// The hasher of document keys, which are hashes already.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use crate::address::masked;
 use crate::apply::removals;
 use crate::error::Result;
 use crate::lookup::Finished;
-use crate::lookup::query::query;
+use crate::lookup::rows::query;
 use crate::output::Stored;
 use crate::schema::Table;
 

@@ -12,7 +12,7 @@ use super::view::{BridgeLink, DrawnCluster, Link, MemberOf, PairOfTexts};
 use crate::error::{Error, Result};
 use crate::job::{Job, Reference};
 use crate::lookup::Finished;
-use crate::lookup::query::query;
+use crate::lookup::rows::query;
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::page::sides;
 
@@ -198,7 +198,7 @@ impl Scene {
         let Some(texts) = texts else { return Ok(self.cluster) };
         let job = finished.job();
         let pair = |WantedPair { what, documents: [a, b] }: WantedPair| {
-            let both = [texts.of(&a)?, texts.of(&b)?];
+            let both = [texts.text(&a)?, texts.text(&b)?];
             let pair = similarity([&a, &b], both, job)?;
             Ok(PairOfTexts {
                 what: what.to_owned(),

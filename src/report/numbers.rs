@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
-use crate::lookup::query::query;
+use crate::lookup::rows::query;
 use crate::page::settings;
 use crate::page::text::{count, either};
 use crate::schema::{Table, contract};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::lookup::Finished;
-use crate::lookup::query::query;
+use crate::lookup::rows::query;
 
 /// The passages of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -4,9 +4,10 @@ use std::num::NonZeroUsize;
 
 use resemblance::engine::session;
 use resemblance::job::EngineSettings;
-use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
+use resemblance::lookup::neighbors::{
+    NeighborOrder, Neighbors, Query, Sketch, document_sketch, neighbors, text_sketch,
+};
 use resemblance::lookup::reread::{Need, Reread};
-use resemblance::lookup::sketch::{Sketch, of_document, of_text};
 use resemblance::lookup::{Finished, Id, not_found};
 
 use crate::support::oracle::answer::{Documents, Name, add, pair};
@@ -18,7 +19,7 @@ use crate::support::*;
 type Ranking = Vec<(String, f64, f64)>;
 
 /// All documents that share a bucket with this one, most similar first.
-fn ranking(documents: &Documents, of: &Name, settings: &Settings, by: By) -> Ranking {
+fn ranking(documents: &Documents, of: &Name, settings: &Settings, by: NeighborOrder) -> Ranking {
     let document = &documents[of];
     let others =
         documents.iter().filter(|(name, other)| *name != of && !other.buckets.is_disjoint(&document.buckets));
@@ -31,8 +32,8 @@ fn ranking(documents: &Documents, of: &Name, settings: &Settings, by: By) -> Ran
     found.sort_by(|a, b| {
         let (estimates, jaccards) = (b.1.total_cmp(&a.1), b.2.total_cmp(&a.2));
         let similar = match by {
-            By::Estimate => estimates.then(jaccards),
-            By::Jaccard => jaccards.then(estimates),
+            NeighborOrder::Estimate => estimates.then(jaccards),
+            NeighborOrder::Jaccard => jaccards.then(estimates),
         };
         similar.then(a.0.cmp(&b.0))
     });
@@ -52,7 +53,13 @@ fn text_id(id: &str) -> Id {
     Id::Text(id.to_owned())
 }
 
-async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, top: usize) -> Neighbors {
+async fn ask(
+    finished: &Finished,
+    sketch: &Sketch,
+    own: Option<&str>,
+    by: NeighborOrder,
+    top: usize,
+) -> Neighbors {
     let own = own.map(text_id);
     let again = again(finished).await;
     let top = NonZeroUsize::new(top).unwrap();
@@ -68,7 +75,7 @@ async fn again(finished: &Finished) -> Option<Reread<'_>> {
 }
 
 async fn stored(finished: &Finished, id: &str) -> Option<Sketch> {
-    of_document(finished, &text_id(id), again(finished).await.as_ref()).await.unwrap()
+    document_sketch(finished, &text_id(id), again(finished).await.as_ref()).await.unwrap()
 }
 
 /// Every tenth of the documents, compared with the ranking by plain loops, whole and cut short.
@@ -78,7 +85,7 @@ fn equals_plain_loops(output: &Path, documents: &Documents, settings: &Settings)
         for name in documents.keys().step_by(documents.len() / 10) {
             let id = &name.1;
             let sketch = stored(&finished, id).await.unwrap();
-            for by in [By::Estimate, By::Jaccard] {
+            for by in [NeighborOrder::Estimate, NeighborOrder::Jaccard] {
                 let expected = ranking(documents, name, settings, by);
                 for top in [3, 100_000] {
                     let found = ask(&finished, &sketch, Some(id), by, top).await;
@@ -148,9 +155,9 @@ fn neighbors_equal_plain_loops() {
         // A text is sketched as the run sketched it, and finds itself.
         with_output(&output, async |finished| {
             for (id, text) in documents.iter().step_by(60) {
-                let sketch = of_text(&finished, text).await.unwrap().unwrap();
+                let sketch = text_sketch(&finished, text).await.unwrap().unwrap();
                 assert_eq!(Some(&sketch), stored(&finished, id).await.as_ref(), "{name} {keep} {id}");
-                let found = ask(&finished, &sketch, None, By::Estimate, 1_000).await;
+                let found = ask(&finished, &sketch, None, NeighborOrder::Estimate, 1_000).await;
                 assert_eq!((found.nearest[0].estimate, found.nearest[0].jaccard), (1.0, Some(1.0)));
                 let own = found.nearest.iter().find(|neighbor| neighbor.id == text_id(id)).unwrap();
                 assert_eq!((own.jaccard, own.shared_bands), (Some(1.0), job.lsh.bands));
@@ -175,16 +182,16 @@ fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
     // More shingles than the dictionary has: modulo the prime above it they are numbers of others.
     let strange: Vec<String> = (0..3_000).map(|i| format!("s{i}")).collect();
     with_output(&output, async |finished| {
-        let sketch = of_text(&finished, &longer).await.unwrap().unwrap();
+        let sketch = text_sketch(&finished, &longer).await.unwrap().unwrap();
         assert_eq!(sketch.shingles.as_ref().map(Vec::len), Some(a.len()));
-        let found = ask(&finished, &sketch, None, By::Jaccard, 1_000).await;
+        let found = ask(&finished, &sketch, None, NeighborOrder::Jaccard, 1_000).await;
         let own = found.nearest.iter().find(|neighbor| neighbor.id == text_id(id)).unwrap();
         assert_eq!((own.jaccard, own.containment_b), (Some(jaccard), Some(1.0)));
         assert!((own.estimate - jaccard).abs() < 0.15, "{} for {jaccard}", own.estimate);
 
-        let sketch = of_text(&finished, &strange.join(" ")).await.unwrap().unwrap();
-        assert_eq!(ask(&finished, &sketch, None, By::Estimate, 10).await.candidates, 0);
-        assert_eq!(of_text(&finished, "two words").await.unwrap(), None);
+        let sketch = text_sketch(&finished, &strange.join(" ")).await.unwrap().unwrap();
+        assert_eq!(ask(&finished, &sketch, None, NeighborOrder::Estimate, 10).await.candidates, 0);
+        assert_eq!(text_sketch(&finished, "two words").await.unwrap(), None);
     });
 }
 
@@ -277,9 +284,7 @@ fn a_job_of_another_version_is_to_be_run_again() {
 fn at_most_five_spellings_are_named() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
-    let said = with_output(&out, async |finished| {
-        not_found::not_found(&finished, "d0000").await.unwrap().to_string()
-    });
+    let said = with_output(&out, async |finished| not_found(&finished, "d0000").await.unwrap().to_string());
     assert_eq!(
         said,
         "no document has the id `d0000`; near it are `d00000`, `d00001`, `d00002`, `d00003`, `d00004`"

@@ -7,9 +7,10 @@ use arrow::datatypes::Int64Type;
 use object_store::local::LocalFileSystem;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::job::EngineSettings;
-use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
+use resemblance::lookup::neighbors::{
+    NeighborOrder, Neighbors, Query, Sketch, document_sketch, neighbors, text_sketch,
+};
 use resemblance::lookup::reread::{Need, Reread};
-use resemblance::lookup::sketch::{Sketch, of_document, of_text};
 use resemblance::lookup::{self, Finished, Id};
 
 use crate::support::counting::Counting;
@@ -68,7 +69,13 @@ fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
     })
 }
 
-async fn ask(finished: &Finished, sketch: &Sketch, id: Option<&Id>, by: By, top: usize) -> Neighbors {
+async fn ask(
+    finished: &Finished,
+    sketch: &Sketch,
+    id: Option<&Id>,
+    by: NeighborOrder,
+    top: usize,
+) -> Neighbors {
     let again = match finished.keeps_shingles() {
         true => None,
         false => Some(Reread::open(finished, Need::Shingles).await.unwrap()),
@@ -83,16 +90,19 @@ fn answers(output: &Path, documents: &[Document]) -> Vec<Neighbors> {
         let mut answers = Vec::new();
         for (at, (id, text)) in documents.iter().enumerate().step_by(documents.len() / 6) {
             let id = finished.id(id).unwrap();
-            let stored = of_document(&finished, &id, None).await.unwrap().unwrap();
-            let (by, top) = if at % 2 == 0 { (By::Estimate, 3) } else { (By::Jaccard, 100_000) };
+            let stored = document_sketch(&finished, &id, None).await.unwrap().unwrap();
+            let (by, top) =
+                if at % 2 == 0 { (NeighborOrder::Estimate, 3) } else { (NeighborOrder::Jaccard, 100_000) };
             answers.push(ask(&finished, &stored, Some(&id), by, top).await);
             let changed = format!("{text} and some other words");
-            let text = of_text(&finished, &changed).await.unwrap().unwrap();
-            let (by, top) = if at % 2 == 0 { (By::Jaccard, 5) } else { (By::Estimate, 100_000) };
+            let text = text_sketch(&finished, &changed).await.unwrap().unwrap();
+            let (by, top) =
+                if at % 2 == 0 { (NeighborOrder::Jaccard, 5) } else { (NeighborOrder::Estimate, 100_000) };
             answers.push(ask(&finished, &text, None, by, top).await);
         }
-        let unknown = of_text(&finished, "no document has any of these words in it").await.unwrap().unwrap();
-        answers.push(ask(&finished, &unknown, None, By::Estimate, 10).await);
+        let unknown =
+            text_sketch(&finished, "no document has any of these words in it").await.unwrap().unwrap();
+        answers.push(ask(&finished, &unknown, None, NeighborOrder::Estimate, 10).await);
         answers
     })
 }
@@ -372,8 +382,9 @@ fn read_for<T>(
 
 /// The neighbors of a text, by estimates alone.
 async fn of_this_text(finished: &Finished, text: &str) -> Neighbors {
-    let sketch = of_text(finished, text).await.unwrap().unwrap();
-    let query = Query { sketch: &sketch, id: None, by: By::Estimate, top: NonZeroUsize::new(10).unwrap() };
+    let sketch = text_sketch(finished, text).await.unwrap().unwrap();
+    let query =
+        Query { sketch: &sketch, id: None, by: NeighborOrder::Estimate, top: NonZeroUsize::new(10).unwrap() };
     neighbors(finished, None, query).await.unwrap()
 }
 
@@ -410,7 +421,7 @@ fn few_pages_are_read_for_one_document() {
     assert!(requests < 100, "{requests}");
     // Ids in the order of the source are found in few pages, too.
     let id = Id::Text(id.clone());
-    let of_id = async |finished: &Finished| of_document(finished, &id, None).await.unwrap();
+    let of_id = async |finished: &Finished| document_sketch(finished, &id, None).await.unwrap();
     let (_, bytes, stored) = read_for(scene.folder.path(), "table", 0, of_id);
     assert!(stored.is_some() && 5 * bytes < of("table", "documents"), "{bytes}");
 }

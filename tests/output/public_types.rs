@@ -6,7 +6,7 @@ use arrow::array::{
     TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
-use resemblance::kernel::document_key::document_key;
+use resemblance::kernel::hash::document_key;
 use resemblance::schema::{IdType, SourceColumn};
 
 use crate::support::*;

@@ -13,7 +13,7 @@ use super::AppliedResult;
 use crate::apply::removals::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::kernel::document_key::document_key;
+use crate::kernel::hash::document_key;
 use crate::lookup::Id;
 use crate::lookup::show::{Member, MemberTexts, PairOrder, PairRow, similarity};
 use crate::origins::{Moved, numbered};
@@ -120,7 +120,7 @@ impl AppliedResult {
             PairOrder::LeastSimilar => pairs.sort_by(|a, b| a.jaccard.total_cmp(&b.jaccard)),
             PairOrder::Random { .. } => {}
         }
-        Ok(Removed { pairs, texts: MemberTexts::of_read(of_documents), all, by_reference, job })
+        Ok(Removed { pairs, texts: of_documents.into(), all, by_reference, job })
     }
 
     /// The selected rows (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number).

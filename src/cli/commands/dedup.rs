@@ -191,7 +191,7 @@ async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<Strin
     let mut shown = String::new();
     for ([gone, stays], jaccard) in &examples {
         let names = [format!("would be removed: {}", gone.id), format!("stays: {}", stays.id)];
-        let texts = [beginning(texts.of(gone)?), beginning(texts.of(stays)?)];
+        let texts = [beginning(texts.text(gone)?), beginning(texts.text(stays)?)];
         let texts = texts.each_ref().map(String::as_str);
         shown += &side_by_side::two(*jaccard, names, texts, &finished.job().shingle, Extent::Compared);
     }

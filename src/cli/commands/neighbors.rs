@@ -13,10 +13,10 @@ use crate::cli::screen::{print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
 use crate::job::Job;
-use crate::lookup::neighbors::{self, By, Neighbor, Query};
+use crate::lookup::neighbors::{self, Neighbor, NeighborOrder, Query};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::MemberTexts;
-use crate::lookup::{Finished, not_found, sketch};
+use crate::lookup::{Finished, not_found};
 use crate::page::side_by_side::Extent;
 
 /// Find the documents of a finished output that are most similar to one document
@@ -32,8 +32,8 @@ pub(crate) struct NeighborsCommand {
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
     /// Sort order of neighbors; ties are sorted by the other value, then by id
-    #[arg(long, value_enum, default_value_t = By::Estimate)]
-    by: By,
+    #[arg(long, value_enum, default_value_t = NeighborOrder::Estimate)]
+    by: NeighborOrder,
     /// Print one JSON object per neighbor
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -108,17 +108,17 @@ impl NeighborsCommand {
         let sketch = match (&self.query.id, &self.query.text) {
             (Some(id), _) => {
                 let stored = match &own {
-                    Some(own) => sketch::of_document(&finished, own, again.as_ref()).await?,
+                    Some(own) => neighbors::document_sketch(&finished, own, again.as_ref()).await?,
                     None => None,
                 };
                 match stored {
                     Some(sketch) => sketch,
-                    None => return Err(not_found::not_found(&finished, id).await?),
+                    None => return Err(not_found(&finished, id).await?),
                 }
             }
             (None, Some(path)) => {
                 let text = text(path, &self.output)?;
-                let sketch = sketch::of_text(&finished, &text).await?;
+                let sketch = neighbors::text_sketch(&finished, &text).await?;
                 asked = Some(text);
                 sketch.ok_or_else(|| too_short(path, job))?
             }
@@ -134,7 +134,7 @@ impl NeighborsCommand {
                 let texts = MemberTexts::read(&finished, again, ids).await?;
                 let asked = match (&asked, &own) {
                     (Some(text), _) => text,
-                    (None, Some(own)) => texts.of(&own.own())?,
+                    (None, Some(own)) => texts.text(&own.own())?,
                     (None, None) => return Err(Error::bug("neither a document nor a text was given")),
                 };
                 self.show_texts(asked, nearest, &texts, job)?
@@ -151,7 +151,7 @@ impl NeighborsCommand {
             let names = [self.query_name(), neighbor.id.to_string()];
             let missing = || Error::bug("a neighbor without its similarities was shown");
             let jaccard = neighbor.jaccard.ok_or_else(missing)?;
-            let texts = [text, texts.of(&neighbor.id.own())?];
+            let texts = [text, texts.text(&neighbor.id.own())?];
             shown += &side_by_side::two(jaccard, names, texts, &job.shingle, Extent::Compared);
         }
         Ok(shown)
@@ -161,8 +161,8 @@ impl NeighborsCommand {
     async fn readable_source<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
         match (Reread::open(finished, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
-            (Err(error), By::Jaccard) => Err(error),
-            (Err(error), By::Estimate) => {
+            (Err(error), NeighborOrder::Jaccard) => Err(error),
+            (Err(error), NeighborOrder::Estimate) => {
                 tracing::warn!("{}; only estimates are shown", error.one_line());
                 Ok(None)
             }

@@ -208,7 +208,7 @@ impl Show {
         let beside = |other| {
             show::similarity(
                 [representative, other],
-                [texts.of(representative)?, texts.of(other)?],
+                [texts.text(representative)?, texts.text(other)?],
                 finished.job(),
             )
         };
@@ -275,7 +275,7 @@ impl ShowView {
         let mut lines = Vec::with_capacity(self.pairs.len());
         for pair in &self.pairs {
             let [a, b] = pair.documents();
-            let [text_a, text_b] = [texts.of(&a)?, texts.of(&b)?];
+            let [text_a, text_b] = [texts.text(&a)?, texts.text(&b)?];
             let (passages, passages_complete) = common([text_a, text_b]);
             lines.push(PairLine {
                 cluster_id: self.cluster_id.as_ref(),
@@ -299,5 +299,5 @@ async fn document(finished: &Finished, id: &str) -> Result<Id> {
     {
         return Ok(found);
     }
-    Err(not_found::not_found(finished, id).await?)
+    Err(not_found(finished, id).await?)
 }

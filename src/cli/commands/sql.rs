@@ -12,7 +12,7 @@ use crate::cli::screen::print;
 use crate::engine::session;
 use crate::error::{Context, Error, Kind, Result};
 use crate::job;
-use crate::lookup::{Finished, query, rows};
+use crate::lookup::{Finished, rows};
 
 /// Query the tables of a finished output in SQL
 ///
@@ -65,7 +65,7 @@ impl Sql {
         match &self.query {
             Some(query) => answer(query),
             None if std::io::stdin().is_terminal() => {
-                prompt(&self.output, &query::table_names(&context).join(", "), answer)
+                prompt(&self.output, &rows::table_names(&context).join(", "), answer)
             }
             None => batch(std::io::stdin().lock(), answer),
         }
@@ -81,12 +81,12 @@ impl Sql {
 
     async fn answer(&self, session: &SessionContext, query: &str) -> Result<()> {
         let frame = if self.allow_writes {
-            query::with_writes(session, query).await?
+            rows::with_writes(session, query).await?
         } else {
-            query::read_only(session, query).await?
+            rows::read_only(session, query).await?
         };
         let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
-        let batches = query::collected(frame).await?;
+        let batches = rows::collected(frame).await?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         self.csv.print(self.json, &names, &batches, || Ok(print::table(&names, &rows::cells(&batches)?)))
     }

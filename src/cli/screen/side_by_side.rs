@@ -27,7 +27,7 @@ pub(crate) fn pairs(
     for pair in pairs {
         let names = [pair.id_a.to_string(), pair.id_b.to_string()];
         let [a, b] = pair.documents();
-        let texts = [texts.of(&a)?, texts.of(&b)?];
+        let texts = [texts.text(&a)?, texts.text(&b)?];
         shown += &two(pair.jaccard, names, texts, shingle, extent);
     }
     Ok(shown)
@@ -80,7 +80,7 @@ pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> Stri
 /// # Errors
 /// When Arrow cannot format a type.
 pub(crate) fn passage(passage: &Passage) -> Result<String> {
-    let Passage { id, words, occurrences, documents, sample, places, reference } = passage;
+    let Passage { id, words, occurrences, documents, sample, places, reference, .. } = passage;
     let all = &places.all;
     let (words, documents) = (print::counted(*words, "word"), print::counted(*documents, "document"));
     let mut text = format!("passage {id}: {words}, occurs {} in {documents}", print::counted(*all, "time"));

@@ -13,7 +13,7 @@ mod vocabulary;
 pub mod write;
 
 use crate::error::Result;
-use crate::kernel::random::SplitMix64;
+use crate::kernel::hash::SplitMix64;
 pub use settings::CorpusSettings;
 use shuffle::Shuffle;
 use vocabulary::{Vocabulary, below};

@@ -1,8 +1,8 @@
 //! Makes planted documents from originals. Words are numbers here.
 
 use super::vocabulary::{Vocabulary, below};
-use crate::kernel::jaccard::jaccard_of;
-use crate::kernel::random::SplitMix64;
+use crate::kernel::hash::SplitMix64;
+use crate::kernel::measure::jaccard_of;
 
 /// Replaces words of a text so that its Jaccard similarity with the unchanged text comes as close to `target` as
 /// possible.

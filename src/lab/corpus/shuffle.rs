@@ -1,6 +1,6 @@
 //! A pseudo-random permutation of the numbers below n that is computed in both directions and not stored.
 
-use crate::kernel::random::SplitMix64;
+use crate::kernel::hash::SplitMix64;
 
 const ROUNDS: usize = 4;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::kernel::random::SplitMix64;
+use crate::kernel::hash::SplitMix64;
 
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::job::Shingle;
-use crate::kernel::jaccard::{jaccard_of, shared};
-use crate::kernel::random::SplitMix64;
+use crate::kernel::hash::SplitMix64;
+use crate::kernel::measure::{jaccard_of, shared};
 use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 
 /// Words that are remembered.

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::edit::{self, Pool};
 use crate::error::{Error, Result};
 use crate::job::Shingle;
-use crate::kernel::random::SplitMix64;
+use crate::kernel::hash::SplitMix64;
 
 /// What is planted. Shares are of all documents that are written.
 #[derive(Debug, Clone, PartialEq)]

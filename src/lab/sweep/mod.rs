@@ -14,7 +14,7 @@ use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::curve::choose_bands;
 use crate::job::{Bits, Job, Lsh, Score, ScoreBy};
-use crate::kernel::jaccard::jaccard_of;
+use crate::kernel::measure::jaccard_of;
 use crate::lab::sample::LabSample;
 use crate::lab::timing::{Bench, NamedJob, Searched};
 

@@ -20,7 +20,7 @@ use super::condition::{self, Converted, Typed};
 use super::selection::Selection;
 use crate::error::{Error, Result};
 use crate::job::{Limit, LimitSize, Source};
-use crate::kernel::document_key::document_key;
+use crate::kernel::hash::document_key;
 use crate::source::file::SourceFile;
 use crate::udf::expr_fn;
 

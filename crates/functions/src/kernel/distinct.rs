@@ -1,17 +1,17 @@
-//! Sorting hashes and dropping repeats: a shingle set is a sorted list without repeats.
+//! Sorts hashes and drops repeats: a shingle set is a sorted list without repeats.
 
-/// Values up to which the scatter's copy is cheap and its buckets fit the cache.
+/// The most values whose copy is cheap and whose buckets fit the cache.
 const SCATTER_UP_TO: usize = 1 << 20;
-/// Fewer values than this are sorted directly.
+/// The fewest values for a scatter; fewer values are sorted directly.
 const SCATTER_FROM: usize = 64;
 /// The most values in a bucket, on average.
 const BUCKET: usize = 2;
-/// A larger bucket holds repeats, or values that are not hashes, and is sorted by itself.
+/// A larger bucket has repeats or values that are not hashes, and is sorted separately.
 const LONG_BUCKET: usize = 32;
 
-/// Sorts `values[from..]` ascending and drops its repeats. The values before `from`, at most the length, stay.
+/// Sorts `values[from..]` ascending and drops its repeats. The values before `from` stay.
 ///
-/// `scratch` is a buffer that is reused from call to call.
+/// `scratch` is reused between calls.
 pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut DistinctBuffers) {
     let tail = &mut values[from..];
     if (SCATTER_FROM..=SCATTER_UP_TO).contains(&tail.len()) {
@@ -30,8 +30,8 @@ pub struct DistinctBuffers {
     ends: Vec<u32>,
 }
 
-/// One pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. On hashes this is a
-/// third to a half faster than the standard sort, which sorts values that turn out not to be spread.
+/// Runs one pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. On hashes this
+/// is a third to a half faster than the standard sort, which handles buckets of other values.
 fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     let used = values.iter().fold(0, |all, value| all | value);
     let bits = (values.len() / BUCKET).ilog2() + 1;
@@ -43,7 +43,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     for value in values.iter() {
         ends[(value >> shift) as usize + 1] += 1;
     }
-    // Now the starts of the buckets; the scatter moves each to its end.
+    // These are the starts of the buckets; the scatter moves each to the end of its bucket.
     for bucket in 1..ends.len() {
         ends[bucket] += ends[bucket - 1];
     }
@@ -65,7 +65,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     insertion_sort(values);
 }
 
-/// Sorts values that are nearly sorted: none has more than a bucket to move.
+/// Sorts values whose distance to their final position is at most a bucket.
 fn insertion_sort(values: &mut [u64]) {
     for at in 1..values.len() {
         let value = values[at];

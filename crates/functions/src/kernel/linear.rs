@@ -1,18 +1,18 @@
 //! The linear family of hash functions: h_i(x) = (a_i * x + b_i) mod c (Carter and Wegman, *Universal classes of hash
 //! functions*, Journal of Computer and System Sciences 18, 1979, whose class H1 has a prime for c).
 //!
-//! The modulus c is under 2^32; x is reduced by it first, so that a * x + b stays under 2^64. `a_i` and `b_i` come from
-//! the seed by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a number from
-//! 1 to N, in the order a_0, b_0, a_1, b_1, ...; an a that equals an earlier a, or a b that equals an earlier b, is
-//! drawn again. So a signature of n minima is the start of every longer one. This never changes, since stored
-//! signatures are compared with later ones.
+//! The modulus c is under 2^32; x is reduced by it first, so that a * x + b stays under 2^64. `a_i` and `b_i` come
+//! from the seed by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a
+//! number from 1 to N, in the order a_0, b_0, a_1, b_1, ...; an a that equals an earlier a, or a b that equals an
+//! earlier b, is drawn again. So a signature of n minima is the start of every longer one. The definition never
+//! changes, because stored signatures are compared with later ones.
 
 use std::collections::BTreeSet;
 
-use crate::kernel::random::SplitMix64;
-use crate::kernel::vector::{self, Kernel};
+use crate::kernel::hash::SplitMix64;
+use crate::kernel::vector::{self, Kernel, padded};
 
-/// Functions of the linear family: `a[i]` and `b[i]` are those of function `i`.
+/// Functions of the linear family: `a[i]` and `b[i]` are the coefficients of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Linear {
     a: Vec<u64>,
@@ -21,7 +21,8 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// The first `count` functions of `seed` modulo `modulus`, with a and b drawn without replacement from 1 to `draws`.
+    /// Returns the first `count` functions of `seed` modulo `modulus`, with a and b drawn without replacement from 1
+    /// to `draws`.
     ///
     /// `None` unless `count <= draws < modulus < 2^32`.
     pub fn new(count: usize, seed: u64, modulus: u64, draws: u64) -> Option<Self> {
@@ -44,7 +45,7 @@ impl Linear {
 }
 
 impl Linear {
-    /// The functions with these coefficients and this modulus.
+    /// Returns the functions with these coefficients and this modulus.
     ///
     /// `None` unless `modulus` is in [2, 2^32).
     pub fn from_coefficients(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
@@ -56,7 +57,7 @@ impl Linear {
     }
 }
 
-/// Whether `count` functions modulo `modulus` can be drawn from 1 to `draws`.
+/// Returns whether `count` functions modulo `modulus` can be drawn from 1 to `draws`.
 pub(crate) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
     count as u64 <= draws && draws < modulus && modulus < 1 << 32
 }
@@ -80,9 +81,9 @@ pub fn minhash(shingles: &[u64], linear: &Linear, out: &mut Vec<u32>) {
 const MERSENNE_31: u64 = (1 << 31) - 1;
 const ONES_32: u64 = (1 << 32) - 1;
 
-/// A modulus, and a way to reduce by it without a division.
+/// A modulus and its reduction without a division.
 trait Modulo: Copy {
-    /// `v` mod c, for v up to (c - 1)^2 + c - 1.
+    /// Returns `v` mod c, for v up to (c - 1)^2 + c - 1.
     fn reduce(self, v: u64) -> u64;
 }
 
@@ -138,7 +139,7 @@ impl Modulo for Reciprocal {
     }
 }
 
-/// Functions at a time.
+/// The number of functions computed together.
 const LANES: usize = 16;
 
 /// Writes the minima of `shingles` to `out`.
@@ -155,8 +156,8 @@ impl<M: Modulo> Kernel for LinearMinima<'_, M> {
         let Self { shingles, linear, modulo, out } = self;
         let blocks = linear.a.chunks(LANES).zip(linear.b.chunks(LANES));
         for ((a, b), out) in blocks.zip(out.chunks_mut(LANES)) {
-            // The last block is filled up with functions whose minima are dropped.
-            let (a, b) = (padded(a), padded(b));
+            // The last block is padded with functions whose minima are dropped.
+            let (a, b) = (padded::<_, LANES>(a), padded::<_, LANES>(b));
             let mut least = [u64::MAX; LANES];
             for &shingle in shingles {
                 let x = shingle % linear.modulus;
@@ -168,13 +169,6 @@ impl<M: Modulo> Kernel for LinearMinima<'_, M> {
             out.iter_mut().zip(least).for_each(|(out, least)| *out = least as u32);
         }
     }
-}
-
-#[inline(always)]
-fn padded(values: &[u64]) -> [u64; LANES] {
-    let mut block = [0; LANES];
-    block[..values.len()].copy_from_slice(values);
-    block
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! Documents that share a bucket are candidates. Two sets of Jaccard similarity J share one with the probability `1 -
 //! (1 - J^r)^b` (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
 //!
-//! The bucket of band i, whose r values are the values `i*r..(i+1)*r` of the signature, is a number of 64 bits. It
-//! never changes, since stored buckets are compared with later ones:
+//! The bucket of band i, whose r values are the values `i*r..(i+1)*r` of the signature, is a number of 64 bits. Its
+//! definition never changes, because stored buckets are compared with later ones:
 //!
 //! | hash | bucket |
 //! |---|---|
@@ -37,7 +37,7 @@ pub struct Buckets {
     pub table_size: Option<u64>,
 }
 
-/// What turns a band's values into a bucket.
+/// The hash that turns the values of a band into a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BucketHash {
@@ -105,7 +105,7 @@ fn buckets<T>(
     }));
 }
 
-/// CRC-32 of the values in decimal, with a text before, between and after them; `bytes` is a buffer for it.
+/// Returns CRC-32 of the values in decimal, with a text before, between and after them. `bytes` is a buffer.
 fn crc32_of(
     band: impl Iterator<Item = u32>,
     [before, between, after]: [&str; 3],

@@ -1,27 +1,30 @@
-//! The measures of similarity: their names, and how they are computed.
+//! Similarities of shingle sets: the Jaccard similarity, the containment, and the measures that a job chooses from.
+//!
+//! Broder (*On the resemblance and containment of documents*, SEQUENCES 1997, section 2) calls the Jaccard similarity
+//! |a ∩ b| / |a ∪ b| resemblance. The containment of `a` in `b` is |a ∩ b| / |a|. Functions on slices take sets as sorted
+//! slices without repeats.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::containment::{self, containment_of};
-use super::jaccard::{self, jaccard_of, least_contained, least_shared};
-
-/// How two shingle sets are measured.
+/// The measure of similarity of two shingle sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// By what they share of all shingles of both: the Jaccard similarity.
+    /// The Jaccard similarity: the share of common shingles among all shingles of both.
     #[default]
     Jaccard,
-    /// By the share of the smaller set that the larger one holds: 1 for a passage and the document that it is from.
+    /// The containment: the share of the smaller set that is in the larger one. It is 1 for a passage and its
+    /// document.
     Containment,
 }
 
 impl Measure {
-    /// The Jaccard similarity that two sets have at least if their similarity reaches `threshold`; `None` if it can be any, so that
-    /// neither bands nor sizes bound it.
+    /// Returns the least Jaccard similarity of two sets whose similarity reaches `threshold`; `None` without a lower
+    /// bound, so that neither bands nor sizes help.
     pub fn least_jaccard(self, threshold: f64) -> Option<f64> {
         match self {
             Measure::Jaccard => Some(threshold),
@@ -29,12 +32,12 @@ impl Measure {
         }
     }
 
-    /// Whether a small set may be similar to a much larger one.
+    /// Returns whether a small set may be similar to a much larger one.
     pub fn takes_any_size(self) -> bool {
         self.least_jaccard(1.0).is_none()
     }
 
-    /// The noun for what is measured, in messages.
+    /// Returns the noun for the measure in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Measure::Jaccard => "similarity",
@@ -42,15 +45,15 @@ impl Measure {
         }
     }
 
-    /// Elements in both sets, each sorted and without repeats, if their similarity reaches `threshold`.
+    /// Returns the number of common elements of two sets, if their similarity reaches `threshold`.
     pub fn shared_at_least(self, a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
         match self {
-            Measure::Jaccard => jaccard::shared_at_least(a, b, threshold),
-            Measure::Containment => containment::shared_at_least(a, b, threshold),
+            Measure::Jaccard => shared_at_least(a, b, threshold),
+            Measure::Containment => shared_if_contained(a, b, threshold),
         }
     }
 
-    /// The similarity of two sets of these sizes with `shared` elements in common.
+    /// Returns the similarity of two sets of these sizes with `shared` common elements.
     pub fn similarity(self, shared: u64, sizes: [u64; 2]) -> f64 {
         match self {
             Measure::Jaccard => jaccard_of(shared, sizes[0], sizes[1]),
@@ -58,21 +61,21 @@ impl Measure {
         }
     }
 
-    /// The similarity of two sets by their Jaccard similarity and the share of each that is in the other, as tables have them.
+    /// Returns the similarity of two sets from their Jaccard similarity and both containments, as tables have them.
     pub fn similarity_from_shares(self, jaccard: f64, containments: [f64; 2]) -> f64 {
         match self {
             Measure::Jaccard => jaccard,
-            // The share of the smaller of the two sets.
+            // The containment of the smaller set is the larger number.
             Measure::Containment => containments[0].max(containments[1]),
         }
     }
 
-    /// How many of its `size` elements a set shares at least with any set of one of the `sizes`, in ascending order, if their
-    /// similarity reaches `threshold`; `None` if it is too small or too large for that.
+    /// Returns the fewest elements that a set of `size` shares with a similar set of one of the sorted `sizes`;
+    /// `None` if its size rules out similarity.
     pub fn least_shared(self, size: u64, sizes: &[u64], threshold: f64) -> Option<u64> {
         match self {
             Measure::Jaccard => {
-                // The sets of the next sizes below and above are the most similar ones.
+                // Sets of the next smaller and the next larger size may be most similar.
                 let larger = sizes.partition_point(|&other| other < size);
                 let next = [larger.checked_sub(1), Some(larger)].into_iter().flatten();
                 let mut next = next.filter_map(|at| sizes.get(at));
@@ -92,5 +95,290 @@ impl fmt::Display for Measure {
             Measure::Jaccard => "jaccard",
             Measure::Containment => "containment",
         })
+    }
+}
+
+/// The ratio of sizes from which on the smaller set's elements are searched for in the larger set.
+const GALLOP: usize = 32;
+/// Steps of the merge between two checks whether `least` is still reachable.
+const BLOCK: usize = 64;
+
+/// Returns the number of common elements.
+pub fn shared(a: &[u64], b: &[u64]) -> u64 {
+    // Without a bound the merge runs to the end.
+    shared_or_less(a, b, 0).unwrap_or(0)
+}
+
+/// Returns the number of common elements, if the Jaccard similarity reaches `threshold`.
+///
+/// The result is `Some(shared)` if and only if `shared as f64 / union as f64 >= threshold` in `f64`, so never for two
+/// empty sets. The sizes or a part of the merge reject most other pairs.
+pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
+    shared_or_less(a, b, least_shared(a.len() as u64, b.len() as u64, threshold)?)
+}
+
+/// Returns the Jaccard similarity of two sets of `len_a` and `len_b` elements with `shared` common ones. NaN for two
+/// empty sets.
+pub fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
+    shared as f64 / (len_a + len_b - shared) as f64
+}
+
+/// Returns the fewest shared elements that reach `threshold`; `None` if even a subset does not.
+pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
+    let most = len_a.min(len_b);
+    let reaches = |shared| jaccard_of(shared, len_a, len_b) >= threshold;
+    if !reaches(most) {
+        return None;
+    }
+    // s / (n - s) >= t  <=>  s >= n t / (1 + t), which is inexact by rounding. The rounded quotient grows with s, so
+    // the exact bound is found from this guess.
+    let guess = (len_a + len_b) as f64 * threshold / (1.0 + threshold);
+    let mut least = (guess as u64).min(most);
+    while !reaches(least) {
+        least += 1;
+    }
+    while least > 0 && reaches(least - 1) {
+        least -= 1;
+    }
+    Some(least)
+}
+
+/// Returns the fewest elements of a set of `len` that a set of any size shares at a Jaccard similarity of
+/// `threshold`; at most `len` for thresholds up to 1. A containment of `threshold` requires as many.
+pub fn least_contained(len: u64, threshold: f64) -> u64 {
+    // Among sets that share these elements, the most similar one has no further elements.
+    let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;
+    let mut least = ((len as f64 * threshold) as u64).min(len);
+    while least < len && !reaches(least) {
+        least += 1;
+    }
+    while least > 0 && reaches(least - 1) {
+        least -= 1;
+    }
+    least
+}
+
+/// Returns the number of common elements; `None` if there are fewer than `least`.
+pub(super) fn shared_or_less(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
+    let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let found = if large.len() / GALLOP >= small.len() {
+        Some(shared_by_search(small, large))
+    } else {
+        shared_by_merge(small, large, least)
+    };
+    found.filter(|&shared| shared >= least)
+}
+
+/// Merges without branches on the values, which are unpredictable hashes. Returns `None` as soon as `least` is
+/// unreachable.
+fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
+    let (mut i, mut j, mut shared) = (0, 0, 0);
+    // Neither side ends within a block, so the bounds of the slices are checked once per block.
+    while let (Some(x), Some(y)) = (a.get(i..i + BLOCK), b.get(j..j + BLOCK)) {
+        let (mut p, mut q) = (0, 0);
+        for _ in 0..BLOCK {
+            let (x, y) = (x[p % BLOCK], y[q % BLOCK]);
+            shared += u64::from(x == y);
+            p += usize::from(x <= y);
+            q += usize::from(y <= x);
+        }
+        i += p;
+        j += q;
+        if shared + ((a.len() - i).min(b.len() - j) as u64) < least {
+            return None;
+        }
+    }
+    while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
+        shared += u64::from(x == y);
+        i += usize::from(x <= y);
+        j += usize::from(y <= x);
+    }
+    Some(shared)
+}
+
+/// Looks up each element of `small` in `large` by doubling steps from the last place and then by halves (Bentley and
+/// Yao, *An almost optimal algorithm for unbounded searching*, 1976).
+fn shared_by_search(small: &[u64], large: &[u64]) -> u64 {
+    let (mut rest, mut shared) = (large, 0);
+    for &x in small {
+        let mut step = 1;
+        while rest.get(step).is_some_and(|&y| y < x) {
+            step *= 2;
+        }
+        let within = &rest[..rest.len().min(step + 1)];
+        rest = &rest[within.partition_point(|&y| y < x)..];
+        shared += u64::from(rest.first() == Some(&x));
+    }
+    shared
+}
+
+/// Returns `values` as a set: borrowed if they are sorted and distinct, otherwise as a sorted copy.
+pub fn as_set(values: &[u64]) -> Cow<'_, [u64]> {
+    if values.is_sorted_by(|a, b| a < b) {
+        return Cow::Borrowed(values);
+    }
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    values.dedup();
+    Cow::Owned(values)
+}
+
+/// Returns the share, in [0, 1], of `shared` elements in a set of `len`. NaN for an empty set.
+pub fn containment_of(shared: u64, len: u64) -> f64 {
+    shared as f64 / len as f64
+}
+
+/// Returns the number of common elements, if the containment of the smaller set in the larger one reaches
+/// `threshold`. The result is `Some(shared)` if and only if `shared as f64 / smaller as f64 >= threshold` in `f64`,
+/// so never for an empty set.
+pub fn shared_if_contained(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
+    let smaller = a.len().min(b.len()) as u64;
+    let least = least_contained(smaller, threshold);
+    // No share of an empty set exists, and none exceeds 1.
+    let can_reach = containment_of(least, smaller) >= threshold;
+    can_reach.then(|| shared_or_less(a, b, least)).flatten()
+}
+
+/// Returns the elements of `of` that are not in `set`.
+pub fn missing(of: &[u64], set: &[u64]) -> Vec<u64> {
+    let mut rest = set.iter().copied().peekable();
+    let is_missing = |element: &u64| {
+        while rest.next_if(|other| other < element).is_some() {}
+        rest.peek() != Some(element)
+    };
+    of.iter().copied().filter(is_missing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Two sets that overlap, of sizes alike or far apart.
+    fn two_sets() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
+        let set = |range: u64, most: usize| {
+            proptest::collection::btree_set(0..range, 0..most)
+                .prop_map(|set| set.into_iter().collect::<Vec<_>>())
+        };
+        prop_oneof![
+            (set(12, 10), set(12, 10)),
+            (set(600, 500), set(600, 500)),
+            (set(5000, 6), set(5000, 2000)),
+            (set(5000, 2000), set(5000, 6)),
+            // Few differences: the merge runs to the end.
+            (set(600, 500), proptest::collection::vec(0u64..600, 0..20)).prop_map(|(a, gone)| {
+                let b = a.iter().copied().filter(|x| !gone.contains(x)).collect();
+                (a, b)
+            }),
+        ]
+    }
+
+    fn by_definition(a: &[u64], b: &[u64]) -> (u64, u64) {
+        let (a, b): (BTreeSet<_>, BTreeSet<_>) = (a.iter().collect(), b.iter().collect());
+        (a.intersection(&b).count() as u64, a.union(&b).count() as u64)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1500))]
+
+        #[test]
+        fn shared_is_the_intersection((a, b) in two_sets()) {
+            let (both, either) = by_definition(&a, &b);
+            prop_assert_eq!(shared(&a, &b), both);
+            if either > 0 {
+                prop_assert_eq!(jaccard_of(both, a.len() as u64, b.len() as u64), both as f64 / either as f64);
+            }
+        }
+
+        #[test]
+        fn the_threshold_is_exact(
+            (a, b) in two_sets(), k in 0u32..=60, m in 1u32..=60, ulps in -1i64..=1, own in any::<bool>(),
+        ) {
+            let (both, either) = by_definition(&a, &b);
+            // A ratio of small numbers, or the pair's own similarity; and the next number on either side.
+            let ratio = if own && either > 0 { both as f64 / either as f64 } else { f64::from(k) / f64::from(m) };
+            let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
+            let expected = (both as f64 / either as f64 >= threshold).then_some(both);
+            prop_assert_eq!(shared_at_least(&a, &b, threshold), expected);
+        }
+
+        #[test]
+        fn the_least_shared_is_least(len_a in 0u64..1 << 40, len_b in 0u64..1 << 40, k in 0u32..=60, m in 1u32..=60) {
+            let threshold = f64::from(k) / f64::from(m);
+            match least_shared(len_a, len_b, threshold) {
+                Some(least) => {
+                    prop_assert!(jaccard_of(least, len_a, len_b) >= threshold);
+                    prop_assert!(least == 0 || jaccard_of(least - 1, len_a, len_b) < threshold);
+                }
+                None => prop_assert!(jaccard_of(len_a.min(len_b), len_a, len_b) < threshold || len_a + len_b == 0),
+            }
+        }
+    }
+
+    #[test]
+    fn four_of_five_reach_four_fifths() {
+        assert_eq!(shared_at_least(&[1, 2, 3, 4, 5], &[1, 2, 3, 4], 0.8), Some(4));
+        assert_eq!(shared_at_least(&[1, 2, 3, 4, 5], &[1, 2, 3], 0.8), None);
+    }
+
+    #[test]
+    fn empty_sets_are_not_similar() {
+        assert_eq!(shared_at_least(&[], &[], 0.0), None);
+        assert_eq!(shared_at_least(&[], &[1], 0.0), Some(0));
+        assert_eq!(shared_at_least(&[1], &[1], f64::NAN), None);
+        assert!(jaccard_of(0, 0, 0).is_nan());
+    }
+
+    #[test]
+    fn lists_are_read_as_sets() {
+        assert!(matches!(as_set(&[1, 2, 9]), Cow::Borrowed(_)));
+        assert_eq!(*as_set(&[2, 1, 2]), [1, 2]);
+    }
+
+    #[test]
+    fn nothing_reaches_more_than_the_whole() {
+        assert_eq!(shared_if_contained(&[1, 2], &[1, 2, 3], 1.0), Some(2));
+        assert_eq!(shared_if_contained(&[1, 2], &[1, 2, 3], 1.0_f64.next_up()), None);
+        assert_eq!(shared_if_contained(&[], &[1], 0.0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_missing_is_the_difference(
+            a in proptest::collection::btree_set(0u64..40, 0..30),
+            b in proptest::collection::btree_set(0u64..40, 0..30),
+        ) {
+            let list = |set: &BTreeSet<u64>| set.iter().copied().collect::<Vec<_>>();
+            let expected: Vec<u64> = a.difference(&b).copied().collect();
+            prop_assert_eq!(missing(&list(&a), &list(&b)), expected);
+        }
+
+        #[test]
+        fn the_containment_threshold_is_exact(
+            a in proptest::collection::btree_set(0u64..40, 0..30),
+            b in proptest::collection::btree_set(0u64..40, 0..30),
+            (k, m, ulps) in (0u32..=30, 1u32..=30, -1i64..=1),
+            own in any::<bool>(),
+        ) {
+            let shared = a.intersection(&b).count() as u64;
+            let smaller = a.len().min(b.len()) as u64;
+            // A ratio of small numbers, or the pair's own share; and the next number on either side.
+            let ratio = if own && smaller > 0 { shared as f64 / smaller as f64 } else { f64::from(k) / f64::from(m) };
+            let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
+            let expected = (smaller > 0 && shared as f64 / smaller as f64 >= threshold).then_some(shared);
+            let list = |set: &BTreeSet<u64>| set.iter().copied().collect::<Vec<_>>();
+            prop_assert_eq!(shared_if_contained(&list(&a), &list(&b), threshold), expected);
+        }
+
+        #[test]
+        fn the_least_contained_is_least(len in 1u64..1 << 40, k in 0u32..=60, over in 0u32..=60) {
+            let threshold = f64::from(k) / f64::from((k + over).max(1));
+            let least = least_contained(len, threshold);
+            prop_assert!(containment_of(least, len) >= threshold);
+            prop_assert!(least == 0 || containment_of(least - 1, len) < threshold);
+        }
     }
 }

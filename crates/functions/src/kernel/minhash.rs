@@ -1,4 +1,4 @@
-//! `minhash(shingles, permutations, seed, ...)`: a shingle set as the minima of its hashes under each permutation.
+//! `minhash(shingles, permutations, seed, ...)`: the minima of a shingle set under each permutation.
 //!
 //! For a random permutation, two sets have the same minimum with a probability that is their Jaccard similarity
 //! (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining
@@ -17,20 +17,19 @@
 //!
 //! `a_i` and `b_i` come from the seed by splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number
 //! generators*, OOPSLA 2014), whose state starts as the seed: the upper halves of its outputs in order are a_0, b_0,
-//! a_1, b_1, ..., and the lowest bit of each `a_i` is set to 1. So a signature of n minima is the start of every longer
-//! one of the same seed. This never changes, since stored signatures are compared with later ones.
+//! a_1, b_1, ..., and the lowest bit of each `a_i` is set to 1. So a signature of n minima is the start of every
+//! longer one of the same seed. The definition never changes, because stored signatures are compared with later ones.
 //!
-//! The family needs elements that are hashes: the minima of other elements, such as running numbers, agree less often
-//! than they should.
+//! The elements must be hashes: the minima of other elements, such as running numbers, agree too rarely.
 //!
-//! With a modulus the functions are those of [`super::linear`]; [`super::one_permutation`] has signatures of another kind.
+//! [`super::linear`] has functions with a modulus, and [`super::one_permutation`] has signatures of another kind.
 
 use std::ops::RangeInclusive;
 
-use crate::kernel::random::SplitMix64;
-use crate::kernel::vector::{self, Kernel};
+use crate::kernel::hash::SplitMix64;
+use crate::kernel::vector::{self, Kernel, padded};
 
-/// The hash functions that approximate random permutations: `a[i]` and `b[i]` are those of function `i`.
+/// The hash functions that approximate random permutations: `a[i]` and `b[i]` are the coefficients of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutations {
     a: Vec<u32>,
@@ -38,20 +37,20 @@ pub struct Permutations {
 }
 
 impl Permutations {
-    /// The first `count` functions of `seed`.
+    /// Returns the first `count` functions of `seed`.
     pub fn new(count: usize, seed: u64) -> Self {
         let mut random = SplitMix64(seed);
         let (a, b) = (0..count).map(|_| (random.upper_half() | 1, random.upper_half())).unzip();
         Self { a, b }
     }
 
-    /// The number of functions, which is a signature's length.
+    /// Returns the number of functions, which is the length of a signature.
     pub(crate) fn len(&self) -> usize {
         self.a.len()
     }
 }
 
-/// The 32-bit number of a shingle's hash. A hash of 32 bits is that number itself.
+/// Folds the hash of a shingle to 32 bits. A hash of 32 bits does not change.
 #[inline(always)]
 fn fold(shingle: u64) -> u32 {
     ((shingle >> 32) ^ shingle) as u32
@@ -68,7 +67,8 @@ pub fn minhash(shingles: &[u64], permutations: &Permutations, out: &mut Vec<u32>
     vector::widest(Minima { shingles, permutations, out: &mut out[start..] });
 }
 
-/// Permutations at a time: two AVX-512 registers each of `a`, `b` and minima, or four of AVX2. More do not help.
+/// The number of permutations computed together: two AVX-512 registers each of `a`, `b` and minima, or four of AVX2.
+/// More do not help.
 const LANES: usize = 32;
 
 /// Writes the minima of `shingles` to `out`.
@@ -85,8 +85,8 @@ impl Kernel for Minima<'_> {
         let Self { shingles, permutations, out } = self;
         let blocks = permutations.a.chunks(LANES).zip(permutations.b.chunks(LANES));
         for ((a, b), out) in blocks.zip(out.chunks_mut(LANES)) {
-            // The last block is filled up with functions whose minima are dropped.
-            let (a, b) = (padded(a), padded(b));
+            // The last block is padded with functions whose minima are dropped.
+            let (a, b) = (padded::<_, LANES>(a), padded::<_, LANES>(b));
             let mut least = [u32::MAX; LANES];
             for &shingle in shingles {
                 let x = fold(shingle);
@@ -101,18 +101,11 @@ impl Kernel for Minima<'_> {
     }
 }
 
-#[inline(always)]
-fn padded(values: &[u32]) -> [u32; LANES] {
-    let mut block = [0; LANES];
-    block[..values.len()].copy_from_slice(values);
-    block
-}
-
 /// The most permutations: the column `shared_bands` counts up to this many bands.
 pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 
-/// The permutations that SQL allows, as many as a job file. With the most of them the error of the estimate is far
-/// smaller than any use needs, and a mistyped number gives an error instead of using all memory.
+/// The numbers of permutations that SQL and job files allow. At the maximum, the error of the estimate is smaller
+/// than any use needs. A mistyped number gives an error instead of using all memory.
 pub(crate) const PERMUTATIONS: RangeInclusive<usize> = 1..=MAX_PERMUTATIONS;
 
 #[cfg(test)]

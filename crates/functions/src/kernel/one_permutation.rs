@@ -1,5 +1,5 @@
-//! `one_permutation(shingles, permutations, seed)`: a signature that takes one hash of a shingle, or a few if the set
-//! is small, instead of one for every permutation.
+//! `one_permutation(shingles, permutations, seed)`: a signature from one hash per shingle, or a few for small sets,
+//! instead of one per permutation.
 //!
 //! A hash assigns each shingle a bin out of t and a value there; the signature is the least value of each bin (Li, Owen
 //! and Zhang, *One permutation hashing*, NIPS 2012). A small set leaves bins empty. They are filled as in Dahlgaard,
@@ -19,8 +19,8 @@
 //! So a bin has an order of all shingles, by the first round that assigns one to it and then by its value there, and
 //! holds the first of the set: with a probability that is their Jaccard similarity, two sets have the same first. No
 //! round after the one that fills the last bin changes anything, and about n + t ln t hashes of n shingles suffice.
-//! Signatures of different lengths cannot be compared. This never changes, since stored signatures are compared with
-//! later ones.
+//! Signatures of different lengths cannot be compared. The definition never changes, because stored signatures are
+//! compared with later ones.
 //!
 //! The known alternative copies full bins into empty ones (Shrivastava, *Optimal densification for fast and accurate
 //! minwise hashing*, ICML 2017). Its estimate has the same mean and it hashes each shingle once, but the variance is
@@ -37,18 +37,18 @@
 //!
 //! The hash is strong enough for elements that are not hashes, such as running numbers.
 
-use crate::kernel::random::SplitMix64;
+use crate::kernel::hash::SplitMix64;
 use crate::kernel::vector::{self, Kernel};
 
 /// The hashes of all rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rounds {
-    /// Two for each bin: those of the rounds over all bins, then one of each bin's own.
+    /// Two keys per bin: first the keys of the rounds over all bins, then one key for each bin alone.
     pub(crate) keys: Vec<u64>,
 }
 
 impl Rounds {
-    /// Those that `seed` gives for `bins` bins, which is a signature's length.
+    /// Returns the hashes of `seed` for `bins` bins, the length of a signature.
     pub fn new(bins: usize, seed: u64) -> Self {
         let mut random = SplitMix64(seed);
         Self { keys: (0..2 * bins).map(|_| random.next()).collect() }
@@ -69,14 +69,14 @@ pub fn one_permutation(shingles: &[u64], rounds: &Rounds, scratch: &mut Vec<u64>
     out.extend(scratch.iter().map(|&bin| bin as u32));
 }
 
-/// A bin without a shingle. A full one has its round, which is far under 2^32, in the upper half and its value in the
-/// lower one.
+/// A bin without a shingle. A full bin has its round, which is far below 2^32, in the upper half and its value in the
+/// lower half.
 const EMPTY: u64 = u64::MAX;
 
-/// Shingles whose hashes are computed together: four registers of AVX-512. More do not help.
+/// The number of shingles hashed together: four registers of AVX-512. More do not help.
 const LANES: usize = 32;
 
-/// Fills the bins, which are empty.
+/// Fills empty bins.
 struct Fill<'a> {
     shingles: &'a [u64],
     shared: &'a [u64],
@@ -121,7 +121,7 @@ fn send(words: &[u64], round: u64, bins: &mut [u64]) -> usize {
     for word in words {
         let bin = &mut bins[(((word >> 32) * count) >> 32) as usize];
         filled += usize::from(*bin == EMPTY);
-        // A bin that an earlier round filled holds less than any value of this one.
+        // A bin from an earlier round is less than any value of this round.
         *bin = (*bin).min((round << 32) | (word & LOWER));
     }
     filled

@@ -1,12 +1,12 @@
-//! `[shingle]`: how a text becomes a set of shingles.
+//! The section `[shingle]`: how a text becomes a set of shingles.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most words or characters in a shingle: a text with fewer has no shingle at all.
+/// The most words or characters in a shingle.
 pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
 
-/// `[shingle]`: how a text becomes a set of shingles.
+/// The section `[shingle]`: how a text becomes a set of shingles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shingle {
     /// The steps that the text goes through first, in this order.
@@ -23,21 +23,21 @@ pub struct Shingle {
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
-    /// What happens to a document of fewer units than `size`.
+    /// The treatment of documents of fewer units than `size`.
     pub short: Short,
 }
 
-/// What happens to a document of fewer units than a shingle has.
+/// The treatment of documents of fewer units than a shingle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Short {
-    /// It goes to `rejects` as `too_short`.
+    /// The document goes to `rejects` as `too_short`.
     #[default]
     Reject,
-    /// All of its text is its one shingle.
+    /// The whole text is one shingle.
     Whole,
-    /// It has no shingle, and every value of its signature is 2^32 - 1: all such documents have the same signature, also those that
-    /// normalisation makes empty. Only where pairs are kept by their signatures.
+    /// The document has no shingle, and every value of its signature is 2^32 - 1. All such documents have the same
+    /// signature, including empty ones. Allowed only if signatures decide on pairs.
     Empty,
 }
 
@@ -74,12 +74,12 @@ pub enum Normalize {
     Nfkc,
 }
 
-/// What a shingle is made of.
+/// The unit of shingles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Words, as [`Words`] has them.
+    /// Words, as defined by [`Words`].
     #[cfg_attr(feature = "clap", value(help = "Words"))]
     Word,
     /// Unicode scalar values.
@@ -88,7 +88,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The noun for one of them in messages.
+    /// Returns the noun in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Unit::Word => "word",
@@ -96,7 +96,7 @@ impl Unit {
         }
     }
 
-    /// The plural of [`Self::noun`].
+    /// Returns the plural of [`Self::noun`].
     pub fn plural(self) -> &'static str {
         match self {
             Unit::Word => "words",
@@ -105,12 +105,12 @@ impl Unit {
     }
 }
 
-/// What a word is.
+/// The definition of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Words {
-    /// As [`Words::Unicode`], and an emoji or another pictograph is a word too. Runs of Chinese, Japanese, Thai, Lao, Khmer and
-    /// Burmese are divided by dictionaries, since they are written without spaces between words.
+    /// The words of [`Words::Unicode`], and emoji and other pictographs. Runs of Chinese, Japanese, Thai, Lao, Khmer
+    /// and Burmese are divided by dictionaries, since they are written without spaces between words.
     Auto,
     /// A text with a letter or a number between Unicode word boundaries (UAX #29): "can't" is one word.
     Unicode,
@@ -121,11 +121,11 @@ pub enum Words {
     Spaces,
 }
 
-/// What turns a shingle into a number.
+/// The hash that turns a shingle into a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShingleHash {
-    /// XXH3, 64 bits: see [`crate::udf::expr_fn::shingles`].
+    /// XXH3, 64 bits.
     Xxh3,
     /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by the separator.
     Crc32,

@@ -7,10 +7,10 @@
 //! short(x) = upper half of (0x9e3779b1 * x mod 2^32)
 //! ```
 //!
-//! It takes part of all 32 bits. The upper half of a minimum does not: it is small, since the minimum of n values is about
-//! 2^32 / n. Neither does the lower half: under multiply-shift it depends on the lower half of a shingle's number alone, so two
-//! shingles with the same lower half would coincide under every permutation. This never changes, since stored signatures are
-//! compared with later ones.
+//! The product depends on all 32 bits. The upper half of a minimum has little information, because the minimum of n
+//! values is about 2^32 / n. The lower half under multiply-shift depends only on the lower half of a shingle's
+//! number, so two shingles with the same lower half would coincide under every permutation. The definition never
+//! changes, because stored signatures are compared with later ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,10 +20,10 @@ use crate::kernel::vector::{self, Kernel};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub enum Bits {
-    /// The upper half of a product: see the module.
+    /// 16 bits, defined in the module's documentation.
     #[default]
     Of16,
-    /// All.
+    /// All 32 bits.
     Of32,
 }
 
@@ -58,7 +58,7 @@ pub enum Signature<'a> {
 }
 
 impl Signature<'_> {
-    /// The number of values.
+    /// Returns the number of values.
     pub fn len(self) -> usize {
         match self {
             Signature::Of32(values) => values.len(),
@@ -66,12 +66,12 @@ impl Signature<'_> {
         }
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The number of places where both have the same value; 0 if they have values of different widths.
+    /// Returns the number of equal values at equal index; 0 for values of different widths.
     pub fn agreement(self, other: Self) -> usize {
         match (self, other) {
             (Signature::Of32(a), Signature::Of32(b)) => equal(a, b),
@@ -80,7 +80,7 @@ impl Signature<'_> {
         }
     }
 
-    /// The number of the first `bands` bands of `rows` values that are the same in both.
+    /// Returns the number of equal bands among the first `bands` bands of `rows` values.
     pub fn shared_bands(self, other: Self, bands: usize, rows: usize) -> usize {
         fn shared<T: PartialEq>(a: &[T], b: &[T], bands: usize, rows: usize) -> usize {
             let both = a.chunks_exact(rows.max(1)).zip(b.chunks_exact(rows.max(1)));
@@ -94,7 +94,7 @@ impl Signature<'_> {
     }
 }
 
-/// The number of equal values at equal index.
+/// Counts equal values at equal index.
 fn equal<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     let mut equal = 0;
     vector::widest(Equal { a, b, equal: &mut equal });
@@ -111,12 +111,12 @@ struct Equal<'a, T> {
 impl<T: PartialEq> Kernel for Equal<'_, T> {
     #[inline(always)]
     fn run(self) {
-        // Counted in lanes as wide as the values are. No signature has 2^32 of them.
+        // The lanes are as wide as the values. No signature has 2^32 values.
         *self.equal = self.a.iter().zip(self.b).map(|(a, b)| u32::from(a == b)).sum();
     }
 }
 
-/// The values of a signature that is computed, not stored.
+/// The owned values of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignatureValues {
     /// See [`Signature::Of32`].
@@ -126,7 +126,7 @@ pub enum SignatureValues {
 }
 
 impl SignatureValues {
-    /// `bits` of each minimum.
+    /// Keeps `bits` of each minimum.
     pub fn new(minima: Vec<u32>, bits: Bits) -> Self {
         match bits {
             Bits::Of32 => Self::Of32(minima),
@@ -134,7 +134,7 @@ impl SignatureValues {
         }
     }
 
-    /// The signature of these values.
+    /// Borrows the values.
     pub fn signature(&self) -> Signature<'_> {
         match self {
             Self::Of32(values) => Signature::Of32(values),
@@ -173,19 +173,65 @@ impl Kernel for Shorten<'_> {
     }
 }
 
-/// 16 bits of a minimum, little endian.
+/// Returns 16 bits of a minimum, little endian.
 #[inline(always)]
 fn short(minimum: u32) -> [u8; 2] {
     ((minimum.wrapping_mul(0x9e37_79b1) >> 16) as u16).to_le_bytes()
 }
 
+/// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures share as many elements as they have
+/// equal values.
+pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
+    let element = |(at, value): (u64, u64)| at << 32 | value;
+    match signature {
+        Signature::Of32(values) => out.extend((0..).zip(values.iter().map(|&v| v.into())).map(element)),
+        Signature::Of16(values) => {
+            let values = values.iter().map(|&v| u16::from_le_bytes(v).into());
+            out.extend((0..).zip(values).map(element));
+        }
+    }
+}
+
+/// Estimates the Jaccard similarity by the share, in [0, 1], of equal values at equal index (Broder 1997; *Mining of
+/// Massive Datasets*, section 3.3.3). Its standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) /
+/// n)`.
+///
+/// Different minima give the same 16 bits once in 2^16, so the expected share of equal values of 16 bits is `J + (1 - J) / 2^16`.
+/// The share s becomes `(s - 2^-16) / (1 - 2^-16)`, or 0 if that is negative (Li and Koenig 2010).
+///
+/// Returns `None` if the signatures are empty or differ in length or width, and so cannot be compared.
+pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
+    if a.len() != b.len() || a.is_empty() {
+        return None;
+    }
+    let bits = match (a, b) {
+        (Signature::Of32(_), Signature::Of32(_)) => Bits::Of32,
+        (Signature::Of16(_), Signature::Of16(_)) => Bits::Of16,
+        _ => return None,
+    };
+    Some(estimate(a.agreement(b), a.len(), bits))
+}
+
+/// Returns the estimate from two signatures with `equal` equal values of this width out of `length`.
+pub fn estimate(equal: usize, length: usize, bits: Bits) -> f64 {
+    let share = equal as f64 / length as f64;
+    match bits {
+        Bits::Of32 => share,
+        Bits::Of16 => ((share - CHANCE) / (1.0 - CHANCE)).max(0.0),
+    }
+}
+
+/// The probability that different minima have the same 16 bits.
+const CHANCE: f64 = 1.0 / 65_536.0;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::Signature::{Of16, Of32};
     use super::*;
+    use crate::kernel::hash::SplitMix64;
     use crate::kernel::minhash::{Permutations, minhash};
-    use crate::kernel::random::SplitMix64;
 
     /// Computed with Python's integers: `(0x9e3779b1 * x % 2**32 >> 16).to_bytes(2, "little")`.
     #[test]
@@ -272,5 +318,39 @@ mod tests {
                 prop_assert_eq!(out.as_flattened(), &expected);
             }
         }
+    }
+
+    #[test]
+    fn equal_values_in_one_place_are_one_element() {
+        let set = |signature: Signature<'_>| {
+            let mut set = Vec::new();
+            signature_set(signature, &mut set);
+            set
+        };
+        assert_eq!(set(Signature::Of32(&[7, 7, u32::MAX])), [7, (1 << 32) + 7, (3 << 32) - 1]);
+        assert_eq!(set(Signature::Of16(&[[7, 0], [1, 2]])), [7, (1 << 32) + 513]);
+        assert_eq!(set(Signature::Of32(&[])), [0_u64; 0]);
+    }
+
+    #[test]
+    fn the_share_of_equal_values() {
+        assert_eq!(minhash_similarity(Of32(&[1, 2, 3, 4]), Of32(&[1, 9, 3, 8])), Some(0.5));
+        assert_eq!(minhash_similarity(Of32(&[1, 2]), Of32(&[2, 1])), Some(0.0));
+    }
+
+    #[test]
+    fn chance_is_taken_out_of_16_bits() {
+        let (a, b) = ([[1, 0], [2, 0], [3, 0], [4, 0]], [[1, 0], [2, 1], [3, 0], [0, 4]]);
+        // (1/2 - 1/65536) / (1 - 1/65536)
+        assert_eq!(minhash_similarity(Of16(&a), Of16(&b)), Some(32_767.0 / 65_535.0));
+        assert_eq!(minhash_similarity(Of16(&a), Of16(&a)), Some(1.0));
+        assert_eq!(minhash_similarity(Of16(&[[1, 2]]), Of16(&[[2, 1]])), Some(0.0));
+    }
+
+    #[test]
+    fn what_cannot_be_compared() {
+        assert_eq!(minhash_similarity(Of32(&[]), Of32(&[])), None);
+        assert_eq!(minhash_similarity(Of32(&[1]), Of32(&[1, 2])), None);
+        assert_eq!(minhash_similarity(Of32(&[1]), Of16(&[[1, 0]])), None);
     }
 }

@@ -1,11 +1,11 @@
-//! Loops that are compiled once for each set of vector instructions, and run with the widest that this machine has.
+//! Compiles loops for several sets of vector instructions, and runs them with the widest set of this machine.
 //!
-//! Every x86-64 has SSE2, which has no product and no minimum of 32-bit numbers, so the later sets are several times as
-//! fast. Every AArch64 has NEON, which has both, so there is nothing to choose there. All give the same numbers.
+//! Every x86-64 has SSE2, which has no product and no minimum of 32-bit numbers, so the later sets are several times
+//! as fast. Every AArch64 has NEON, which has both. All sets give the same results.
 
 /// A loop. Its `run` should be `#[inline(always)]`: a function that is not inlined is compiled for SSE2.
 pub(crate) trait Kernel {
-    /// Runs it.
+    /// Runs the loop.
     fn run(self);
 }
 
@@ -26,6 +26,14 @@ pub(crate) fn widest(kernel: impl Kernel) {
         }
     }
     kernel.run();
+}
+
+/// Returns the first values of a block, filled up with zeros.
+#[inline(always)]
+pub(crate) fn padded<T: Copy + Default, const LANES: usize>(values: &[T]) -> [T; LANES] {
+    let mut block = [T::default(); LANES];
+    block[..values.len()].copy_from_slice(values);
+    block
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -66,7 +66,7 @@ impl Param {
     /// Returns the type to which an argument of the type `given` is coerced.
     ///
     /// # Errors
-    /// When the column cannot have that type.
+    /// If the column cannot have that type.
     pub(super) fn coerce(self, function: &str, given: &DataType) -> Result<DataType> {
         match (self, given) {
             (Self::Text, _) => text_type(function, given),
@@ -256,7 +256,7 @@ pub trait ValueColumn<'a>: Sized {
     /// Reads the rows of `array`, which was coerced.
     ///
     /// # Errors
-    /// When a value is not allowed.
+    /// If a value is not allowed.
     fn new(function: &str, array: &'a ArrayRef) -> Result<Self>;
 
     /// Returns the number of rows.

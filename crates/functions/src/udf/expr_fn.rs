@@ -5,12 +5,12 @@ use datafusion::prelude::lit;
 
 use super::arguments::name;
 use super::function::Function;
-use super::shingles::{HASHES, UNITS, WORDS};
-use super::signatures::HASHES as BUCKET_HASHES;
-use super::{sets, shingles as cut, signatures, texts, values};
+use super::sets::BUCKET_HASHES;
+use super::texts::{SHINGLE_HASHES, SHINGLE_UNITS, WORD_RULES};
+use super::{sets, texts, values};
 use crate::kernel::lsh_bands::BucketHash;
 use crate::kernel::shingle::{Shingle, ShingleHash, Short};
-use crate::kernel::text::units::TextUnit;
+use crate::kernel::text::written_words::TextUnit;
 
 fn call(function: &'static Function, arguments: Vec<Expr>) -> Expr {
     function.udf().call(arguments)
@@ -19,19 +19,19 @@ fn call(function: &'static Function, arguments: Vec<Expr>) -> Expr {
 /// `shingles(text, ...)`: a list of UInt64, cut and hashed by the rules of `by`. A dictionary's numbers cannot be
 /// computed from a text alone: see [`shingle_texts()`].
 pub fn shingles(text: Expr, by: &Shingle) -> Expr {
-    call(&cut::SHINGLES, cut_arguments(text, by))
+    call(&texts::SHINGLES, cut_arguments(text, by))
 }
 
 /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
 pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
-    call(&cut::SHINGLE_TEXTS, cut_arguments(text, by))
+    call(&texts::SHINGLE_TEXTS, cut_arguments(text, by))
 }
 
 /// `shingle_samples(text, numbers, ...)`: a list of LargeUtf8, the shingles with these numbers.
 pub fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
     let mut arguments = cut_arguments(text, by);
     arguments.insert(1, numbers);
-    call(&cut::SHINGLE_SAMPLES, arguments)
+    call(&texts::SHINGLE_SAMPLES, arguments)
 }
 
 /// `joined_texts(list, field, ...)`: Utf8View, the texts in a list, or in the field at `path` of its structs.
@@ -98,12 +98,12 @@ fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
     let normalize: Vec<_> = by.normalize.iter().map(ToString::to_string).collect();
     let mut arguments = vec![
         text,
-        lit(name(UNITS, by.unit)),
+        lit(name(SHINGLE_UNITS, by.unit)),
         lit(by.size as u64),
-        lit(name(HASHES, hash)),
+        lit(name(SHINGLE_HASHES, hash)),
         lit(normalize.join(",")),
         lit(by.min_words as u64),
-        lit(name(WORDS, by.words)),
+        lit(name(WORD_RULES, by.words)),
         lit(by.separator.as_str()),
     ];
     // The stage rejects documents that are too short, not the function.
@@ -117,7 +117,7 @@ fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
 pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
     let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
     args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
-    call(&signatures::MINHASH, args)
+    call(&sets::MINHASH, args)
 }
 
 /// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list of
@@ -132,23 +132,23 @@ pub fn minhash_by(shingles: Expr, coefficients: &[(u64, u64)], modulus: u64) -> 
         lit(modulus - 1),
         lit(numbers.join(" ")),
     ];
-    call(&signatures::MINHASH, args)
+    call(&sets::MINHASH, args)
 }
 
 /// `one_permutation(shingles, permutations, seed)`: a list of `permutations` UInt32.
 pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
     let args = vec![shingles, lit(permutations as u64), lit(seed)];
-    call(&signatures::ONE_PERMUTATION, args)
+    call(&sets::ONE_PERMUTATION, args)
 }
 
 /// `short_signature(signature)`: a Binary with two bytes for each value.
 pub fn short_signature(signature: Expr) -> Expr {
-    call(&signatures::SHORT_SIGNATURE, vec![signature])
+    call(&sets::SHORT_SIGNATURE, vec![signature])
 }
 
 /// `minhash_similarity(a, b)`: a Float64 in [0, 1].
 pub fn minhash_similarity(a: Expr, b: Expr) -> Expr {
-    call(&signatures::MINHASH_SIMILARITY, vec![a, b])
+    call(&sets::MINHASH_SIMILARITY, vec![a, b])
 }
 
 /// `lsh_bands(signature, bands, rows, ...)`: a list of `bands` UInt64.
@@ -162,7 +162,7 @@ pub fn lsh_bands(
     let hash = lit(name(BUCKET_HASHES, hash));
     let mut args = vec![signature, lit(bands as u64), lit(rows as u64), hash];
     args.extend(table_size.map(lit));
-    call(&signatures::LSH_BANDS, args)
+    call(&sets::LSH_BANDS, args)
 }
 
 /// `jaccard(a, b)`: a Float64 in [0, 1].
@@ -187,7 +187,7 @@ pub fn set_hash(shingles: Expr, half: u64) -> Expr {
 
 /// `signature_set(signature)`: a list of UInt64.
 pub fn signature_set(signature: Expr) -> Expr {
-    call(&signatures::SIGNATURE_SET, vec![signature])
+    call(&sets::SIGNATURE_SET, vec![signature])
 }
 
 /// `order_key(x)`: the value by which `x` is ordered.

@@ -11,7 +11,7 @@
 //! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
 //! | `containment` | two shingle sets | the share of the first that is in the second |
 //!
-//! Only stages use the following ones, which SQL sessions do not have:
+//! SQL sessions do not have the following functions, which only stages use:
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -24,15 +24,15 @@
 //! | `signature_set` | signature | its values as a set, each with its index |
 //! | `passages` | two texts | their longest common passage, in both spellings |
 //! | `units` | text | its lines, sentences or paragraphs: hash, position and number of words |
-//! | `fingerprints` | text | a few hashes of its windows of words, at least one in every window |
-//! | `windows` | text, fingerprints | the windows of words that have one of them |
+//! | `fingerprints` | text | selected hashes of its runs of words |
+//! | `windows` | text, fingerprints | the windows of words with a fingerprint |
 //! | `word_runs` | text, repeated windows | the runs of words in these windows |
-//! | `text_sample` | text, position | the first characters at that position |
-//! | `order_key` | a value | the value by which it is ordered: numeric texts as numbers |
+//! | `text_sample` | text, position | the first characters from there |
+//! | `order_key` | a value | its sort key; numeric texts sort as numbers |
 //! | `text_without` | text, spans | the text without these spans |
 //! | `unsigned_bits` | signed numbers | the unsigned numbers with the same bits |
 //!
-//! `function` is their interface and its adapter to DataFusion; `arguments` has their columns, settings and lists.
+//! `function` has the interface of functions and its adapter to DataFusion. `arguments` reads columns and settings.
 //!
 //! The functions have no state: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of `UInt64`
 //! without repeats, and signatures are lists of `UInt32`. Both may also be lists of the signed type with the same bits, as in the
@@ -42,8 +42,6 @@ pub mod arguments;
 pub mod expr_fn;
 mod function;
 mod sets;
-mod shingles;
-mod signatures;
 mod texts;
 pub mod values;
 
@@ -60,12 +58,12 @@ pub use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 /// Returns every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 8] = [
-        &shingles::SHINGLES,
-        &signatures::MINHASH,
-        &signatures::ONE_PERMUTATION,
-        &signatures::SHORT_SIGNATURE,
-        &signatures::MINHASH_SIMILARITY,
-        &signatures::LSH_BANDS,
+        &texts::SHINGLES,
+        &sets::MINHASH,
+        &sets::ONE_PERMUTATION,
+        &sets::SHORT_SIGNATURE,
+        &sets::MINHASH_SIMILARITY,
+        &sets::LSH_BANDS,
         &sets::JACCARD,
         &sets::CONTAINMENT,
     ];
@@ -77,8 +75,8 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 16] = [
         &values::DOCUMENT_KEY,
         &values::JOINED_TEXTS,
-        &shingles::SHINGLE_TEXTS,
-        &shingles::SHINGLE_SAMPLES,
+        &texts::SHINGLE_TEXTS,
+        &texts::SHINGLE_SAMPLES,
         &texts::PASSAGES,
         &texts::UNITS,
         &texts::FINGERPRINTS,
@@ -88,7 +86,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
         &texts::TEXT_WITHOUT,
         &texts::WORD_COUNT,
         &sets::SET_HASH,
-        &signatures::SIGNATURE_SET,
+        &sets::SIGNATURE_SET,
         &values::ORDER_KEY,
         &values::UNSIGNED_BITS,
     ];

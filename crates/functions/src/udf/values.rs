@@ -14,7 +14,7 @@ use datafusion::common::{Result, exec_err, internal_datafusion_err, plan_err};
 
 use super::arguments::{Literals, Param, texts};
 use super::function::Function;
-use crate::kernel::document_key::document_key;
+use crate::kernel::hash::document_key;
 
 /// `document_key(id)`: the key of a document; NULL for a NULL id.
 pub(super) static DOCUMENT_KEY: Function =

@@ -1,4 +1,4 @@
-//! Cutting: a text is normalised and cut into shingles, piece by piece, and a sink receives them.
+//! Normalises a text and cuts it into shingles, piece by piece. A sink receives the shingles.
 //!
 //! A shingle is a run of `size` consecutive units, words or characters (Broder, *On the resemblance and containment of
 //! documents*, SEQUENCES 1997, section 2, which calls it a shingle too; Leskovec, Rajaraman and Ullman, *Mining of
@@ -11,12 +11,12 @@ use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 
-/// Bytes of text that are normalised at a time, so few that they stay in the first-level cache from step to step.
+/// Bytes of text that are normalised together, few enough to stay in the first-level cache between steps.
 pub(crate) const PIECE: usize = 16 << 10;
-/// Words, or characters, between two checks of the number of shingles.
+/// Words or characters between two checks of the number of shingles.
 pub(crate) const BLOCK: usize = 1 << 10;
 
-/// Receives shingles, some at a time.
+/// Receives shingles in batches.
 pub(crate) trait Sink {
     /// Receives shingles: each is the characters' UTF-8 bytes, or the words' bytes with the separator between words,
     /// or, under [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
@@ -56,10 +56,10 @@ pub(crate) struct Cutting {
 }
 
 impl Cutting {
-    /// The beginning of a text. `scratch` must not be used for another text before the end of this one.
+    /// Begins a text. `scratch` must not be used for another text before the end of this one.
     ///
     /// # Errors
-    /// As [`cut`].
+    /// The errors of [`cut`].
     pub(crate) fn begin(by: &Shingle, scratch: &mut CutScratch) -> Result<Self> {
         scratch.resolve(by)?;
         if let Some(normalizer) = &mut scratch.normalizer {
@@ -135,32 +135,31 @@ fn size_and_separator(by: &Shingle) -> (usize, Option<&[u8]>) {
     (by.size.max(1), (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes()))
 }
 
-/// Whether a text has nothing but spaces, tabs and line ends: such a text counts as empty.
+/// Returns whether a text consists of spaces, tabs and line ends, and so counts as empty.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-/// Whether the text may be normalised piece by piece: only if each cut between its words is one between words of the
-/// result.
+/// Returns whether a text may be normalised piece by piece. Each cut between its words must be a cut between words of
+/// the result.
 pub(crate) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
-    // A piece starts with a letter. If its word is removed, the piece may start with white space and a mark, and by
-    // Unicode's rules all white space before a mark is one segment with it.
+    // A piece starts with a letter. If its word is removed, the piece may start with white space and a mark, which
+    // Unicode's rules join into one segment.
     let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
     if by_words && takes_letters && matches!(by.words, Words::Auto | Words::Unicode) {
         return false;
     }
-    // The text behind the end of a line is then part of the word before it.
+    // Removed newlines join the words of two lines.
     if by.normalize.contains(&Normalize::RemoveNewlines) {
         return false;
     }
-    // Once white space is replaced by underscores, there is no border of words at which to cut.
+    // Underscores instead of white space leave no border of words at which to cut.
     let mut steps = by.normalize.iter().skip_while(|step| !step.joins_words()).peekable();
     if steps.peek().is_none() {
         return true;
     }
-    // Letters are not apart when the underscores are removed either: the lower case of a sigma depends on the letter
-    // behind it.
+    // Removing the underscores joins letters, and the lower case of a sigma depends on the next letter.
     let mut joined = steps.clone().skip_while(|step| **step != Normalize::RemoveNonLetters);
     let lowered = joined.any(|step| *step == Normalize::Lowercase);
     !(by_words || lowered || steps.any(Normalize::takes_words))
@@ -173,7 +172,7 @@ pub struct CutScratch {
     unit: Unit,
     words: LastWords,
     chars: Chars,
-    /// The text so far, if it has no words yet and is to be compared as a whole.
+    /// The text so far, if it has no words yet and short texts are one shingle.
     wordless: String,
     pub(crate) piece: usize,
 }
@@ -208,12 +207,12 @@ impl CutScratch {
     }
 }
 
-/// The last words of a text: their bytes if there is a separator, else their hashes.
+/// The last words of a text: their bytes with a separator, otherwise their hashes.
 #[derive(Debug, Default)]
 struct LastWords {
     /// 8 bytes a hash, or the words with one separator behind each.
     bytes: Vec<u8>,
-    /// Where each word ends in `bytes`, its separator not counted.
+    /// The end of each word in `bytes`, without its separator.
     ends: Vec<usize>,
 }
 
@@ -234,7 +233,7 @@ impl LastWords {
         }
     }
 
-    /// Words held, by the one of the two vectors that the separator selects.
+    /// Returns the number of words. `ends` is empty if words are hashes.
     fn count(&self) -> usize {
         if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
     }

@@ -1,10 +1,10 @@
-//! A text that is cut into shingles while it arrives, so that it is never held whole.
+//! Cuts a text into shingles while it arrives, so that memory never holds it whole.
 
 use crate::error::Result;
 use crate::kernel::distinct::{self, sort_distinct};
 use crate::kernel::shingle::{Shingle, ShingleHash};
 use crate::kernel::text::cut::{self, Cutting, in_pieces, is_blank};
-use crate::kernel::text::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_of};
+use crate::kernel::text::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_function};
 use crate::kernel::text::words::next_cut;
 
 /// The shingles of a text that arrives in parts.
@@ -17,9 +17,9 @@ pub struct LongText {
     hash: fn(&[u8]) -> u64,
     scratch: cut::CutScratch,
     cutting: Cutting,
-    /// The latest text, up to the end of a piece.
+    /// The text since the last piece.
     waiting: String,
-    /// Bytes of it that were searched and have no end of a piece.
+    /// Bytes of `waiting` that were searched and have no end of a piece.
     looked_at: usize,
     set: Vec<u64>,
     /// The length of `set` at which it is made distinct.
@@ -33,28 +33,28 @@ pub struct LongText {
 /// The result for a long text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutText {
-    /// Its shingles, as [`shingles`](super::shingles::shingles) finds them.
+    /// The shingles as [`shingles`](super::shingles::shingles) finds them.
     pub shingles: Vec<u64>,
-    /// A piece or two of the text. It is nothing but white space, as it is or normalised, only if the whole text is.
+    /// One or two pieces of the text. The sample is blank, as written or normalised, only if the whole text is.
     pub sample: String,
 }
 
 impl LongText {
-    /// Whether texts can be cut by the rules of `by` while they arrive: not if a dictionary numbers shingles, nor if a
-    /// text has to be normalised whole.
+    /// Returns whether texts can be cut by the rules of `by` while they arrive. A dictionary, or steps that need the
+    /// whole text, rule it out.
     pub fn can(by: &Shingle) -> bool {
         by.hash != ShingleHash::Dictionary && in_pieces(by)
     }
 
-    /// The beginning of a text. [`can`](Self::can) must be true.
+    /// Begins a text. [`can`](Self::can) must be true.
     ///
     /// # Errors
-    /// As [`shingles`](super::shingles::shingles).
+    /// The errors of [`shingles`](super::shingles::shingles).
     pub fn begin(by: &Shingle) -> Result<Self> {
         let mut scratch = cut::CutScratch::default();
         let cutting = Cutting::begin(by, &mut scratch)?;
         Ok(Self {
-            hash: hash_of(by.hash)?,
+            hash: hash_function(by.hash)?,
             by: by.clone(),
             scratch,
             cutting,
@@ -83,23 +83,22 @@ impl LongText {
             self.piece(&rest[..end]);
             (taken, self.looked_at) = (taken + end, 0);
         }
-        // Without a cut nothing moves: a text without cuts is copied as often as its length doubles.
+        // Without a cut nothing moves, so a text without cuts is copied only when its buffer doubles.
         waiting.drain(..taken);
         self.waiting = waiting;
     }
 
-    /// The result, after all parts of the text.
+    /// Returns the result after all parts of the text.
     pub fn end(mut self) -> CutText {
         let last = std::mem::take(&mut self.waiting);
         self.piece(&last);
         let Self { by, hash, mut scratch, cutting, mut set, limit, mut sort, sample, .. } = self;
         let distinct = Distinct { start: 0, limit, most: MAX_SHINGLES, out: &mut set, sort: &mut sort };
-        match cutting.end(&by, &mut scratch, &mut Hashed(distinct, hash)) {
-            true => {
-                sort_distinct(&mut set, 0, &mut sort);
-                set.truncate(MAX_SHINGLES + 1);
-            }
-            false => set.clear(),
+        if cutting.end(&by, &mut scratch, &mut Hashed(distinct, hash)) {
+            sort_distinct(&mut set, 0, &mut sort);
+            set.truncate(MAX_SHINGLES + 1);
+        } else {
+            set.clear();
         }
         CutText { shingles: set, sample }
     }
@@ -185,7 +184,7 @@ mod tests {
             prop_assert_eq!(is_blank(&cut.sample), is_blank(&text));
             let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, short: Short::Reject, ..by };
             let empty = |text: &str| {
-                let texts = crate::kernel::text::shingle_texts::distinct_shingle_texts(text, &letters).unwrap();
+                let texts = crate::kernel::text::shingles::shingle_texts(text, &letters, &mut Default::default()).unwrap();
                 texts.iter().all(|text| is_blank(text))
             };
             prop_assert_eq!(empty(&cut.sample), empty(&text));

@@ -1,6 +1,6 @@
-//! `shingles(text, ...)`: a text as the set of its shingles, each turned into a number of up to 64 bits.
+//! `shingles(text, ...)`: the set of the shingles of a text, as numbers of up to 64 bits or as texts.
 //!
-//! The number of a shingle, which never changes, since stored sets are compared with later ones:
+//! The number of a shingle never changes, because stored sets are compared with later ones:
 //!
 //! | hash | unit | number |
 //! |---|---|---|
@@ -10,8 +10,10 @@
 //! | `crc32` | char | CRC-32 (IEEE) of the characters' UTF-8 bytes |
 //! | `sha256-31` | both | SHA-256 of the bytes that `crc32` takes, as a big-endian number, modulo 2^31 - 1 |
 //!
-//! The first hashes each word once and joins nothing, whatever the size. The numbers of the hash `dictionary` are the
-//! collection's, not the shingle's own: see `stage::dictionary`.
+//! The first row hashes each word once and joins nothing, whatever the size. The numbers of the hash `dictionary`
+//! belong to the collection, so this module cannot compute them.
+
+use std::collections::{BTreeSet, HashMap};
 
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
@@ -19,7 +21,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{Error, Result};
 use crate::kernel::distinct::{self, sort_distinct};
 use crate::kernel::shingle::{Shingle, ShingleHash};
-use crate::kernel::text::cut::{self, Sink, cut};
+use crate::kernel::text::cut::{self, CutScratch, Cutting, Sink, cut, in_pieces};
+use crate::kernel::text::words::next_cut;
 
 /// The most distinct shingles of a text: Parquet stores a list whole in a page of less than 2 GiB.
 pub const MAX_SHINGLES: usize = (1 << 27) - 1;
@@ -27,21 +30,21 @@ pub const MAX_SHINGLES: usize = (1 << 27) - 1;
 /// The largest minimum of words: no text has more, because strings end at 2^31 bytes.
 pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
 
-/// Shingles up to which sorting waits for the end.
+/// The fewest numbers that are sorted before the end of a text.
 pub(crate) const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
-/// A text of more than `MAX_SHINGLES` gives `MAX_SHINGLES + 1` numbers, which marks it as too long in bounded memory.
+/// A text of more than `MAX_SHINGLES` shingles gives `MAX_SHINGLES + 1` numbers, so that the caller can reject it.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it, also of a text without words. The size of `out` follows the number of
-/// *distinct* shingles and not the text's length. The other memory is that of a piece of text. Texts in which no space
-/// precedes an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are
-/// removed are normalised whole, into two buffers.
+/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it. The size of `out` depends on the
+/// number of *distinct* shingles. The other memory is a piece of text. Some texts are normalised whole, into two
+/// buffers: texts without a space before an ASCII letter, texts whose stop words are removed by Unicode's rules, and
+/// texts whose newlines are removed.
 /// # Errors
 /// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words, or if `by.hash` is
-/// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` is then as it was.
+/// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` does not change then.
 pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mut Vec<u64>) -> Result<()> {
     let start = out.len();
     let ShingleBuffers { cut, sort, most } = scratch;
@@ -61,11 +64,11 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mu
     Ok(())
 }
 
-/// The hash function that turns a shingle's bytes into its number.
+/// Returns the hash function that turns a shingle's bytes into its number.
 ///
 /// # Errors
 /// [`Error`](crate::error::Error) for [`ShingleHash::Dictionary`].
-pub(crate) fn hash_of(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
+pub(crate) fn hash_function(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
     match hash {
         ShingleHash::Xxh3 => Ok(xxh3_64),
         ShingleHash::Crc32 => Ok(crc32),
@@ -82,7 +85,7 @@ fn crc32(bytes: &[u8]) -> u64 {
     crc32fast::hash(bytes).into()
 }
 
-/// The SHA-256 digest, as a big-endian number, modulo 2^31 - 1.
+/// Returns the SHA-256 digest, as a big-endian number, modulo 2^31 - 1.
 fn sha256_mod_31(bytes: &[u8]) -> u64 {
     const MODULUS: u64 = (1 << 31) - 1;
     let digest = Sha256::digest(bytes);
@@ -90,12 +93,12 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
     words.iter().fold(0, |rest, &word| ((rest << 32) + u64::from(u32::from_be_bytes(word))) % MODULUS)
 }
 
-/// Buffers that [`shingles`] reuses from text to text.
+/// Buffers that [`shingles`] reuses between texts.
 #[derive(Debug)]
 pub struct ShingleBuffers {
     cut: cut::CutScratch,
     sort: distinct::DistinctBuffers,
-    /// Distinct shingles after which no more are taken.
+    /// The limit of distinct shingles, after which the rest is ignored.
     most: usize,
 }
 
@@ -106,19 +109,19 @@ impl Default for ShingleBuffers {
     }
 }
 
-/// The numbers of one text, made distinct whenever they have doubled since the last time.
+/// The numbers of one text, which are made distinct whenever their number has doubled.
 pub(crate) struct Distinct<'a> {
     pub(crate) out: &'a mut Vec<u64>,
-    /// Where this text's numbers start in `out`.
+    /// The start of this text's numbers in `out`.
     pub(crate) start: usize,
     /// The length of `out` at which it is made distinct.
     pub(crate) limit: usize,
-    /// Distinct numbers after which no more are taken.
+    /// The limit of distinct numbers, after which the rest is ignored.
     pub(crate) most: usize,
     pub(crate) sort: &'a mut distinct::DistinctBuffers,
 }
 
-/// Shingles that become numbers of a set, with the hash function.
+/// A sink that adds the hashes of shingles to a set.
 pub(crate) struct Hashed<'a, H>(pub(crate) Distinct<'a>, pub(crate) H);
 
 impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
@@ -136,6 +139,136 @@ impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
     }
 }
 
+/// Returns the distinct shingles of `text` as texts, sorted by their bytes: the characters, or the words with
+/// `by.separator` between them. Empty if the normalised text has fewer units than `by.size`, or fewer words than
+/// `by.min_words`.
+///
+/// # Errors
+/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words.
+pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<BTreeSet<String>> {
+    let mut texts = TextSet::default();
+    let enough = cut(text, by, scratch, &mut texts)?;
+    Ok(if enough { texts.0 } else { BTreeSet::new() })
+}
+
+/// Returns the shingles of `text` with the numbers `wanted`, as texts in the same order; `None` for a number that the
+/// text lacks.
+///
+/// # Errors
+/// The errors of [`shingles`].
+pub(crate) fn shingles_numbered(
+    text: &str,
+    wanted: &[u64],
+    by: &Shingle,
+    scratch: &mut CutScratch,
+) -> Result<Vec<Option<String>>> {
+    let hash = hash_function(by.hash)?;
+    let mut places: HashMap<u64, usize> = wanted.iter().map(|&number| (number, usize::MAX)).collect();
+    let mut at = 0;
+    cut(
+        text,
+        by,
+        scratch,
+        &mut Each(|shingle: &[u8]| {
+            if let Some(place) = places.get_mut(&hash(shingle)) {
+                *place = at.min(*place);
+            }
+            at += 1;
+        }),
+    )?;
+    // A second pass gives the same shingles in the same order, as texts.
+    let mut texts: HashMap<usize, String> = HashMap::new();
+    let there: BTreeSet<usize> = places.values().copied().collect();
+    at = 0;
+    cut(
+        text,
+        &Shingle { hash: ShingleHash::Dictionary, ..by.clone() },
+        scratch,
+        &mut Each(|shingle: &[u8]| {
+            if there.contains(&at) {
+                texts.insert(at, String::from_utf8_lossy(shingle).into_owned());
+            }
+            at += 1;
+        }),
+    )?;
+    Ok(wanted.iter().map(|number| texts.get(places.get(number)?).cloned()).collect())
+}
+
+/// Returns the shingles of `text` as texts, in order and with repeats. `by.hash` must be [`ShingleHash::Dictionary`].
+///
+/// # Errors
+/// The errors of [`shingle_texts`].
+pub fn shingles_in_order(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    let mut each = Each(|shingle: &[u8]| texts.push(String::from_utf8_lossy(shingle).into_owned()));
+    let enough = cut(text, by, scratch, &mut each)?;
+    Ok(if enough { texts } else { Vec::new() })
+}
+
+/// Calls a function with each shingle.
+struct Each<F>(F);
+
+impl<F: FnMut(&[u8])> Sink for Each<F> {
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
+        shingles.for_each(&mut self.0);
+    }
+}
+
+#[derive(Default)]
+struct TextSet(BTreeSet<String>);
+
+impl Sink for TextSet {
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
+        // Shingles are cut between characters, so the conversion loses nothing.
+        self.0.extend(shingles.map(|shingle| String::from_utf8_lossy(shingle).into_owned()));
+    }
+}
+
+/// The divisor of the text's length that gives the size of later pieces.
+const LATER_PIECES: usize = 16;
+
+/// Cuts the beginnings of texts, to rule out that whole texts are similar. Reuses its buffers between texts.
+#[derive(Debug, Default)]
+pub struct Beginning {
+    cut: CutScratch,
+    sort: distinct::DistinctBuffers,
+    set: Vec<u64>,
+}
+
+impl Beginning {
+    /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` in total.
+    /// `None` if this needs the whole text, because of its normalisation, missing cuts or repeats.
+    ///
+    /// # Errors
+    /// The errors of [`shingles`].
+    pub fn shingles(&mut self, text: &str, by: &Shingle, least: usize, all: usize) -> Result<Option<&[u64]>> {
+        let Self { cut, sort, set } = self;
+        let hash = hash_function(by.hash)?;
+        set.clear();
+        if !in_pieces(by) {
+            return Ok(None);
+        }
+        let mut cutting = Cutting::begin(by, cut)?;
+        // A shingle begins about every `bytes / all` bytes, and the last one spans `size` units.
+        let units = least.saturating_add(by.size);
+        let first =
+            (text.len() as u128 * units as u128 / (all.max(1) as u128)).min(text.len() as u128) as usize;
+        let (mut rest, mut piece) = (text, first);
+        while set.len() < least {
+            let (head, tail) = rest.split_at(next_cut(rest.as_bytes(), piece.max(1)));
+            if tail.is_empty() {
+                return Ok(None);
+            }
+            let distinct =
+                Distinct { start: 0, limit: usize::MAX, most: usize::MAX, out: &mut *set, sort: &mut *sort };
+            cutting.piece(head, by, cut, &mut Hashed(distinct, hash));
+            sort_distinct(set, 0, sort);
+            (rest, piece) = (tail, text.len() / LATER_PIECES);
+        }
+        Ok(Some(set.as_slice()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -143,7 +276,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::kernel::shingle::{Normalize, Short, Unit, Words};
+    use crate::kernel::shingle::{Normalize, ShingleHash, Short, Unit, Words};
     use crate::kernel::text::cut::{BLOCK, PIECE};
     use crate::kernel::text::normalize::definition::{
         any_steps, any_text, any_words, by_definition, words_by_definition,
@@ -272,7 +405,7 @@ mod tests {
     fn too_short_a_text_is_one_shingle_where_it_is_taken_whole() {
         for hash in [ShingleHash::Xxh3, ShingleHash::Crc32] {
             let whole = |unit, size| Shingle { short: Short::Whole, ..by(unit, size, hash) };
-            // It is the shingle that the text has where that is just long enough.
+            // The shingle equals that of a size that just fits.
             assert_eq!(set_of("a b", &whole(Unit::Word, 7)), set_of("a b", &by(Unit::Word, 2, hash)));
             assert_eq!(set_of("aé", &whole(Unit::Char, 7)), set_of("aé", &by(Unit::Char, 2, hash)));
             assert_eq!(set_of("a b c", &whole(Unit::Word, 2)), set_of("a b c", &by(Unit::Word, 2, hash)));
@@ -432,5 +565,110 @@ mod tests {
                 prop_assert_eq!(out, set_by_definition(&text, &by), "text {:?}", text);
             }
         }
+    }
+
+    fn texts(text: &str, unit: Unit, size: usize, min_words: usize) -> Vec<String> {
+        let by = Shingle {
+            normalize: Vec::new(),
+            unit,
+            words: Words::Spaces,
+            size,
+            separator: ", ".into(),
+            hash: ShingleHash::Dictionary,
+            min_words,
+            short: Short::Reject,
+        };
+        shingle_texts(text, &by, &mut CutScratch::default()).unwrap().into_iter().collect()
+    }
+
+    #[test]
+    fn shingles_read_as_they_were_cut() {
+        assert_eq!(texts("b a\nb a", Unit::Word, 2, 0), ["a, b", "b, a"]);
+        assert_eq!(texts("néné", Unit::Char, 2, 0), ["né", "én"]);
+        assert!(texts("b a", Unit::Word, 3, 0).is_empty());
+        assert!(texts("b a", Unit::Char, 2, 3).is_empty());
+    }
+
+    #[test]
+    fn numbers_lead_back_to_their_shingles() {
+        use crate::kernel::text::shingles::{ShingleBuffers, shingles};
+        let long = "the Quick brown fox, and  the quick brown dog ".repeat(2_000);
+        for hash in [ShingleHash::Xxh3, ShingleHash::Crc32, ShingleHash::Sha256Mod31] {
+            for (unit, short, text) in [
+                (Unit::Word, Short::Reject, long.as_str()),
+                (Unit::Char, Short::Reject, long.as_str()),
+                (Unit::Word, Short::Whole, "the fox"),
+            ] {
+                let by = Shingle {
+                    normalize: vec![crate::kernel::shingle::Normalize::Lowercase],
+                    unit,
+                    words: Words::Unicode,
+                    size: 3,
+                    separator: "-".into(),
+                    hash,
+                    min_words: 0,
+                    short,
+                };
+                let mut numbers = Vec::new();
+                shingles(text, &by, &mut ShingleBuffers::default(), &mut numbers).unwrap();
+                numbers.push(7);
+                let found = shingles_numbered(text, &numbers, &by, &mut CutScratch::default()).unwrap();
+                assert_eq!(found.last(), Some(&None));
+                let found: BTreeSet<String> = found.into_iter().flatten().collect();
+                assert_eq!(
+                    found,
+                    shingle_texts(
+                        text,
+                        &Shingle { hash: ShingleHash::Dictionary, ..by },
+                        &mut CutScratch::default()
+                    )
+                    .unwrap()
+                );
+                assert_eq!(found.len(), numbers.len() - 1);
+            }
+        }
+    }
+
+    fn whole(text: &str, by: &Shingle) -> Vec<u64> {
+        let mut all = Vec::new();
+        shingles(text, by, &mut ShingleBuffers::default(), &mut all).unwrap();
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_shingles_of_the_text(
+            text in any_text(),
+            steps in any_steps(),
+            words in any_words(),
+            chars in any::<bool>(),
+            size in 1_usize..6,
+            least in 1_usize..20,
+        ) {
+            let unit = if chars { Unit::Char } else { Unit::Word };
+            let by = Shingle { normalize: steps, words, ..by(unit, size, ShingleHash::Xxh3) };
+            let all = whole(&text, &by);
+            let mut beginning = Beginning::default();
+            if let Some(some) = beginning.shingles(&text, &by, least, all.len()).unwrap() {
+                prop_assert!(some.len() >= least);
+                let all: BTreeSet<u64> = all.into_iter().collect();
+                prop_assert!(some.iter().all(|shingle| all.contains(shingle)), "{some:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_text_is_enough() {
+        let text: String = (0..200).map(|at| format!("w{at} ")).collect();
+        let by = by(Unit::Word, 5, ShingleHash::Xxh3);
+        let mut beginning = Beginning::default();
+        let some = beginning.shingles(&text, &by, 40, 196).unwrap().unwrap();
+        assert!((40..80).contains(&some.len()), "{}", some.len());
+        // The first words repeat.
+        let text = format!("{}{text}", "again and ".repeat(100));
+        let all = whole(&text, &by);
+        assert!(beginning.shingles(&text, &by, 40, all.len()).unwrap().unwrap().len() >= 40);
+        assert_eq!(beginning.shingles(&text, &by, all.len(), all.len()).unwrap(), None);
+        assert_eq!(beginning.shingles("no-cut", &by, 1, 1).unwrap(), None);
     }
 }

@@ -1,12 +1,16 @@
 //! The words of a text, and the places where a text may be cut without changing them.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
+use icu_properties::props::{
+    EmojiPresentation, ExtendedPictographic, GeneralCategory, GeneralCategoryGroup, NumericType, Script,
+};
+use icu_properties::{CodePointMapData, CodePointSetData};
+use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::kernel::shingle::Words;
-use crate::kernel::text::auto_words::auto_words;
-use crate::kernel::text::python::is_word_character;
 
 /// Calls `found` with the byte range of each word of `text`, in order.
 pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
@@ -18,7 +22,7 @@ pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
     }
 }
 
-/// The longest runs of characters that are `inside` a word.
+/// Finds the longest runs of characters that are `inside` a word.
 fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<usize>)) {
     let mut start = None;
     for (at, c) in text.char_indices() {
@@ -36,9 +40,9 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
     }
 }
 
-/// Words are those of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries
-/// that hold a letter or a number. Stretches of ASCII have a path of their own, also in texts that are not ASCII
-/// throughout. With `AUTO`, the others are those of [`auto_words`].
+/// Finds the words of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word
+/// boundaries with a letter or a number. Stretches of ASCII have a fast path, also within other texts. With `AUTO`,
+/// other stretches go to [`auto_words`].
 fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -62,26 +66,26 @@ fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize
     }
 }
 
-/// Whether `bytes` may be cut before `at` without changing the words on either side.
+/// Returns whether `bytes` may be cut before `at` without changing the words on either side.
 ///
-/// True between ASCII white space and an ASCII letter. White space ends every rule of UAX #29 that looks ahead, and a
-/// letter takes no part in the one that looks back past white space (marks that extend it, WB4). The same holds for
-/// lower case (final sigma) and for Unicode composition.
+/// True between ASCII white space and an ASCII letter. White space ends every rule of UAX #29 that looks ahead. The
+/// only rule that looks back past white space concerns marks (WB4), not letters. The same holds for lower case (final
+/// sigma) and for Unicode composition.
 fn is_cut(bytes: &[u8], at: usize) -> bool {
     at > 0 && is_white(bytes[at - 1]) && bytes[at].is_ascii_alphabetic()
 }
 
-/// The first cut at or after `from`, or the end.
+/// Returns the first cut at or after `from`, or the end.
 pub(crate) fn next_cut(bytes: &[u8], from: usize) -> usize {
     (from..bytes.len()).find(|&at| is_cut(bytes, at)).unwrap_or(bytes.len())
 }
 
-/// The last cut in `from..to`, or `from`.
+/// Returns the last cut in `from..to`, or `from`.
 fn last_cut(bytes: &[u8], from: usize, to: usize) -> usize {
     (from + 1..to).rev().find(|&at| is_cut(bytes, at)).unwrap_or(from)
 }
 
-/// ASCII white space as [`char::is_whitespace`] has it: the vertical tab is among it, unlike in
+/// Returns whether [`char::is_whitespace`] is true for an ASCII byte. This includes the vertical tab, unlike
 /// [`u8::is_ascii_whitespace`].
 pub(crate) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
@@ -98,7 +102,7 @@ fn first_non_ascii(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// The role of a byte in the word rules.
+/// The roles of a byte in the word rules.
 const CORE: u8 = 1;
 const LETTER: u8 = 2;
 const DIGIT: u8 = 4;
@@ -131,10 +135,10 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// The words of `bytes[range]`, which is ASCII.
+/// Finds the words of `bytes[range]`, which is ASCII.
 ///
-/// Words are short and of no predictable length, so that a loop over their bytes costs a mispredicted branch at either
-/// end. Here 64 bytes at a time become a mask of the places where a run of [`CORE`] bytes starts or ends.
+/// Words are short and of unpredictable length, so a loop over bytes mispredicts a branch at either end of a word.
+/// This computes a mask of the starts and ends of runs of [`CORE`] bytes for 64 bytes at a time.
 fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<usize>)) {
     let bytes = &bytes[..range.end];
     let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
@@ -164,13 +168,13 @@ fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<u
         }
         base += 64;
     }
-    // A last block that is not full ends its last word by itself.
+    // The padding of a partial last block ends its last word.
     if inside {
         emit(start..bytes.len());
     }
 }
 
-/// Bit i is set if byte i of the block, of at most 64, is [`CORE`].
+/// Returns a mask whose bit i is set if byte i of the block, of at most 64, is [`CORE`].
 fn core_mask(block: &[u8]) -> u64 {
     let mut filled = [0; 64];
     filled[..block.len()].copy_from_slice(block);
@@ -193,6 +197,88 @@ fn joins(before: u8, middle: u8, after: u8) -> bool {
         || middle & MID_NUMBER != 0 && before & after & DIGIT != 0
 }
 
+static SEGMENTER: LazyLock<WordSegmenterBorrowed<'static>> =
+    LazyLock::new(|| WordSegmenter::new_dictionary(Default::default()));
+
+/// Calls `found` with the byte range of each word of `text`, in order: by Unicode's rules (UAX #29, section 4), and in
+/// each run of [`is_inside`] by ICU's dictionaries. An emoji or another pictograph is a word.
+pub(crate) fn auto_words(text: &str, mut found: impl FnMut(Range<usize>)) {
+    let mut rest = 0;
+    while rest < text.len() {
+        let start = text[rest..].find(begins).map_or(text.len(), |at| rest + at);
+        for (at, part) in text[rest..start].split_word_bound_indices() {
+            if part.contains(char::is_alphanumeric) || part.contains(is_pictograph) {
+                found(rest + at..rest + at + part.len());
+            }
+        }
+        let run = &text[start..];
+        let run = &run[..run.find(|c| !is_inside(c)).unwrap_or(run.len())];
+        let mut from = 0;
+        for to in SEGMENTER.segment_str(run) {
+            if run[from..to].contains(char::is_alphanumeric) {
+                found(start + from..start + to);
+            }
+            from = to;
+        }
+        rest = start + run.len();
+    }
+}
+
+/// Returns whether a character is a picture, such as an emoji or a part of a flag.
+fn is_pictograph(c: char) -> bool {
+    // Digits, `#` and `*` are parts of emoji, and have neither property.
+    !c.is_ascii()
+        && (CodePointSetData::new::<ExtendedPictographic>().contains(c)
+            || CodePointSetData::new::<EmojiPresentation>().contains(c))
+}
+
+/// Returns whether a character belongs to a script that is divided by a dictionary.
+fn begins(c: char) -> bool {
+    // Thai is the first such script.
+    c >= '\u{e00}'
+        && matches!(
+            CodePointMapData::<Script>::new().get(c),
+            Script::Han
+                | Script::Hiragana
+                | Script::Katakana
+                | Script::Thai
+                | Script::Lao
+                | Script::Khmer
+                | Script::Myanmar
+        )
+}
+
+/// Returns whether a run of such a script continues with this character: a letter, a mark, or a sign that lengthens
+/// or voices a Japanese syllable.
+fn is_inside(c: char) -> bool {
+    begins(c)
+        || matches!(c, 'ー' | 'ｰ' | 'ﾞ' | 'ﾟ')
+        || c >= '\u{300}' && CodePointMapData::<Script>::new().get(c) == Script::Inherited
+}
+
+/// Returns whether `\w` of Python's `re` matches the character: `str.isalnum`, or an underscore. These are the
+/// letters and numbers of all scripts. The marks that [`char::is_alphanumeric`] takes, such as the vowel signs of
+/// Hindi, are not among them.
+pub(crate) fn is_word_character(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || c == '_';
+    }
+    [GeneralCategoryGroup::Letter, GeneralCategoryGroup::Number]
+        .iter()
+        .any(|group| group.contains(category(c)))
+}
+
+/// Returns whether Python's `str.isdigit` is true for the character: a decimal digit of any script, or a digit in a
+/// superscript, a circle and the like (UAX #44, section 5.7, `Numeric_Type`).
+pub(crate) fn is_digit(c: char) -> bool {
+    let kind = CodePointMapData::<NumericType>::new().get(c);
+    kind == NumericType::Decimal || kind == NumericType::Digit
+}
+
+fn category(c: char) -> GeneralCategory {
+    CodePointMapData::<GeneralCategory>::new().get(c)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -209,7 +295,7 @@ mod tests {
         words
     }
 
-    /// Those that Python's `re.findall(r"\b\w+\b", text)` and `text.split()` give.
+    /// The words that Python's `re.findall(r"\b\w+\b", text)` and `text.split()` give.
     #[test]
     fn words_by_the_other_rules() {
         let text = "Don't stop_now, it's 32.3\tdegrées\u{a0}—4×4 in Łódź!";
@@ -282,6 +368,99 @@ mod tests {
         #[test]
         fn any_text_is_as_unicode_has_it(text in any::<String>()) {
             prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
+        }
+    }
+
+    fn words_by_dictionary(text: &str) -> Vec<&str> {
+        let mut words = Vec::new();
+        auto_words(text, |word| words.push(&text[word]));
+        words
+    }
+
+    /// From the first article of the Universal Declaration of Human Rights, in the words that ICU 72 finds (the C++
+    /// library, whose code is independent, through its Python bindings). Chinese, Japanese and Khmer are only parts of
+    /// it: ICU weighs words by how common they are, and ICU4X takes the longest, so it cuts 有理性 into 有理 and 性.
+    #[test]
+    fn known_words_of_six_scripts() {
+        for (text, expected) in [
+            // Chinese.
+            ("自由,在尊严和权利上一律平等。他们", "自由|在|尊严|和|权利|上|一律|平等|他们"),
+            // Japanese.
+            (
+                "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
+                "すべて|の|人間|は|生まれながら|にし|て|自由|で|あり|かつ|尊厳|と|権利|と|について|平等|で|ある",
+            ),
+            // Thai.
+            (
+                "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผลและมโนธรรม และควรปฏิบัติต่อกันด้วยเจตนารมณ์แห่งภราดรภาพ",
+                "มนุษย์|ทั้ง|หลาย|เกิด|มา|มี|อิสระ|และ|เสมอ|ภาค|กัน|ใน|เกียรติศักดิ์|และ|สิทธิ|ต่าง|มี|เหตุผล|และ|มโนธรรม|และ|ควร|ปฏิบัติ|ต่อ|กัน|ด้วย|เจตนารมณ์|แห่ง|ภราดรภาพ",
+            ),
+            // Lao.
+            (
+                "ມະນຸດທຸກຄົນເກີດມາມີກຽດສັກສີ, ສິດທິ, ເສລີພາບແລະຄວາມສະເໝີພາບເທົ່າທຽມກັນ.",
+                "ມະນຸດ|ທຸກຄົນ|ເກີດ|ມາ|ມີ|ກຽດສັກສີ|ສິດທິ|ເສລີພາບ|ແລະ|ຄວາມ|ສະເໝີພາບ|ເທົ່າທຽມ|ກັນ",
+            ),
+            // Khmer.
+            ("មនុស្សទាំងអស់កើតមកមានសេរីភាពនិង", "មនុស្ស|ទាំងអស់|កើតមក|មាន|សេរីភាព|និង"),
+            // Burmese.
+            (
+                "လူတိုင်းသည် တူညီ လွတ်လပ်သော ဂုဏ်သိက္ခာဖြင့် လည်းကောင်း၊ တူညီလွတ်လပ်သော အခွင့်အရေးများဖြင့် လည်းကောင်း၊ မွေးဖွားလာသူများ ဖြစ်သည်။",
+                "လူ|တိုင်း|သည်|တူညီ|လွတ်လပ်|သော|ဂုဏ်သိက္ခာ|ဖြင့်|လည်းကောင်း|တူညီ|လွတ်လပ်|သော|အခွင့်အရေး|များ|ဖြင့်|လည်းကောင်း|မွေး|ဖွား|လာ|သူများ|ဖြစ်သည်",
+            ),
+        ] {
+            assert_eq!(words_by_dictionary(text).join("|"), expected);
+        }
+    }
+
+    /// The example for `unicode` in docs/job-file.md.
+    #[test]
+    fn without_dictionaries_each_letter_is_a_word() {
+        let unicode = |text: &'static str| text.unicode_words().collect::<Vec<_>>();
+        assert_eq!(unicode("สวัสดี").len(), 4);
+        assert_eq!(unicode("カタカナ ひら 自由"), ["カタカナ", "ひ", "ら", "自", "由"]);
+        assert_eq!(unicode("သည် ສິດ សេរី").iter().map(|word| word.chars().count()).max(), Some(2));
+    }
+
+    #[test]
+    fn other_scripts_keep_their_rules() {
+        assert_eq!(
+            words_by_dictionary("can't 1,000 déjà-vu Привет 自由 x"),
+            ["can't", "1,000", "déjà", "vu", "Привет", "自由", "x"]
+        );
+        assert_eq!(words_by_dictionary("iPhoneと自由。A社"), ["iPhone", "と", "自由", "A", "社"]);
+        assert!(
+            words_by_dictionary("").is_empty()
+                && words_by_dictionary("。、 ー!").iter().all(|word| *word == "ー")
+        );
+    }
+
+    #[test]
+    fn pictographs_are_words() {
+        for (text, expected) in [
+            ("Love it 😍", "Love|it|😍"),
+            ("Love it😡😡!", "Love|it|😡|😡"),
+            // One word each: a family joined by ZWJ, a tone of skin, a flag, a keycap, a heart that is shown as an emoji.
+            ("👨‍👩‍👧👍🏽🇩🇪🇫🇷1️⃣❤️", "👨‍👩‍👧|👍🏽|🇩🇪|🇫🇷|1️⃣|❤️"),
+            ("☂ 5 © — … ' \" # * • ‚", "☂|5|©"),
+            ("自由😍", "自由|😍"),
+        ] {
+            assert_eq!(words_by_dictionary(text).join("|"), expected);
+        }
+    }
+
+    proptest! {
+        /// Words of any text are apart, in order, and not empty.
+        #[test]
+        fn words_are_apart(text in "([ab1 .']|[é人自由のカーคนและ\u{301}「、]|\\PC){0,30}") {
+            let mut end = 0;
+            let mut letters = 0;
+            auto_words(&text, |word| {
+                assert!(end <= word.start && word.start < word.end, "{word:?}");
+                letters += text[word.clone()].chars().filter(|c| c.is_alphanumeric()).count();
+                end = word.end;
+            });
+            // No letter is lost.
+            prop_assert_eq!(letters, text.chars().filter(|c| c.is_alphanumeric()).count());
         }
     }
 }

@@ -1,7 +1,11 @@
-//! The words of a text as they stand in it, each normalised by itself, so that a run of words has a place in the text.
+//! The words of a text with their positions, and its lines, sentences and paragraphs.
+//!
+//! Each word is normalised by itself, so that every run of words has a position in the text.
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::error::Result;
@@ -9,22 +13,22 @@ use crate::kernel::shingle::{Normalize, Words};
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::each_word;
 
-/// The words of a text: their places, and what normalisation leaves of each. A word that it removes is not among them.
+/// The words of a text: their positions and their normalised forms, without words that normalisation removes.
 #[derive(Debug)]
 pub struct WrittenWords {
     normalizer: Normalizer,
-    /// How ASCII words are normalised, if that is quicker than by the normaliser.
+    /// The normalisation of ASCII words, if a fast path exists.
     ascii: Option<AsciiCase>,
     words: Words,
-    /// The place of each word in the text, in bytes.
+    /// The byte range of each word in the text.
     places: Vec<Range<usize>>,
     /// The normalised words, with a space between two of them.
     normalized: String,
-    /// The place of each word in `normalized`.
+    /// The byte range of each word in `normalized`.
     parts: Vec<Range<usize>>,
 }
 
-/// The only change that some steps make to a word of ASCII characters.
+/// The effect of steps on ASCII words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AsciiCase {
     AsWritten,
@@ -32,7 +36,7 @@ enum AsciiCase {
 }
 
 impl AsciiCase {
-    /// The change of `steps`; `None` if they make others.
+    /// Returns the effect of `steps`; `None` if they have another effect.
     fn from_steps(steps: &[Normalize]) -> Option<Self> {
         let mut case = Self::AsWritten;
         for step in steps {
@@ -50,23 +54,23 @@ impl AsciiCase {
     }
 }
 
-/// ASCII words with one space between two of them, which are copied together.
+/// A run of ASCII words with single spaces between them, which are copied together.
 #[derive(Debug, Default)]
 struct AsciiRun {
-    /// The place in the text.
+    /// The range in the text.
     start: usize,
     end: usize,
-    /// The place among the normalised words to which it is copied.
+    /// The position of the copy among the normalised words.
     to: usize,
 }
 
 impl AsciiRun {
-    /// Whether the word at `place` follows behind one space.
+    /// Returns whether the word at `place` follows after one space.
     fn continues(&self, text: &str, place: &Range<usize>) -> bool {
         self.start < self.end && self.end + 1 == place.start && text.as_bytes()[self.end] == b' '
     }
 
-    /// Appends the words to those that are normalised.
+    /// Appends the words to the normalised words.
     fn flush(&self, text: &str, case: AsciiCase, normalized: &mut String) {
         if self.start < self.end {
             append(&text[self.start..self.end], normalized);
@@ -79,12 +83,12 @@ impl AsciiRun {
     }
 }
 
-/// Where the next word will start among `normalized` words.
+/// Returns the start of the next word in `normalized`.
 fn start_of_next(normalized: &str) -> usize {
     normalized.len() + usize::from(!normalized.is_empty())
 }
 
-/// Appends words behind a space.
+/// Appends words after a space.
 fn append(words: &str, normalized: &mut String) {
     if !normalized.is_empty() {
         normalized.push(' ');
@@ -93,7 +97,7 @@ fn append(words: &str, normalized: &mut String) {
 }
 
 impl WrittenWords {
-    /// No words yet. Texts are cut by `words`, and each word goes through `steps`.
+    /// Returns an empty list. Texts are cut by `words`, and each word goes through `steps`.
     ///
     /// # Errors
     /// On a language without stop words.
@@ -103,7 +107,7 @@ impl WrittenWords {
         Ok(Self { normalizer, ascii, words, places, normalized, parts })
     }
 
-    /// Takes the words of `text` instead of those of the last one.
+    /// Replaces the words by the words of `text`.
     pub fn cut(&mut self, text: &str) {
         let Self { normalizer, ascii, words, places, normalized, parts } = self;
         places.clear();
@@ -140,13 +144,14 @@ impl WrittenWords {
         run.flush(text, ascii.unwrap_or(AsciiCase::AsWritten), normalized);
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     #[allow(clippy::len_without_is_empty, reason = "no caller asks whether there are words")]
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The 128-bit hash of some of the words: XXH3-128 of the normalised words with a space between two of them.
+    /// Returns the 128-bit hash of a range of words: XXH3-128 of the normalised words with single spaces between
+    /// them.
     pub fn hash(&self, words: Range<usize>) -> u128 {
         xxh3_128(self.joined(words).as_bytes())
     }
@@ -157,13 +162,13 @@ impl WrittenWords {
         hashes.extend(self.parts.iter().map(|part| xxh3_64(self.normalized[part.clone()].as_bytes())));
     }
 
-    /// The same of `text` instead of the words that were cut last, which are then gone.
+    /// Replaces `hashes` by the hashes of the words of `text`. The words that were cut before are lost.
     pub(crate) fn hashes_of(&mut self, text: &str, hashes: &mut Vec<u64>) {
         let Some(case) = self.ascii.filter(|_| text.is_ascii()) else {
             self.cut(text);
             return self.hashes(hashes);
         };
-        // A letter stays a letter, so that words begin and end where they do in the text.
+        // Lower case keeps letters, so the words have the same boundaries.
         let Self { words, places, normalized, parts, .. } = self;
         places.clear();
         parts.clear();
@@ -176,12 +181,12 @@ impl WrittenWords {
         each_word(normalized, *words, |word| hashes.push(xxh3_64(&normalized.as_bytes()[word])));
     }
 
-    /// The places of words in `text`, from which they were cut.
+    /// Returns a finder of positions in `text`, from which the words were cut.
     pub fn places<'a>(&'a self, text: &'a str) -> WordFinder<'a> {
         WordFinder { words: &self.places, text, counted: (0, 0) }
     }
 
-    /// Some of the normalised words, with a space between two of them; empty for no words.
+    /// Returns a range of normalised words with single spaces between them.
     fn joined(&self, words: Range<usize>) -> &str {
         match self.parts.get(words) {
             Some([first, .., last]) => &self.normalized[first.start..last.end],
@@ -191,27 +196,27 @@ impl WrittenWords {
     }
 }
 
-/// Finds the places of words in their text.
+/// Finds the positions of words in their text.
 #[derive(Debug)]
 pub struct WordFinder<'a> {
     words: &'a [Range<usize>],
     text: &'a str,
-    /// Bytes of the text, and the characters in them.
+    /// A byte position and the number of characters before it.
     counted: (usize, usize),
 }
 
-/// The place of words in their text.
+/// The position of words in their text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WordPlace {
-    /// In bytes.
+    /// The byte range.
     pub bytes: Range<usize>,
-    /// In characters (Unicode scalar values).
+    /// The range of characters (Unicode scalar values).
     pub chars: Range<usize>,
 }
 
 impl WordFinder<'_> {
-    /// The place of these words, from the start of the first to the end of the last one. Quick if it is asked for in the order of
-    /// the text. No words are at the start of the text.
+    /// Returns the position of these words, from the start of the first to the end of the last. Ascending calls are
+    /// fast. An empty range is at the start of the text.
     pub fn locate(&mut self, words: Range<usize>) -> WordPlace {
         let words = self.words.get(words).unwrap_or_default();
         let Some((first, last)) = words.first().zip(words.last()) else { return WordPlace::default() };
@@ -230,11 +235,100 @@ impl WordFinder<'_> {
     }
 }
 
+/// A part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TextUnit {
+    /// A line, up to the newline.
+    Line,
+    /// A sentence by Unicode's rules (UAX #29), which the end of a line ends too.
+    Sentence,
+    /// Lines up to a blank one.
+    Paragraph,
+}
+
+impl TextUnit {
+    /// Returns the name.
+    pub fn name(self) -> &'static str {
+        match self {
+            TextUnit::Line => "line",
+            TextUnit::Sentence => "sentence",
+            TextUnit::Paragraph => "paragraph",
+        }
+    }
+}
+
+/// A line, sentence or paragraph of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitSpan {
+    /// The byte range.
+    pub bytes: Range<usize>,
+    /// The range of characters (Unicode scalar values).
+    pub chars: Range<usize>,
+    /// The number of words.
+    pub words: usize,
+    /// The hash of the normalised words.
+    pub hash: u128,
+}
+
+/// Calls `found` with each unit of `text` that has at least `min_words` words, in order.
+pub fn units(
+    text: &str,
+    unit: TextUnit,
+    min_words: usize,
+    words: &mut WrittenWords,
+    mut found: impl FnMut(UnitSpan),
+) {
+    let (mut chars, is_ascii) = (0, text.is_ascii());
+    each_unit(text, unit, |bytes| {
+        let written = &text[bytes.clone()];
+        let start = chars;
+        chars += if is_ascii { written.len() } else { written.chars().count() };
+        words.cut(written);
+        if words.len() >= min_words.max(1) {
+            let (words, hash) = (words.len(), words.hash(0..words.len()));
+            found(UnitSpan { bytes, chars: start..chars, words, hash });
+        }
+    });
+}
+
+/// Calls `found` with the byte range of each unit, including line ends and white space after it.
+fn each_unit(text: &str, unit: TextUnit, mut found: impl FnMut(Range<usize>)) {
+    let mut at = 0;
+    let mut next = |part: &str| {
+        found(at..at + part.len());
+        at += part.len();
+    };
+    match unit {
+        TextUnit::Line => text.split_inclusive('\n').for_each(next),
+        // UAX #29, section 5: the end of a line ends a sentence too.
+        TextUnit::Sentence => text.split_sentence_bounds().for_each(next),
+        TextUnit::Paragraph => {
+            let (mut start, mut end) = (0, 0);
+            let (mut has_text, mut is_over) = (false, false);
+            for line in text.split_inclusive('\n') {
+                let is_blank = line.trim().is_empty();
+                if is_over && !is_blank {
+                    next(&text[start..end]);
+                    (start, has_text) = (end, false);
+                }
+                has_text |= !is_blank;
+                is_over = has_text && is_blank;
+                end += line.len();
+            }
+            if end > start {
+                next(&text[start..end]);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kernel::shingle::Words;
     use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
 
     #[test]
@@ -280,6 +374,48 @@ mod tests {
             written.hashes_of(&text, &mut of_text);
             prop_assert_eq!(&hashes, &of_text);
             prop_assert_eq!(hashes, all.iter().map(|word| xxh3_64(word.as_bytes())).collect::<Vec<_>>());
+        }
+    }
+
+    fn cut(text: &str, unit: TextUnit) -> Vec<&str> {
+        let mut all = Vec::new();
+        each_unit(text, unit, |bytes| all.push(&text[bytes]));
+        all
+    }
+
+    #[test]
+    fn each_unit_by_example() {
+        assert_eq!(cut("a\r\n\nb", TextUnit::Line), ["a\r\n", "\n", "b"]);
+        assert_eq!(cut("One. Two?  Three\nfour", TextUnit::Sentence), ["One. ", "Two?  ", "Three\n", "four"]);
+        assert_eq!(cut("\n a\nb\n \n\nc\n", TextUnit::Paragraph), ["\n a\nb\n \n\n", "c\n"]);
+        for unit in [TextUnit::Line, TextUnit::Sentence, TextUnit::Paragraph] {
+            assert!(cut("", unit).is_empty());
+        }
+    }
+
+    #[test]
+    fn units_are_equal_by_their_words() {
+        let mut words = WrittenWords::new(&["lowercase".parse().unwrap()], Words::Unicode).unwrap();
+        let mut all = Vec::new();
+        units("Ä b, C\nb\n\nä B c!", TextUnit::Line, 2, &mut words, |unit| all.push(unit));
+        let hash = words.hash(0..3);
+        assert_eq!(
+            all,
+            [
+                UnitSpan { bytes: 0..8, chars: 0..7, words: 3, hash },
+                UnitSpan { bytes: 11..18, chars: 10..16, words: 3, hash }
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn units_join_to_the_text(text in "[a-cä.?! \u{85}\u{2028}\r\n]{0,60}") {
+            for unit in [TextUnit::Line, TextUnit::Sentence, TextUnit::Paragraph] {
+                let all = cut(&text, unit);
+                prop_assert!(all.iter().all(|part| !part.is_empty()));
+                prop_assert_eq!(all.concat(), text.as_str());
+            }
         }
     }
 }

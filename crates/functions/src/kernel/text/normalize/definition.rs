@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::words_of_list;
 use crate::kernel::shingle::{Normalize, Words};
-use crate::kernel::text::python::{is_digit, is_word_character};
+use crate::kernel::text::words::{is_digit, is_word_character};
 
 /// Each step by its definition, one after the other over the whole text.
 pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> String {

@@ -1,27 +1,21 @@
 //! Text normalisation: the ordered steps that a text goes through before it is cut into shingles.
 
-mod characters;
 #[cfg(test)]
 pub(crate) mod definition;
-mod fused;
 mod names;
-pub mod stop_word_lists;
-mod stop_words;
-mod whitespace;
+mod steps;
+pub mod stop_words;
 
 use crate::error::{Error, Result};
 use crate::kernel::shingle::{Normalize, Words};
-use crate::kernel::text::python::is_digit;
-use crate::kernel::text::words::{each_word, is_white};
-use characters::{keep, lowercase, nfkc, underscores};
-use fused::Fused;
+use crate::kernel::text::words::{each_word, is_digit, is_white};
+use steps::{Collapse, Fused, Gap, keep, lowercase, nfkc, underscores};
 use stop_words::StopWords;
-use whitespace::{Collapse, Gap};
 
-/// The steps of a list separated by commas. Spaces around a name are ignored, and an empty list has no steps.
+/// Parses a list of steps separated by commas. Spaces around a name are ignored, and an empty list has no steps.
 ///
 /// # Errors
-/// [`Error`](crate::error::Error) on an unknown step or language; the message lists what is allowed.
+/// [`Error`](crate::error::Error) on an unknown step or language; the message lists the allowed names.
 pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     if names.trim().is_empty() {
         return Ok(Vec::new());
@@ -29,21 +23,20 @@ pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     names.split(',').map(|name| name.trim().parse()).collect()
 }
 
-/// The stop words of the list `name`.
+/// Returns the stop words of the list `name`.
 fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
     // The list was checked when the step was made.
-    stop_word_lists::named(name).ok_or_else(|| Error::new(format!("no stop words for the language {name:?}")))
+    stop_words::named(name).ok_or_else(|| Error::new(format!("no stop words for the language {name:?}")))
 }
 
 /// Applies steps to texts, reusing its buffers.
 ///
-/// A text may be given whole, or in consecutive pieces between two calls of [`begin`](Self::begin). Pieces must be cut
-/// between ASCII white space and an ASCII letter, no step may be `remove-newlines`, and none that works on words may follow
-/// `spaces-to-underscores`, nor `lowercase` where `remove-non-letters` has taken the underscores out; then the results, joined,
-/// are the result for the whole.
+/// A text may be given whole, or in consecutive pieces after a call of [`begin`](Self::begin). The joined results of
+/// the pieces equal the result of the whole under three conditions. Pieces must be cut between ASCII white space and
+/// an ASCII letter. No step may be `remove-newlines`. No step on words may follow `spaces-to-underscores`, nor
+/// `lowercase` if `remove-non-letters` has removed the underscores.
 #[derive(Debug)]
 pub struct Normalizer {
-    names: Vec<Normalize>,
     steps: Vec<Step>,
     /// The definition of a word for the steps that remove words.
     words: Words,
@@ -53,84 +46,60 @@ pub struct Normalizer {
     next: String,
 }
 
+/// A step with its state between the pieces of a text.
 #[derive(Debug)]
-enum Step {
-    Lowercase,
-    LettersOnly(Gap),
-    RemoveNonLetters,
-    RemoveNewlines,
-    CollapseWhitespace(Collapse),
-    CollapseWhitespaceKeepEnds(Gap),
-    CollapseSpaces(Gap),
-    CollapseTabsAndNewlines(Gap),
-    DigitsOut,
-    StopWords(StopWords),
-    SpacesToUnderscores,
-    OnlySpacesToUnderscores,
-    Nfkc,
+struct Step {
+    kind: Normalize,
+    gap: Gap,
+    collapse: Collapse,
+    /// Empty for a step without stop words.
+    stop_words: StopWords,
 }
 
 impl Normalizer {
-    /// A normaliser for these steps; those that remove words use the definition `words`.
+    /// Returns a normaliser for these steps. Steps that remove words use the definition `words`.
     ///
     /// # Errors
     /// On a language without stop words.
-    pub fn new(names: &[Normalize], words: Words) -> Result<Self> {
-        let mut steps = Vec::with_capacity(names.len());
-        for name in names {
-            steps.push(match name {
-                Normalize::Lowercase => Step::Lowercase,
-                Normalize::LettersOnly => Step::LettersOnly(Gap::default()),
-                Normalize::RemoveNonLetters => Step::RemoveNonLetters,
-                Normalize::RemoveNewlines => Step::RemoveNewlines,
-                Normalize::CollapseWhitespace => Step::CollapseWhitespace(Collapse::default()),
-                Normalize::CollapseWhitespaceKeepEnds => Step::CollapseWhitespaceKeepEnds(Gap::default()),
-                Normalize::CollapseSpaces => Step::CollapseSpaces(Gap::default()),
-                Normalize::CollapseTabsAndNewlines => Step::CollapseTabsAndNewlines(Gap::default()),
-                Normalize::DigitsOut => Step::DigitsOut,
-                Normalize::StopWords(name) => Step::StopWords(StopWords::new(&words_of_list(name)?)),
+    pub fn new(steps: &[Normalize], words: Words) -> Result<Self> {
+        let step = |kind: &Normalize| {
+            let stop_words = match kind {
+                Normalize::StopWords(name) => StopWords::new(&words_of_list(name)?),
                 Normalize::StopWordList(words) => {
-                    Step::StopWords(StopWords::new(&words.split_whitespace().collect::<Vec<_>>()))
+                    StopWords::new(&words.split_whitespace().collect::<Vec<_>>())
                 }
-                Normalize::SpacesToUnderscores => Step::SpacesToUnderscores,
-                Normalize::OnlySpacesToUnderscores => Step::OnlySpacesToUnderscores,
-                Normalize::Nfkc => Step::Nfkc,
-            });
-        }
+                _ => StopWords::new(&[]),
+            };
+            Ok(Step { kind: kind.clone(), gap: Gap::default(), collapse: Collapse::default(), stop_words })
+        };
+        let steps = steps.iter().map(step).collect::<Result<_>>()?;
         let (text, next) = Default::default();
-        Ok(Self { names: names.to_vec(), steps, words, for_words: false, text, next })
+        Ok(Self { steps, words, for_words: false, text, next })
     }
 
-    /// As [`new`](Self::new), if only the *words* of the result are used: the white space between them may come out
-    /// longer than the steps define, which lets ASCII take one pass. Steps that join words are followed exactly.
+    /// Returns a normaliser whose result is used only for its *words*. White space between them may be longer than
+    /// the steps define, so that ASCII takes one pass. Steps that join words are exact.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn for_words(steps: &[Normalize], words: Words) -> Result<Self> {
         let for_words = !steps.iter().any(Normalize::joins_words);
         Ok(Self { for_words, ..Self::new(steps, words)? })
     }
 
-    /// Whether this normaliser was made for these steps and words.
+    /// Returns whether this normaliser has these steps and words.
     pub(crate) fn is_for(&self, steps: &[Normalize], words: Words) -> bool {
-        self.names == steps && self.words == words
+        self.steps.iter().map(|step| &step.kind).eq(steps) && self.words == words
     }
 
     /// Starts a new text.
     pub fn begin(&mut self) {
         for step in &mut self.steps {
-            match step {
-                Step::LettersOnly(gap)
-                | Step::CollapseWhitespaceKeepEnds(gap)
-                | Step::CollapseSpaces(gap)
-                | Step::CollapseTabsAndNewlines(gap) => *gap = Gap::default(),
-                Step::CollapseWhitespace(collapse) => *collapse = Collapse::default(),
-                _ => {}
-            }
+            (step.gap, step.collapse) = Default::default();
         }
     }
 
-    /// The next piece of the text, normalised.
+    /// Normalises the next piece of the text.
     pub fn piece<'a>(&'a mut self, piece: &'a str) -> &'a str {
         if self.steps.is_empty() {
             return piece;
@@ -151,25 +120,26 @@ impl Normalizer {
         &self.text
     }
 
-    /// Runs steps that look at one byte of ASCII at a time in one pass. Returns `false` if there is another step among them.
+    /// Runs all steps in one pass over ASCII bytes. Returns `false` if a step needs more than one byte at a time.
     ///
-    /// The state between pieces is not used: it only decides about white space at the start of the next piece, and that
-    /// one starts with a letter which none of these steps removes.
+    /// The state between pieces is not needed. It only affects white space at the start of the next piece, which
+    /// starts with a letter that these steps keep.
     fn fused(&mut self, piece: &str) -> bool {
         let mut fused = Fused::default();
         for step in &self.steps {
-            match step {
-                Step::Lowercase => fused.lower = true,
-                Step::LettersOnly(_) => fused.letters = true,
+            match step.kind {
+                Normalize::Lowercase => fused.lower = true,
+                Normalize::LettersOnly => fused.letters = true,
                 // A piece that is only white space must be recognised as such.
-                Step::CollapseWhitespace(_) | Step::CollapseWhitespaceKeepEnds(_) => fused.spaces = true,
-                Step::CollapseSpaces(_) | Step::CollapseTabsAndNewlines(_) | Step::Nfkc => {}
-                Step::RemoveNonLetters
-                | Step::RemoveNewlines
-                | Step::DigitsOut
-                | Step::StopWords(_)
-                | Step::SpacesToUnderscores
-                | Step::OnlySpacesToUnderscores => return false,
+                Normalize::CollapseWhitespace | Normalize::CollapseWhitespaceKeepEnds => fused.spaces = true,
+                Normalize::CollapseSpaces | Normalize::CollapseTabsAndNewlines | Normalize::Nfkc => {}
+                Normalize::RemoveNonLetters
+                | Normalize::RemoveNewlines
+                | Normalize::DigitsOut
+                | Normalize::StopWords(_)
+                | Normalize::StopWordList(_)
+                | Normalize::SpacesToUnderscores
+                | Normalize::OnlySpacesToUnderscores => return false,
             }
         }
         fused.apply(piece, &mut self.text);
@@ -180,38 +150,39 @@ impl Normalizer {
 impl Step {
     /// Appends the result of the step on `text`.
     fn apply(&mut self, text: &str, rule: Words, out: &mut String) {
-        match self {
-            Step::Lowercase => lowercase(text, out),
-            Step::LettersOnly(gap) => {
+        let Self { kind, gap, collapse, stop_words } = self;
+        match kind {
+            Normalize::Lowercase => lowercase(text, out),
+            Normalize::LettersOnly => {
                 gap.squeeze(text, out, |byte| byte.is_ascii_alphabetic(), char::is_alphabetic)
             }
-            Step::RemoveNonLetters => keep(
+            Normalize::RemoveNonLetters => keep(
                 text,
                 out,
                 |byte| byte.is_ascii_alphabetic() || is_white(byte),
                 |c| c.is_alphabetic() || c.is_whitespace(),
             ),
-            Step::RemoveNewlines => {
+            Normalize::RemoveNewlines => {
                 keep(text, out, |byte| !matches!(byte, b'\n' | b'\r'), |c| !matches!(c, '\n' | '\r'));
             }
-            Step::CollapseWhitespace(collapse) => collapse.collapse(text, out),
-            Step::CollapseWhitespaceKeepEnds(gap) => {
+            Normalize::CollapseWhitespace => collapse.collapse(text, out),
+            Normalize::CollapseWhitespaceKeepEnds => {
                 gap.squeeze(text, out, |byte| !is_white(byte), |c| !c.is_whitespace());
             }
-            Step::CollapseSpaces(gap) => gap.squeeze(text, out, |byte| byte != b' ', |c| c != ' '),
-            Step::CollapseTabsAndNewlines(gap) => {
+            Normalize::CollapseSpaces => gap.squeeze(text, out, |byte| byte != b' ', |c| c != ' '),
+            Normalize::CollapseTabsAndNewlines => {
                 let stays = |c: char| !matches!(c, ' ' | '\t' | '\n' | '\r');
                 gap.squeeze(text, out, |byte| stays(byte.into()), stays);
             }
-            Step::DigitsOut => without(text, rule, out, |word| word.chars().all(is_digit)),
-            Step::StopWords(words) => {
-                let mut lower = std::mem::take(&mut words.lower);
-                without(text, rule, out, |word| words.has(word, &mut lower));
-                words.lower = lower;
+            Normalize::DigitsOut => without(text, rule, out, |word| word.chars().all(is_digit)),
+            Normalize::StopWords(_) | Normalize::StopWordList(_) => {
+                let mut lower = std::mem::take(&mut stop_words.lower);
+                without(text, rule, out, |word| stop_words.has(word, &mut lower));
+                stop_words.lower = lower;
             }
-            Step::SpacesToUnderscores => underscores(text, out, is_white, char::is_whitespace),
-            Step::OnlySpacesToUnderscores => underscores(text, out, |byte| byte == b' ', |c| c == ' '),
-            Step::Nfkc => nfkc(text, out),
+            Normalize::SpacesToUnderscores => underscores(text, out, is_white, char::is_whitespace),
+            Normalize::OnlySpacesToUnderscores => underscores(text, out, |byte| byte == b' ', |c| c == ' '),
+            Normalize::Nfkc => nfkc(text, out),
         }
     }
 }

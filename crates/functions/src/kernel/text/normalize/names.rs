@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::stop_word_lists::{self, FILE, LIST, STEP as STOP_WORDS};
+use super::stop_words::{self, FILE, LIST, STEP as STOP_WORDS};
 use crate::error::{Error, Result};
 use crate::kernel::shingle::Normalize;
 use crate::spelling::nearest;
@@ -30,7 +30,7 @@ const PLAIN: [Normalize; 12] = [
 const WITH_WORDS: [&str; 3] = ["stop-words:LANGUAGE", "stop-words:list=WORDS", "stop-words:file=PATH"];
 
 impl Normalize {
-    /// The step's name, without its words.
+    /// Returns the name of the step, without its words.
     fn name(&self) -> &'static str {
         match self {
             Normalize::Lowercase => "lowercase",
@@ -49,17 +49,17 @@ impl Normalize {
         }
     }
 
-    /// Whether the step removes words.
+    /// Returns whether the step removes words.
     pub(crate) fn takes_words(&self) -> bool {
         self.takes_stop_words() || *self == Normalize::DigitsOut
     }
 
-    /// Whether the step removes stop words.
+    /// Returns whether the step removes stop words.
     pub(crate) fn takes_stop_words(&self) -> bool {
         matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
     }
 
-    /// Whether the step replaces or removes white space between words, which become one.
+    /// Returns whether the step joins words, by replacing or removing white space between them.
     pub(crate) fn joins_words(&self) -> bool {
         matches!(
             self,
@@ -68,10 +68,10 @@ impl Normalize {
     }
 }
 
-/// Reads a step's name, as in `lowercase`, `stop-words:en` or `stop-words:list=a an the`.
+/// Parses the name of a step, such as `lowercase`, `stop-words:en` or `stop-words:list=a an the`.
 ///
-/// A language is an ISO 639-1 code for which the `stop-words` crate has a list, or `scikit-learn-en`. Files are not read
-/// here, since a step may be parsed on another machine than that of the file.
+/// A language is an ISO 639-1 code for which the `stop-words` crate has a list, or `scikit-learn-en`. Files are not
+/// read here, because a step may be parsed on a machine without the file.
 impl FromStr for Normalize {
     type Err = Error;
 
@@ -90,7 +90,7 @@ impl FromStr for Normalize {
             )));
         };
         if let Some(words) = language.strip_prefix(LIST) {
-            let list = stop_word_lists::list(words.split_whitespace());
+            let list = stop_words::list(words.split_whitespace());
             return list.map(Normalize::StopWordList).map_err(|e| {
                 Error::new(format!("{STOP_WORDS}{LIST} {e}: expected words with spaces between them"))
             });
@@ -101,13 +101,13 @@ impl FromStr for Normalize {
                  {STOP_WORDS}{LIST} and the words"
             )));
         }
-        if stop_word_lists::names().any(|name| name == language) {
+        if stop_words::names().any(|name| name == language) {
             return Ok(Normalize::StopWords(language.to_owned()));
         }
         Err(Error::new(format!(
             "no stop words for the language {language:?}, expected one of {}, or {LIST} and words with spaces between \
              them, or {FILE} and the path of a file with one word per line",
-            stop_word_lists::names().collect::<Vec<_>>().join(", ")
+            stop_words::names().collect::<Vec<_>>().join(", ")
         )))
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn names_go_both_ways() {
         let all = PLAIN.iter().map(|step| step.name().to_owned());
-        let lists = stop_word_lists::names().map(|code| format!("stop-words:{code}"));
+        let lists = stop_words::names().map(|code| format!("stop-words:{code}"));
         for name in all.chain(lists).chain(["stop-words:list=a the".to_owned()]) {
             assert_eq!(name.parse::<Normalize>().unwrap().to_string(), name);
         }

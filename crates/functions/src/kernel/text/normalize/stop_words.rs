@@ -1,16 +1,66 @@
-//! Stop words, and their lookup.
+//! Stop words: named lists, lists of the user, and their lookup.
+//!
+//! The job contains a list of the user as its words, lower-cased, sorted, distinct and separated by spaces. So no machine
+//! needs the file of the list, and two lists of the same words are equal.
+
+use std::collections::BTreeSet;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::characters::lowercase;
+use super::steps::lowercase;
+use crate::error::{Error, Result};
 
-/// A table of stop words with linear probing: every word of a text is looked up, and the hash of the standard table
-/// takes longer than everything else.
+/// The prefix of the step's name.
+pub const STEP: &str = "stop-words:";
+/// The prefix of a list of words.
+pub(super) const LIST: &str = "list=";
+/// The prefix of the path of a file of words, one a line.
+pub const FILE: &str = "file=";
+
+/// The English list of scikit-learn (`ENGLISH_STOP_WORDS`), which goes back to the Glasgow Information Retrieval Group.
+const SCIKIT_LEARN_EN: &str = "scikit-learn-en";
+const SCIKIT_LEARN_EN_WORDS: &str = include_str!("stop_word_lists/scikit_learn_en.txt");
+
+/// Returns the words of the list `name`: an ISO 639-1 code or the name of a program's list.
+pub(super) fn named(name: &str) -> Option<Vec<&'static str>> {
+    if name == SCIKIT_LEARN_EN {
+        return Some(SCIKIT_LEARN_EN_WORDS.split_whitespace().collect());
+    }
+    stop_words::lookup(name).filter(|_| is_language(name)).map(<[_]>::to_vec)
+}
+
+fn is_language(code: &str) -> bool {
+    code.len() == 2
+}
+
+/// Returns the names of the lists: languages in order, then programs.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let languages = stop_words::available_languages().iter().copied().filter(|code| is_language(code));
+    languages.chain([SCIKIT_LEARN_EN])
+}
+
+/// Returns words in the form that a job contains.
+///
+/// # Errors
+/// [`Error`](crate::error::Error) if there are no words, or one has a comma: the text after the list's name.
+pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
+    let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
+    if words.is_empty() {
+        return Err(Error::new("holds no words"));
+    }
+    if let Some(word) = words.iter().find(|word| word.contains(',')) {
+        return Err(Error::new(format!("holds {word:?}, but a stop word cannot have a comma: remove it")));
+    }
+    Ok(words.into_iter().collect::<Vec<_>>().join(" "))
+}
+
+/// A table of stop words with linear probing. Every word of a text is looked up, and the hash of the standard table
+/// would take most of the time.
 #[derive(Debug)]
 pub(super) struct StopWords {
-    /// Their number is a power of two, less than half of them are used, and free ones are empty.
+    /// A power of two of slots, less than half of them used. Free slots are empty.
     slots: Vec<String>,
-    /// Bytes of the longest: a longer word need not be looked up.
+    /// The bytes of the longest stop word; longer words need no look-up.
     longest: usize,
     pub(super) lower: String,
 }
@@ -27,7 +77,7 @@ impl StopWords {
         table
     }
 
-    /// The slot of the word, or the free one that it would get.
+    /// Returns the slot of the word, or the free slot for it.
     fn slot(&self, word: &str) -> usize {
         let last = self.slots.len() - 1;
         let mut slot = xxh3_64(word.as_bytes()) as usize & last;
@@ -45,5 +95,25 @@ impl StopWords {
         lower.clear();
         lowercase(word, lower);
         lower.len() <= self.longest && !self.slots[self.slot(lower)].is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_scikit_learn_has_318_words() {
+        let words = named("scikit-learn-en").unwrap();
+        assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), 318);
+        // A word that other lists do not have, and one that only they have.
+        assert!(words.contains(&"fifteen") && !words.contains(&"don't"));
+    }
+
+    #[test]
+    fn a_list_is_its_content() {
+        assert_eq!(list(["The", "a", "the"].into_iter()).unwrap(), "a the");
+        assert!(list([].into_iter()).is_err());
+        assert!(list(["a,b"].into_iter()).unwrap_err().to_string().contains("comma"));
     }
 }

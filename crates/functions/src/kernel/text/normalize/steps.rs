@@ -1,0 +1,256 @@
+//! The normalisation steps on characters, and on runs of characters that become one space.
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+use crate::kernel::text::words::is_white;
+use crate::kernel::vector::{self, Kernel};
+
+/// Appends `f` of each byte of `text`; both are ASCII.
+fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
+    let mut bytes = std::mem::take(out).into_bytes();
+    bytes.extend(text.bytes().map(f));
+    restore(out, bytes);
+}
+
+/// Turns the bytes back into a text. The check takes less than a tenth of the pass that wrote them.
+pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => *out = text,
+        Err(error) => *out = String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    }
+}
+
+/// [`str::to_lowercase`], into a buffer.
+pub(super) fn lowercase(text: &str, out: &mut String) {
+    if text.is_ascii() {
+        let from = out.len();
+        out.push_str(text);
+        out[from..].make_ascii_lowercase();
+    } else if text.contains('Σ') {
+        // The lower case of a sigma depends on its position in the word.
+        out.push_str(&text.to_lowercase());
+    } else {
+        out.extend(text.chars().flat_map(char::to_lowercase));
+    }
+}
+
+/// Appends the characters of `text` for which `stays` is true.
+pub(super) fn keep(
+    text: &str,
+    out: &mut String,
+    byte_stays: impl Fn(u8) -> bool,
+    stays: impl Fn(char) -> bool,
+) {
+    if text.is_ascii() {
+        let mut bytes = std::mem::take(out).into_bytes();
+        bytes.extend(text.bytes().filter(|&byte| byte_stays(byte)));
+        restore(out, bytes);
+    } else {
+        out.extend(text.chars().filter(|&c| stays(c)));
+    }
+}
+
+pub(super) fn underscores(
+    text: &str,
+    out: &mut String,
+    byte_goes: impl Fn(u8) -> bool,
+    goes: impl Fn(char) -> bool,
+) {
+    if text.is_ascii() {
+        map_ascii(text, out, |byte| if byte_goes(byte) { b'_' } else { byte });
+    } else {
+        out.extend(text.chars().map(|c| if goes(c) { '_' } else { c }));
+    }
+}
+
+pub(super) fn nfkc(text: &str, out: &mut String) {
+    // The quick check may answer "maybe": then the whole text is normalised.
+    if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+        out.push_str(text);
+    } else {
+        out.extend(text.nfkc());
+    }
+}
+
+/// Whether the text so far ends in removed characters.
+#[derive(Debug, Default)]
+pub(super) struct Gap(bool);
+
+impl Gap {
+    /// Replaces every run of characters that are removed by one space. `byte_stays` is the same predicate for ASCII,
+    /// and false for the space.
+    pub(super) fn squeeze(
+        &mut self,
+        text: &str,
+        out: &mut String,
+        byte_stays: impl Fn(u8) -> bool,
+        stays: impl Fn(char) -> bool,
+    ) {
+        if text.is_ascii() {
+            let squeezed = |byte: u8| if byte_stays(byte) { byte } else { b' ' };
+            self.0 = squeeze_ascii(text, out, squeezed, self.0);
+            return;
+        }
+        for c in text.chars() {
+            if stays(c) {
+                out.push(c);
+                self.0 = false;
+            } else if !self.0 {
+                out.push(' ');
+                self.0 = true;
+            }
+        }
+    }
+}
+
+/// The state of a text between its pieces.
+#[derive(Debug, Default)]
+pub(super) struct Collapse {
+    /// Whether a character other than white space was written.
+    begun: bool,
+    /// Whether white space was read after it.
+    pending: bool,
+}
+
+impl Collapse {
+    /// Replaces every run of white space by one space, and removes it at the ends.
+    pub(super) fn collapse(&mut self, text: &str, out: &mut String) {
+        if text.is_ascii() {
+            return self.collapse_ascii(text, out);
+        }
+        for c in text.chars() {
+            if c.is_whitespace() {
+                self.pending = true;
+            } else {
+                if self.pending && self.begun {
+                    out.push(' ');
+                }
+                out.push(c);
+                self.begun = true;
+                self.pending = false;
+            }
+        }
+    }
+
+    /// Writes the space where the white space starts, and takes it back if nothing follows.
+    fn collapse_ascii(&mut self, text: &str, out: &mut String) {
+        let start = out.len();
+        if self.pending && self.begun {
+            out.push(' ');
+        }
+        let space = |byte| if is_white(byte) { b' ' } else { byte };
+        let white = squeeze_ascii(text, out, space, self.pending || !self.begun);
+        if white && out.len() > start {
+            out.pop();
+        }
+        self.pending = white;
+        self.begun |= out.len() > start;
+    }
+}
+
+/// Appends `f` of each byte of `text`, and only the first of each run of spaces among them; no space of a run at the
+/// start if `after_space`. ASCII in, ASCII out. Returns whether the last byte was a space.
+///
+/// Most stretches have no two spaces in a row and are copied whole: deciding byte by byte takes twice as long.
+fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
+    const STRETCH: usize = 16;
+    let mut bytes = std::mem::take(out).into_bytes();
+    let mut end = bytes.len();
+    let mut at = end;
+    bytes.extend(text.bytes().map(f));
+    while at < bytes.len() {
+        let next = bytes.len().min(at + STRETCH);
+        let doubled = after_space && bytes[at] == b' ' || has_two_spaces(&bytes[at..next]);
+        if !doubled {
+            after_space = bytes[next - 1] == b' ';
+            bytes.copy_within(at..next, end);
+            end += next - at;
+        } else {
+            for at in at..next {
+                let byte = bytes[at];
+                bytes[end] = byte;
+                end += usize::from(!(after_space && byte == b' '));
+                after_space = byte == b' ';
+            }
+        }
+        at = next;
+    }
+    bytes.truncate(end);
+    restore(out, bytes);
+    after_space
+}
+
+/// Has no early return, so that the compiler vectorises it.
+fn has_two_spaces(bytes: &[u8]) -> bool {
+    bytes.iter().zip(&bytes[1..]).fold(false, |found, (&a, &b)| found | (a == b' ') & (b == b' '))
+}
+
+/// Steps on single ASCII bytes, which run in one pass.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Fused {
+    /// Letters become lower case.
+    pub(super) lower: bool,
+    /// Every byte except letters becomes a space.
+    pub(super) letters: bool,
+    /// White space becomes a space.
+    pub(super) spaces: bool,
+}
+
+impl Fused {
+    /// Appends the result for `text`, which is ASCII.
+    pub(super) fn apply(self, text: &str, out: &mut String) {
+        let mut bytes = std::mem::take(out).into_bytes();
+        let start = bytes.len();
+        bytes.extend_from_slice(text.as_bytes());
+        vector::widest(FusedPass { fused: self, bytes: &mut bytes[start..] });
+        restore(out, bytes);
+    }
+}
+
+struct FusedPass<'a> {
+    fused: Fused,
+    bytes: &'a mut [u8],
+}
+
+impl Kernel for FusedPass<'_> {
+    /// Has no branches, and settings are masks: otherwise the compiler does not vectorise the loop.
+    #[inline(always)]
+    fn run(self) {
+        let mask = |set: bool| if set { u8::MAX } else { 0 };
+        let Fused { lower, letters, spaces } = self.fused;
+        let (lower, letters, spaces) = (mask(lower) & 0x20, mask(letters), mask(spaces));
+        for byte in self.bytes {
+            let letter = mask((*byte | 0x20).wrapping_sub(b'a') < 26);
+            let white = mask((*byte == b' ') | (byte.wrapping_sub(b'\t') < 5));
+            let blank = (letters & !letter) | (spaces & white);
+            *byte = (b' ' & blank) | ((*byte | (lower & letter)) & !blank);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::text::words::is_white;
+
+    /// Every byte of ASCII, under all settings, in texts of several lengths.
+    #[test]
+    fn each_byte_is_mapped_as_the_steps_say() {
+        for settings in 0..8 {
+            let [lower, letters, spaces] = [1, 2, 4].map(|bit| settings & bit != 0);
+            let fused = Fused { lower, letters, spaces };
+            let of = |byte: u8| match byte {
+                b if b.is_ascii_alphabetic() && lower => b.to_ascii_lowercase(),
+                b if letters && !b.is_ascii_alphabetic() || spaces && is_white(b) => b' ',
+                b => b,
+            };
+            for length in [0_usize, 1, 63, 64, 200] {
+                let text: String = (0..length).map(|at| char::from((at * 3 % 128) as u8)).collect();
+                let mut out = "before".to_owned();
+                fused.apply(&text, &mut out);
+                let expected: String = text.bytes().map(|byte| char::from(of(byte))).collect();
+                assert_eq!(out, format!("before{expected}"), "{fused:?}");
+            }
+        }
+    }
+}

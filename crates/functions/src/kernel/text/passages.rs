@@ -1,0 +1,305 @@
+//! Passages: the longest one that two texts have in common, and texts without some of their passages.
+//!
+//! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. The runs of one text
+//! are held in a suffix automaton (Blumer et al., "The smallest automaton recognizing the subwords of a text",
+//! Theoretical Computer Science 40, 1985), which reads the other text. The time is linear in the length of both.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Returns the byte ranges of the longest common passage in both texts; `None` without a common word. Ties are broken
+/// by the first end in `b`, then by the first end in `a`.
+pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<usize>)> {
+    let mut numbers = HashMap::new();
+    let (of_a, of_b) = (tokens(a, &mut numbers), tokens(b, &mut numbers));
+    let runs = SequenceRuns::new(of_a.iter().map(|token| token.number));
+    let (end_a, end_b, length) = runs.longest(of_b.iter().map(|token| token.number))?;
+    let place = |tokens: &[NumberedWord], end: usize| {
+        let run = tokens.get(end.checked_sub(length)?..end)?;
+        Some(run.first()?.at.start..run.last()?.at.end)
+    };
+    Some((place(&of_a, end_a)?, place(&of_b, end_b)?))
+}
+
+/// A word: its number, which identifies the spelling, and its byte range.
+struct NumberedWord {
+    number: u32,
+    at: Range<usize>,
+}
+
+fn tokens(text: &str, numbers: &mut HashMap<String, u32>) -> Vec<NumberedWord> {
+    let number = |(start, word): (usize, &str)| {
+        let next = numbers.len() as u32;
+        let number = *numbers.entry(word.to_lowercase()).or_insert(next);
+        NumberedWord { number, at: start..start + word.len() }
+    };
+    text.unicode_word_indices().map(number).collect()
+}
+
+/// The suffix automaton of a sequence, which holds all its runs.
+struct SequenceRuns {
+    states: Vec<SuffixState>,
+    /// (state, token) -> the state of the runs that the token extends.
+    next: HashMap<(u32, u32), u32>,
+}
+
+/// Runs that end at the same places.
+#[derive(Clone, Copy)]
+struct SuffixState {
+    /// The length of the longest of these runs, in tokens.
+    length: u32,
+    /// The state of the longest suffix of these runs that also ends elsewhere.
+    shorter: Option<u32>,
+    /// The first end of these runs, in tokens from the beginning of the sequence.
+    end: u32,
+}
+
+impl SequenceRuns {
+    fn new(sequence: impl Iterator<Item = u32>) -> Self {
+        let mut runs =
+            Self { states: vec![SuffixState { length: 0, shorter: None, end: 0 }], next: HashMap::new() };
+        let mut whole = 0;
+        // The tokens of the transitions of each state, for copies of the state.
+        let mut tokens: Vec<Vec<u32>> = vec![Vec::new()];
+        for token in sequence {
+            let length = runs.states[whole as usize].length + 1;
+            let new = runs.add(SuffixState { length, shorter: Some(0), end: length });
+            tokens.push(Vec::new());
+            let mut from = Some(whole);
+            while let Some(state) = from
+                && !runs.next.contains_key(&(state, token))
+            {
+                runs.next.insert((state, token), new);
+                tokens[state as usize].push(token);
+                from = runs.states[state as usize].shorter;
+            }
+            if let Some(state) = from {
+                let there = runs.next[&(state, token)];
+                let length = runs.states[state as usize].length + 1;
+                let shorter = if runs.states[there as usize].length == length {
+                    there
+                } else {
+                    let copy = runs.add(SuffixState { length, ..runs.states[there as usize] });
+                    tokens.push(tokens[there as usize].clone());
+                    for &token in &tokens[copy as usize] {
+                        let to = runs.next[&(there, token)];
+                        runs.next.insert((copy, token), to);
+                    }
+                    let mut from = Some(state);
+                    while let Some(state) = from
+                        && runs.next.get(&(state, token)) == Some(&there)
+                    {
+                        runs.next.insert((state, token), copy);
+                        from = runs.states[state as usize].shorter;
+                    }
+                    runs.states[there as usize].shorter = Some(copy);
+                    copy
+                };
+                runs.states[new as usize].shorter = Some(shorter);
+            }
+            whole = new;
+        }
+        runs
+    }
+
+    fn add(&mut self, state: SuffixState) -> u32 {
+        self.states.push(state);
+        self.states.len() as u32 - 1
+    }
+
+    /// Returns the longest run of `other` in this sequence: (end here, end in `other`, length) in tokens; `None`
+    /// without a common token.
+    fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
+        let (mut state, mut length) = (0, 0);
+        let mut longest = None;
+        for (at, token) in other.enumerate() {
+            loop {
+                if let Some(&next) = self.next.get(&(state, token)) {
+                    (state, length) = (next, length + 1);
+                    break;
+                }
+                match self.states[state as usize].shorter {
+                    Some(shorter) => {
+                        state = shorter;
+                        length = self.states[state as usize].length;
+                    }
+                    None => {
+                        length = 0;
+                        break;
+                    }
+                }
+            }
+            if longest.is_none_or(|(_, _, most)| length as usize > most) && length > 0 {
+                longest = Some((self.states[state as usize].end as usize, at + 1, length as usize));
+            }
+        }
+        longest
+    }
+}
+
+/// Returns a text without `spans`, byte ranges in ascending order; `None` if a span is outside the text, overlaps
+/// another, or divides a character.
+pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    for span in spans {
+        kept.push_str(text.get(from..span.start)?);
+        text.get(span.clone())?;
+        from = span.end;
+    }
+    kept.push_str(text.get(from..)?);
+    Some(kept)
+}
+
+/// Cuts spans out of a text whose bytes come in parts, as [`without_spans`] does.
+pub struct SpanCutter {
+    /// The spans that have not ended yet.
+    spans: VecDeque<Range<usize>>,
+    /// Bytes so far.
+    at: usize,
+    divides_character: bool,
+}
+
+impl SpanCutter {
+    /// Returns a cutter of these spans, which must be ascending.
+    pub fn new(spans: Vec<Range<usize>>) -> Self {
+        Self { spans: spans.into(), at: 0, divides_character: false }
+    }
+
+    /// Returns the ranges of the next bytes that stay.
+    pub fn next(&mut self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let (start, end) = (self.at, self.at + bytes.len());
+        let (mut kept, mut from) = (Vec::new(), start);
+        while let Some(span) = self.spans.front().filter(|span| span.start < end) {
+            for edge in [span.start, span.end] {
+                let byte = edge.checked_sub(start).and_then(|at| bytes.get(at));
+                self.divides_character |= byte.is_some_and(|byte| byte & 0xC0 == 0x80);
+            }
+            if from < span.start {
+                kept.push(from - start..span.start - start);
+            }
+            from = from.max(span.end.min(end));
+            // The end of the span is checked with the next bytes.
+            if span.end >= end {
+                break;
+            }
+            self.spans.pop_front();
+        }
+        if from < end {
+            kept.push(from - start..end - start);
+        }
+        self.at = end;
+        kept
+    }
+
+    /// Returns whether all spans were in the text and no span divided a character.
+    pub fn end(self) -> bool {
+        !self.divides_character && self.spans.iter().all(|span| span.end == self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn passage<'t>(a: &'t str, b: &'t str) -> Option<(&'t str, &'t str)> {
+        longest_passage(a, b).map(|(of_a, of_b)| (&a[of_a], &b[of_b]))
+    }
+
+    #[test]
+    fn the_longest_run_of_words_is_found_as_it_stands_in_either_text() {
+        assert_eq!(
+            passage("Well: What is  the capital, of France? Paris.", "(what is the CAPITAL of France)"),
+            Some(("What is  the capital, of France", "what is the CAPITAL of France"))
+        );
+        assert_eq!(passage("one two", "three four"), None);
+        assert_eq!(passage("", "three four"), None);
+        // Two equally long passages: the first end in b wins, and its first occurrence in a.
+        assert_eq!(longest_passage("x y . a b . a b", "a b , x y"), Some((6..9, 0..3)));
+        assert_eq!(passage("größer als das Größte", "GRÖSSER ALS DAS"), Some(("als das", "ALS DAS")));
+    }
+
+    /// Every run of one sequence that the other has, the plain way: the longest one's (length, end there, end here).
+    fn plain(a: &[u32], b: &[u32]) -> Option<(usize, usize, usize)> {
+        let mut longest = None;
+        for end_b in 1..=b.len() {
+            for length in (1..=end_b).rev() {
+                let run = &b[end_b - length..end_b];
+                if let Some(start) = a.windows(length).position(|window| window == run) {
+                    if longest.is_none_or(|(_, _, most)| length > most) {
+                        longest = Some((start + length, end_b, length));
+                    }
+                    break;
+                }
+            }
+        }
+        longest
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_those_of_a_plain_search(
+            a in prop::collection::vec(0_u32..4, 0..40),
+            b in prop::collection::vec(0_u32..4, 0..40),
+        ) {
+            prop_assert_eq!(SequenceRuns::new(a.iter().copied()).longest(b.iter().copied()), plain(&a, &b));
+        }
+    }
+
+    /// A text, and which of its characters are in spans.
+    fn texts() -> impl Strategy<Value = Vec<(char, bool)>> {
+        let char = prop_oneof![any::<char>(), prop::sample::select(vec!['a', 'é', '\u{feff}', '😀'])];
+        prop::collection::vec((char, any::<bool>()), 0..40)
+    }
+
+    fn spans(chars: &[(char, bool)]) -> Vec<Range<usize>> {
+        let (mut spans, mut at) = (Vec::<Range<usize>>::new(), 0);
+        for (char, is_cut) in chars {
+            let end = at + char.len_utf8();
+            match spans.last_mut().filter(|span| span.end == at) {
+                Some(span) if *is_cut => span.end = end,
+                _ if *is_cut => spans.push(at..end),
+                _ => {}
+            }
+            at = end;
+        }
+        spans
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_in_no_span_stays(chars in texts(), size in 1_usize..9) {
+            let text: String = chars.iter().map(|(char, _)| *char).collect();
+            let wanted: String = chars.iter().filter(|(_, is_cut)| !is_cut).map(|(char, _)| *char).collect();
+            let spans = spans(&chars);
+            prop_assert_eq!(without_spans(&text, &spans), Some(wanted.clone()));
+            let (mut parts, mut kept) = (SpanCutter::new(spans), Vec::new());
+            for chunk in text.as_bytes().chunks(size) {
+                parts.next(chunk).into_iter().for_each(|range| kept.extend_from_slice(&chunk[range]));
+            }
+            prop_assert!(parts.end());
+            prop_assert_eq!(kept, wanted.into_bytes());
+        }
+
+        /// A span that does not fit is never cut.
+        #[test]
+        fn spans_of_another_text_are_noticed(text in "[aé😀]{0,8}", start in 0_usize..12, length in 1_usize..6, size in 1_usize..9) {
+            let spans: Vec<_> = std::iter::once(start..start + length).collect();
+            let fits = text.is_char_boundary(start) && text.is_char_boundary(start + length);
+            prop_assert_eq!(without_spans(&text, &spans).is_some(), fits);
+            let mut parts = SpanCutter::new(spans);
+            text.as_bytes().chunks(size).for_each(|chunk| drop(parts.next(chunk)));
+            prop_assert_eq!(parts.end(), fits);
+        }
+    }
+
+    #[test]
+    fn spans_that_overlap_are_noticed() {
+        assert_eq!(without_spans("abcdef", &[0..3, 2..4]), None);
+        assert_eq!(without_spans("abcdef", &[0..3, 3..4]), Some("ef".to_owned()));
+    }
+}
