@@ -56,7 +56,7 @@ fn main() {
     let corpus =
         Corpus::new(CorpusSettings { documents: arguments.documents, ..CorpusSettings::default() }).unwrap();
     let files =
-        corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
+        corpus::files::write_documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
             .unwrap();
     drop(corpus);
     let job = folder.path().join("job.toml");

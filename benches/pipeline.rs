@@ -125,7 +125,7 @@ fn measure(kind: Kind, documents: u64, by: &Arguments) -> Vec<Measured> {
     eprintln!("{}: {documents} documents", name(kind));
     let corpus = Corpus::new(settings).unwrap();
     let written =
-        corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
+        corpus::files::write_documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
             .unwrap();
     drop(corpus);
     let job = folder.path().join("job.toml");

@@ -28,14 +28,14 @@
 //! | `rewrite` | rewrites the files of a source without some of their rows |
 //! | [`engine`] | sessions, object stores, and the engines that run plans |
 //! | [`pipeline`] | runs a job, stage by stage |
-//! | `page` | charts as SVG, texts side by side, and pages of charts and tables |
+//! | `page` | charts as SVG, pairs of texts in two columns, and pages of charts and tables |
 //! | [`lookup`] | queries on finished outputs |
 //! | [`apply`] | writes a copy of the source without its duplicates |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
 //! | [`forecast`](mod@forecast) | what a run will take, by a sample of its documents |
-//! | [`audit`](mod@audit) | pairs of a finished output to be judged, and what the judgements say |
-//! | [`report`](mod@report) | one page about a finished output |
-//! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
+//! | [`audit`](mod@audit) | packs of pairs to judge, and estimates from the labels |
+//! | [`report`](mod@report) | a page about a finished output |
+//! | [`lab`] | generated corpora, and measurements of methods and settings on samples |
 //! | `lineage` | the OpenLineage events of a run |
 //! | `telemetry` | the spans and metrics of a command for OpenTelemetry |
 //! | [`cli`] | one file per command |

@@ -1,32 +1,31 @@
-//! An audit of a finished output: a pack of its pairs to judge, and what the judgements say about all of its pairs.
+//! An audit of a finished output: a pack of its pairs to judge, and estimates from the labels.
 //!
-//! `population` puts each pair that the output decides on into one stratum and draws from the strata. `pack` adds texts and
-//! sources, and `page` writes the pack as a page to judge with the keyboard. `labels` reads the judgements, and `judged`
-//! estimates the share of true duplicates from them.
+//! `population` assigns each pair that the output decides on to a stratum, and draws from the strata. `pack` adds texts and sources.
+//! `labels` reads the labels, and this file estimates the share of true duplicates from them.
 
-mod judged;
 mod labels;
 mod pack;
-mod page;
 mod population;
 
 use datafusion::prelude::SessionContext;
+use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::evaluate::Estimate;
+use crate::evaluate::interval::{Z, Z_OF_STRATA, wilson};
 use crate::lookup::Finished;
-pub use judged::{Judged, JudgedStratum, PrecisionAt};
+use labels::{Label, Labels};
 pub use pack::{AuditSettings, AuditedPair, Pack, StratumOfPack};
-pub use page::html;
-use population::{Population, draw};
+use population::{CHAINED, Population, draw};
 
-/// Draws pairs of the finished output at `url` to be judged, and reads their texts. The same seed draws the same pairs.
+/// Draws pairs of the finished output at `url`, and reads their texts. The same seed draws the same pairs.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the output has no pairs, or more strata than pairs are wanted;
-/// [`Kind::Input`](crate::error::Kind::Input) where it, or its source, is gone or has changed.
+/// [`Kind::Job`](crate::error::Kind::Job) if the output has no pairs, or has pairs in more strata than pairs are drawn;
+/// [`Kind::Input`](crate::error::Kind::Input) if the output or its source is gone or has changed.
 pub async fn audit(session: &SessionContext, url: &str, settings: &AuditSettings) -> Result<Pack> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
-    let population = Population::of(session, &finished).await?;
+    let population = Population::open(session, &finished).await?;
     let draw = draw(&population, settings.pairs, settings.seed).await?;
     if draw.drawn.is_empty() {
         return Err(Error::job(format!("{url} has no pairs, so there is nothing to judge")));
@@ -34,28 +33,240 @@ pub async fn audit(session: &SessionContext, url: &str, settings: &AuditSettings
     pack::pack(&finished, &population, draw, settings).await
 }
 
-/// What the labels in `file` say about all pairs of the finished output at `url`: the pairs of a stratum with a label have to be
-/// a random sample of it, as those of [`audit`] are.
+/// The share of true duplicates among the pairs of an output, estimated from labels.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Judged {
+    /// The number of rows of the file with a pair.
+    pub rows: u64,
+    /// The number of pairs with the label yes or no.
+    pub judged: u64,
+    /// The number of pairs with the label yes.
+    pub yes: u64,
+    /// The number of pairs with the label unsure, which count like missing labels.
+    pub unsure: u64,
+    /// The number of pairs without a label.
+    pub missing: u64,
+    /// The share of true duplicates among the found pairs, weighted by the sizes of the strata; `None` without a label.
+    pub pairs: Option<Estimate>,
+    /// The share of true duplicates among found and chained pairs; `None` without a label.
+    pub all: Option<Estimate>,
+    /// The strata that have pairs.
+    pub strata: Vec<JudgedStratum>,
+    /// The share among the found pairs that reach each of several thresholds.
+    pub curve: Vec<PrecisionAt>,
+}
+
+/// The labels of a stratum.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JudgedStratum {
+    /// The name.
+    pub name: String,
+    /// The contents of the stratum, as a phrase.
+    pub what: String,
+    /// The number of pairs of the output in this stratum.
+    pub pairs: u64,
+    /// The number of pairs with the label yes or no.
+    pub judged: u64,
+    /// The number of pairs with the label yes.
+    pub yes: u64,
+    /// The share of true duplicates with Wilson's interval; `None` without a label.
+    pub share: Option<Estimate>,
+}
+
+/// The precision of a threshold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PrecisionAt {
+    /// The threshold, in the measure of the job.
+    pub threshold: f64,
+    /// The number of pairs that reach it.
+    pub pairs: u64,
+    /// The number of pairs with the label yes or no.
+    pub judged: u64,
+    /// The share of true duplicates among these pairs; `None` without a label.
+    pub share: Option<Estimate>,
+}
+
+/// Estimates the share of true duplicates among all pairs of the finished output at `url` from the labels in `file`. The labelled
+/// pairs of a stratum must be a random sample of it, like the pairs that [`audit`] draws.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the row, where the file has a label that is not known, or a pair that the
-/// output does not have; also where it cannot be read, and where the output is gone.
+/// [`Kind::Input`](crate::error::Kind::Input) with the row, if the file has an unknown label or a pair that the output does not have.
+/// Also if the file cannot be read, or the output is gone.
 pub async fn judge(session: &SessionContext, url: &str, file: &str) -> Result<Judged> {
     let finished = Finished::open(session, url).await?;
     judge_finished(session, &finished, url, file).await
 }
 
-/// As [`judge`], for an output that is open in `session`.
+/// Does the work of [`judge`] for an output that is open in `session`.
 ///
 /// # Errors
-/// As [`judge`].
+/// See [`judge`].
 pub(crate) async fn judge_finished(
     session: &SessionContext,
     finished: &Finished,
     url: &str,
     file: &str,
 ) -> Result<Judged> {
-    let labels = labels::read(file)?;
-    let population = Population::of(session, finished).await?;
-    judged::judge(&population, labels, url).await
+    let Labels { file, rows } = labels::read(file)?;
+    let population = Population::open(session, finished).await?;
+    let count = |label: Option<Label>| rows.values().filter(|row| row.label == label).count() as u64;
+    let (yes, no, unsure, missing) =
+        (count(Some(Label::Yes)), count(Some(Label::No)), count(Some(Label::Unsure)), count(None));
+    let thresholds = thresholds(finished.job().score.threshold);
+    let mut strata = vec![JudgedPairs::default(); population.strata.len()];
+    let mut reaching = vec![strata.clone(); thresholds.len()];
+    let mut unknown = rows.clone();
+    population
+        .each(|candidate| {
+            let key = candidate.ends.key();
+            unknown.remove(&key);
+            let label = rows.get(&key).and_then(|row| row.label);
+            strata[candidate.stratum].add(label);
+            let Some(scores) = candidate.scores else { return };
+            let similarity = population.similarity(scores);
+            let reached = thresholds.iter().take_while(|threshold| similarity >= **threshold).count();
+            reaching[..reached].iter_mut().for_each(|strata| strata[candidate.stratum].add(label));
+        })
+        .await?;
+    if let Some(row) = unknown.values().map(|row| row.row).min() {
+        return Err(Error::input(format!(
+            "{file}, row {row}: {url} has no such pair; label the pairs of its own --audit, and change neither keys nor ids"
+        )));
+    }
+    let mut found = strata.clone();
+    found.remove(CHAINED);
+    let stratum = |(at, &JudgedPairs { pairs, judged, yes }): (usize, &JudgedPairs)| JudgedStratum {
+        name: population.strata[at].clone(),
+        what: population.describe(at),
+        pairs,
+        judged,
+        yes,
+        share: strata[at].share(Z),
+    };
+    let precision = |(&threshold, strata): (&f64, &Vec<JudgedPairs>)| PrecisionAt {
+        threshold,
+        pairs: strata.iter().map(|stratum| stratum.pairs).sum(),
+        judged: strata.iter().map(|stratum| stratum.judged).sum(),
+        share: weighted(strata),
+    };
+    Ok(Judged {
+        rows: rows.len() as u64,
+        judged: yes + no,
+        yes,
+        unsure,
+        missing,
+        pairs: weighted(&found),
+        all: weighted(&strata),
+        strata: strata.iter().enumerate().filter(|(_, stratum)| stratum.pairs > 0).map(stratum).collect(),
+        curve: thresholds.iter().zip(&reaching).map(precision).collect(),
+    })
+}
+
+/// The number of steps from the threshold of the job to 1.
+const STEPS: usize = 10;
+
+/// Returns thresholds from the threshold of the job to 1, ascending.
+fn thresholds(from: f64) -> Vec<f64> {
+    let step = |at: usize| from + (1.0 - from) * at as f64 / STEPS as f64;
+    let mut thresholds: Vec<f64> = (0..STEPS).map(step).chain([1.0]).collect();
+    thresholds.dedup();
+    thresholds
+}
+
+/// The number of pairs of a stratum, and the labels of a random sample of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct JudgedPairs {
+    pairs: u64,
+    judged: u64,
+    yes: u64,
+}
+
+impl JudgedPairs {
+    fn add(&mut self, label: Option<Label>) {
+        self.pairs += 1;
+        self.judged += u64::from(matches!(label, Some(Label::Yes | Label::No)));
+        self.yes += u64::from(label == Some(Label::Yes));
+    }
+
+    /// Returns the share of yes with the interval of Wilson (1927) for the quantile `z`; `None` without a label.
+    ///
+    /// Pairs are drawn without replacement. So the interval uses the sample size that gives the same variance with replacement (Kish,
+    /// *Survey Sampling*, 1965, section 8.2). It is a single number if all pairs are judged.
+    fn share(&self, z: f64) -> Option<Estimate> {
+        let (n, size) = (self.judged as f64, self.pairs as f64);
+        if self.judged == 0 {
+            return None;
+        }
+        let value = self.yes as f64 / n;
+        if self.judged == self.pairs {
+            return Some(Estimate { value, low: value, high: value });
+        }
+        let effective = n * (size - 1.0) / (size - n);
+        let (low, high) = wilson(value * effective, effective, z);
+        Some(Estimate { value, low, high })
+    }
+}
+
+/// Returns the share of yes among all pairs of strata, weighted by their pairs; `None` without a label.
+///
+/// The distances to the ends of the strata's Wilson intervals add up by their squares (Zou and Donner, *Construction of confidence
+/// limits about effect measures*, 2008). A stratum without a label has the share of the others, and an interval from 0 to 1.
+fn weighted(strata: &[JudgedPairs]) -> Option<Estimate> {
+    let judged = || strata.iter().filter(|stratum| stratum.judged > 0);
+    let known: u64 = judged().map(|stratum| stratum.pairs).sum();
+    if known == 0 {
+        return None;
+    }
+    let yes: f64 =
+        judged().map(|stratum| stratum.yes as f64 * stratum.pairs as f64 / stratum.judged as f64).sum();
+    let value = yes / known as f64;
+    let all: u64 = strata.iter().map(|stratum| stratum.pairs).sum();
+    let (mut below, mut above) = (0.0, 0.0);
+    for stratum in strata {
+        let weight = stratum.pairs as f64 / all as f64;
+        let unknown = Estimate { value, low: 0.0, high: 1.0 };
+        let share = stratum.share(Z_OF_STRATA).unwrap_or(unknown);
+        below += (weight * (share.value - share.low)).powi(2);
+        above += (weight * (share.high - share.value)).powi(2);
+    }
+    Some(Estimate { value, low: (value - below.sqrt()).max(0.0), high: (value + above.sqrt()).min(1.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(pairs: u64, judged: u64, yes: u64) -> JudgedPairs {
+        JudgedPairs { pairs, judged, yes }
+    }
+
+    #[test]
+    fn a_stratum_that_is_judged_whole_is_known() {
+        assert_eq!(sample(8, 8, 2).share(Z), Some(Estimate { value: 0.25, low: 0.25, high: 0.25 }));
+        assert_eq!(sample(8, 0, 0).share(Z), None);
+        let few = sample(1_000_000_000, 263, 81).share(Z).unwrap();
+        assert!((few.low - 0.2553).abs() < 5e-5 && (few.high - 0.3662).abs() < 5e-5, "{few:?}");
+    }
+
+    #[test]
+    fn strata_count_by_their_pairs() {
+        let found = weighted(&[sample(900, 10, 10), sample(100, 50, 10)]).unwrap();
+        assert!((found.value - 0.92).abs() < 1e-12, "{found:?}");
+        assert!(found.low > 0.6 && found.low < 0.8 && found.high > 0.92 && found.high < 0.95, "{found:?}");
+        assert_eq!(weighted(&[sample(5, 5, 1), sample(3, 3, 3)]).unwrap().value, 0.5);
+        assert_eq!(weighted(&[sample(5, 0, 0), sample(0, 0, 0)]), None);
+    }
+
+    #[test]
+    fn a_stratum_without_labels_may_have_any_share() {
+        let found = weighted(&[sample(500, 500, 500), sample(500, 0, 0)]).unwrap();
+        assert_eq!((found.value, found.low, found.high), (1.0, 0.5, 1.0));
+    }
+
+    #[test]
+    fn thresholds_end_with_the_same_shingles() {
+        assert_eq!(thresholds(1.0), [1.0]);
+        let from_half = thresholds(0.5);
+        assert_eq!((from_half.len(), from_half[0], from_half[1], from_half[10]), (11, 0.5, 0.55, 1.0));
+    }
 }

@@ -1,33 +1,41 @@
-//! A pack of pairs to judge, as Parquet, CSV and a page.
+//! A pack of pairs to judge, as Parquet, CSV and an HTML page.
+//!
+//! The page is used with the keyboard, and saves its labels as a file. It makes no requests. Its policy has the hash of its script, so
+//! it allows no other script.
 
 use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use askama::Template;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::population::{Candidate, PairDraw, PairScores, Population};
+use super::population::{Candidate, PairDraw, Population};
 use crate::address::masked;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frames::utf8;
 use crate::job::Shingle;
 use crate::kernel::hash::document_key;
 use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::lookup::{Finished, Id};
+use crate::page::{self, PageWords, Side, sides};
 
-/// The size, the seed and the source of a draw.
+/// The settings of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// How many pairs; all if there are no more.
+    /// The number of pairs to draw. If the output has fewer pairs, all are drawn.
     pub pairs: usize,
     /// The seed of the draw.
     pub seed: u64,
-    /// The new places of a source that was moved, one for each of its URLs; none if it was not moved.
+    /// The new locations of a source that was moved, one for each of its URLs; empty if it was not moved.
     pub places: Vec<String>,
 }
 
@@ -36,26 +44,26 @@ pub struct AuditSettings {
 pub struct Pack {
     /// The name of the job.
     pub name: String,
-    /// The same for the same pairs of the same output.
+    /// The id of the pack, equal for the same pairs of the same output.
     pub id: String,
     /// The strata that have pairs.
     pub strata: Vec<StratumOfPack>,
     /// The pairs in a random order.
     pub rows: Vec<AuditedPair>,
-    /// What the texts were cut into, by which common passages are marked.
-    pub(super) shingle: Shingle,
+    /// The shingles of the job, by which common passages are marked.
+    shingle: Shingle,
 }
 
 /// A stratum.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StratumOfPack {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What is in it, as a phrase.
+    /// The contents of the stratum, as a phrase.
     pub what: String,
-    /// The pairs that the output has of it.
+    /// The number of pairs of the output in this stratum.
     pub pairs: u64,
-    /// Those that were drawn.
+    /// The number of drawn pairs.
     pub drawn: u64,
     /// `pairs / drawn`.
     pub weight: f64,
@@ -64,25 +72,25 @@ pub struct StratumOfPack {
 /// A pair to judge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AuditedPair {
-    /// Its number in the pack, from 1.
+    /// The number in the pack, from 1.
     pub pair: u64,
-    /// Its name in a file of labels.
+    /// The name in a file of labels.
     pub key: String,
-    /// The name of its stratum.
+    /// The name of the stratum.
     pub stratum: String,
-    /// The pairs of the stratum that it represents.
+    /// The number of pairs of the stratum that this pair represents.
     pub weight: f64,
     /// A document of the output's own source.
     pub id_a: Id,
-    /// The other one.
+    /// The other document.
     pub id_b: Id,
-    /// Whether that is a reference document.
+    /// Whether the other document is a reference document.
     pub reference_b: bool,
     /// The file of a.
     pub source_a: Option<String>,
     /// The file of b; `None` for a reference document.
     pub source_b: Option<String>,
-    /// The Jaccard similarity of their shingle sets.
+    /// The Jaccard similarity of the shingle sets.
     pub jaccard: f64,
     /// The share of the shingles of a that b has.
     pub containment_a: f64,
@@ -94,10 +102,10 @@ pub struct AuditedPair {
     pub text_b: String,
 }
 
-/// The drawn pairs with their sources and texts.
+/// Reads the sources and texts of the drawn pairs.
 ///
 /// # Errors
-/// When a table or the source cannot be read.
+/// Fails if a table or the source cannot be read.
 pub(super) async fn pack(
     finished: &Finished,
     population: &Population<'_>,
@@ -114,36 +122,31 @@ pub(super) async fn pack(
         drawn: numbers[at],
         weight: weight(at),
     });
-    let member = |id: &str, is_reference: bool| -> Result<Member> {
-        let id = finished.id(id).ok_or_else(|| Error::bug(format!("the id {id} is not a number")))?;
-        Ok(Member { id, is_reference })
-    };
     let mut documents = Vec::with_capacity(drawn.len());
     for Candidate { ends, .. } in &drawn {
-        documents.push([member(&ends.id_a, false)?, member(&ends.id_b, ends.reference_b)?]);
+        let a = Member::parse(finished, &ends.id_a, false)?;
+        documents.push([a, Member::parse(finished, &ends.id_b, ends.reference_b)?]);
     }
     let texts = MemberTexts::open(finished, documents.iter().flatten().cloned()).await?;
-    let sources = sources(finished, documents.iter().flatten().filter(|of| !of.is_reference)).await?;
-    let source = |of: &Member| if of.is_reference { None } else { sources.get(&of.id.to_string()).cloned() };
+    let own = documents.iter().flatten().filter(|member| !member.is_reference);
+    let sources = sources(finished, own).await?;
+    let source =
+        |member: &Member| sources.get(&member.id.to_string()).filter(|_| !member.is_reference).cloned();
     let mut rows = Vec::with_capacity(drawn.len());
-    for ((candidate, [a, b]), pair) in drawn.into_iter().zip(documents).zip(1..) {
+    for ((Candidate { ends, scores, stratum }, [a, b]), pair) in drawn.into_iter().zip(documents).zip(1..) {
         let both = [texts.text(&a)?, texts.text(&b)?];
-        let PairScores { jaccard, containment_a, containment_b } = match candidate.scores {
+        let [jaccard, containment_a, containment_b] = match scores {
             Some(scores) => scores,
             None => {
                 let found = similarity([&a, &b], both, finished.job())?;
-                PairScores {
-                    jaccard: found.jaccard,
-                    containment_a: found.containment_a,
-                    containment_b: found.containment_b,
-                }
+                [found.jaccard, found.containment_a, found.containment_b]
             }
         };
         rows.push(AuditedPair {
             pair,
-            key: candidate.ends.key(),
-            stratum: population.strata[candidate.stratum].clone(),
-            weight: weight(candidate.stratum),
+            key: ends.key(),
+            stratum: population.strata[stratum].clone(),
+            weight: weight(stratum),
             reference_b: b.is_reference,
             source_a: source(&a),
             source_b: source(&b),
@@ -167,24 +170,24 @@ pub(super) async fn pack(
     })
 }
 
-/// The files of documents of the output's own source, by their ids as text.
+/// Returns the files of documents of the output's own source, by their ids as text.
 async fn sources(
     finished: &Finished,
     documents: impl Iterator<Item = &Member>,
 ) -> Result<BTreeMap<String, String>> {
-    let keys = documents.map(|of| document_key(&of.id.to_string()));
-    let documents = finished.documents_of(keys).await?.select(vec![utf8("id"), utf8("source")])?;
     #[derive(Deserialize)]
-    struct Place {
+    struct DocumentSource {
         id: String,
         source: String,
     }
-    let places: Vec<Place> = rows::read(documents).await?;
-    Ok(places.into_iter().map(|Place { id, source }| (id, masked(&source))).collect())
+    let keys = documents.map(|member| document_key(&member.id.to_string()));
+    let documents = finished.documents_of(keys).await?.select(vec![utf8("id"), utf8("source")])?;
+    let sources: Vec<DocumentSource> = rows::read(documents).await?;
+    Ok(sources.into_iter().map(|document| (document.id, masked(&document.source))).collect())
 }
 
 impl Pack {
-    /// The pack as a Parquet file, with all texts whole.
+    /// Returns the pack as a Parquet file with complete texts.
     ///
     /// # Errors
     /// Only if there is a bug.
@@ -197,7 +200,7 @@ impl Pack {
         Ok(writer.into_inner()?)
     }
 
-    /// The pack as CSV for a spreadsheet: texts that look like formulas begin with `'`, and those longer than a cell are cut.
+    /// Returns the pack as CSV for a spreadsheet. Texts that look like formulas begin with `'`, and texts longer than a cell are cut.
     ///
     /// # Errors
     /// Only if there is a bug.
@@ -208,7 +211,30 @@ impl Pack {
         rows::csv(&names, &[batch], CsvStyle::Spreadsheet)
     }
 
-    /// The rows, with an empty column for labels.
+    /// Renders the pack as an HTML page that needs no other file.
+    ///
+    /// # Errors
+    /// Only if there is a bug.
+    pub fn html(&self) -> Result<String> {
+        let pairs = self.rows.iter().map(|row| {
+            let stratum = self.strata.iter().find(|stratum| stratum.name == row.stratum);
+            let ids = [row.id_a.to_string(), row.id_b.to_string()];
+            let [a, b] = sides(ids, [&row.text_a, &row.text_b], &self.shingle);
+            PairOnPage {
+                row,
+                what: stratum.map_or("", |stratum| stratum.what.as_str()),
+                sides: [(a, row.source_a.as_deref()), (b, row.source_b.as_deref())],
+            }
+        });
+        page::html(&AuditPage {
+            pack: self,
+            pairs: pairs.collect(),
+            script: SCRIPT,
+            script_hash: STANDARD.encode(Sha256::digest(SCRIPT)),
+        })
+    }
+
+    /// Returns the rows with an empty column for labels.
     fn batch(&self) -> Result<RecordBatch> {
         use DataType::{Boolean, Float64, Int64, Utf8};
         let id = self.rows.first().map_or(Utf8, |row| row.id_a.data_type());
@@ -232,3 +258,24 @@ impl Pack {
         rows::batch(&self.rows, &columns)
     }
 }
+
+const SCRIPT: &str = include_str!("audit.js");
+
+/// The data of the template.
+#[derive(Template)]
+#[template(path = "audit.html", config = "src/page/askama.toml")]
+struct AuditPage<'a> {
+    pack: &'a Pack,
+    pairs: Vec<PairOnPage<'a>>,
+    script: &'static str,
+    script_hash: String,
+}
+
+/// A pair with its texts in parts, each with its file.
+struct PairOnPage<'a> {
+    row: &'a AuditedPair,
+    what: &'a str,
+    sides: [(Side, Option<&'a str>); 2],
+}
+
+impl PageWords for AuditPage<'_> {}

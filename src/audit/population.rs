@@ -1,7 +1,7 @@
 //! The pairs that an output decides on, each in one stratum, and a draw from the strata.
 //!
-//! They are the rows of the table `pairs`, and each document of a cluster with the document that stays of it, where other documents
-//! connect the two and they are not paired themselves.
+//! These are the rows of the table `pairs`, and the chained pairs. A chained pair is a document of a cluster and the document that
+//! stays, if other documents connect the two but they are not a pair.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use futures::TryStreamExt;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::error::{Error, Result};
-use crate::job::{Job, Measure};
+use crate::job::Job;
 use crate::kernel::hash::document_key;
 use crate::lookup::Finished;
 
-/// The part of the interval from the threshold to 1 that is just above the threshold.
+/// The part of the interval from the threshold to 1 that is the stratum `near_threshold`.
 const NEAR: f64 = 0.1;
-/// A removal that keeps this share of its shingles is contained, unless the job says otherwise: see `crate::apply`.
+/// The share of shingles from which on a removal is contained, unless the job sets it: see `crate::apply`.
 const CONTAINED: f64 = 0.98;
-/// Documents of a large cluster, at least.
+/// The minimum number of documents of a large cluster.
 const LARGE: i64 = 20;
-/// Groups that are strata, at most: those with the most pairs.
-const MOST_GROUPS: usize = 10;
+/// The maximum number of groups that are strata: the groups with the most pairs.
+const MAX_GROUPS: usize = 10;
 
 /// The two documents of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ends {
     /// A document of the output's own source.
     pub(super) id_a: String,
-    /// The other, which may be a reference document.
+    /// The other document.
     pub(super) id_b: String,
-    /// Whether it is one.
+    /// Whether the other document is a reference document.
     pub(super) reference_b: bool,
 }
 
@@ -45,30 +45,15 @@ impl Ends {
         bytes
     }
 
-    /// The key of the pair in files of labels: a letter, so that no spreadsheet reads a number, and 64 bits of a hash in
+    /// Returns the key of the pair in files of labels: a letter, so that no spreadsheet reads a number, and 64 bits of a hash in
     /// hexadecimal.
     pub(super) fn key(&self) -> String {
         format!("k{:016x}", xxh3_64(&self.bytes()))
     }
 
-    /// A pseudorandom number of the pair.
-    pub(super) fn random(&self, seed: u64) -> u64 {
+    /// Returns a pseudorandom number of the pair.
+    fn random(&self, seed: u64) -> u64 {
         xxh3_64_with_seed(&self.bytes(), seed)
-    }
-}
-
-/// The similarity of a pair of the table `pairs`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct PairScores {
-    pub(super) jaccard: f64,
-    pub(super) containment_a: f64,
-    pub(super) containment_b: f64,
-}
-
-impl PairScores {
-    /// The similarity that the threshold of a job is for.
-    pub(super) fn by(&self, measure: Measure) -> f64 {
-        measure.similarity_from_shares(self.jaccard, [self.containment_a, self.containment_b])
     }
 }
 
@@ -76,9 +61,9 @@ impl PairScores {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) ends: Ends,
-    /// `None` for chained pairs.
-    pub(super) scores: Option<PairScores>,
-    /// The place of its stratum in [`Population::strata`].
+    /// The Jaccard similarity, and the share of the shingles of each document that the other has; `None` for chained pairs.
+    pub(super) scores: Option<[f64; 3]>,
+    /// The index of the stratum in [`Population::strata`].
     pub(super) stratum: usize,
 }
 
@@ -86,21 +71,25 @@ pub(super) struct Candidate {
 pub(super) struct Population<'a> {
     session: &'a SessionContext,
     job: &'a Job,
-    /// The names of the strata, in the order in which they are tried: a pair is in the first that fits.
+    /// The names of the strata. A pair is in the first stratum that fits.
     pub(super) strata: Vec<String>,
-    /// The strata of groups.
+    /// The indexes of the strata of groups.
     groups: BTreeMap<String, usize>,
+    /// The end of the stratum `near_threshold`.
+    near: f64,
+    /// The share of shingles from which on a removal is contained.
+    contained: f64,
 }
 
-/// The place of the chained pairs in [`Population::strata`].
+/// The index of the chained pairs in [`Population::strata`].
 pub(super) const CHAINED: usize = 1;
 
 impl<'a> Population<'a> {
-    /// The pairs of `finished`, whose tables are in `session`.
+    /// Chooses the strata of `finished`, whose tables are in `session`.
     ///
     /// # Errors
-    /// When a table cannot be read.
-    pub(super) async fn of(session: &'a SessionContext, finished: &'a Finished) -> Result<Self> {
+    /// Fails if a table cannot be read.
+    pub(super) async fn open(session: &'a SessionContext, finished: &'a Finished) -> Result<Self> {
         let job = finished.job();
         let mut strata =
             ["near_threshold", "chained", "not_contained", "large_cluster"].map(str::to_owned).to_vec();
@@ -108,7 +97,7 @@ impl<'a> Population<'a> {
         if job.source.group.is_some() {
             let sql = format!(
                 "SELECT arrow_cast(group_a, 'Utf8') FROM pairs WHERE group_a = group_b GROUP BY 1 ORDER BY count(*) DESC, 1 \
-                 LIMIT {MOST_GROUPS}"
+                 LIMIT {MAX_GROUPS}"
             );
             for batch in session.sql(&sql).await?.collect().await? {
                 for group in as_string_array(batch.column(0))?.iter().flatten() {
@@ -118,32 +107,30 @@ impl<'a> Population<'a> {
             }
         }
         strata.push("random".to_owned());
-        Ok(Self { session, job, strata, groups })
+        let threshold = job.score.threshold;
+        let near = threshold + NEAR * (1.0 - threshold);
+        let contained = job.clusters.contained.unwrap_or(CONTAINED);
+        Ok(Self { session, job, strata, groups, near, contained })
     }
 
-    /// The measure of the job's threshold.
-    pub(super) fn measure(&self) -> Measure {
-        self.job.score.measure
+    /// Returns the similarity that the threshold of the job is for.
+    pub(super) fn similarity(&self, [jaccard, containment_a, containment_b]: [f64; 3]) -> f64 {
+        self.job.score.measure.similarity_from_shares(jaccard, [containment_a, containment_b])
     }
 
-    /// The threshold of the job.
-    pub(super) fn threshold(&self) -> f64 {
-        self.job.score.threshold
-    }
-
-    /// What is in the stratum at a place, as a phrase.
+    /// Describes the contents of a stratum, as a phrase.
     pub(super) fn describe(&self, stratum: usize) -> String {
-        let threshold = self.threshold();
         match self.strata[stratum].as_str() {
             "near_threshold" => format!(
-                "{} from {threshold} to {}",
-                self.measure().noun(),
-                (1e6 * self.near_threshold()).round() / 1e6
+                "{} from {} to {}",
+                self.job.score.measure.noun(),
+                self.job.score.threshold,
+                (1e6 * self.near).round() / 1e6
             ),
             "chained" => "not paired with the document that stays: other documents connect them".to_owned(),
             "not_contained" => format!(
                 "the document that stays has less than {} % of the shingles of the one that goes",
-                100.0 * self.contained()
+                100.0 * self.contained
             ),
             "large_cluster" => format!("in a cluster of {LARGE} documents or more"),
             "random" => "all other pairs".to_owned(),
@@ -151,64 +138,45 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// The end of the stratum `near_threshold`.
-    fn near_threshold(&self) -> f64 {
-        self.threshold() + NEAR * (1.0 - self.threshold())
-    }
-
-    fn contained(&self) -> f64 {
-        self.job.clusters.contained.unwrap_or(CONTAINED)
-    }
-
-    /// Calls `take` with each pair, in any order. Holds a batch of them.
+    /// Calls `visit` with each pair, in any order. One batch of pairs is in memory.
     ///
     /// # Errors
-    /// When a table cannot be read.
-    pub(super) async fn each(&self, mut take: impl FnMut(Candidate)) -> Result<()> {
-        let (near, contained) = (self.near_threshold(), self.contained());
+    /// Fails if a table cannot be read.
+    pub(super) async fn each(&self, mut visit: impl FnMut(Candidate)) -> Result<()> {
         let mut batches = self.pairs().await?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
-            let ends = ends(&batch)?;
-            let share = |at: usize| as_float64_array(batch.column(at));
-            let (jaccard, of_a, of_b, kept) = (share(3)?, share(4)?, share(5)?, share(6)?);
+            let column = |at: usize| as_float64_array(batch.column(at));
+            let (jaccard, a, b, kept) = (column(3)?, column(4)?, column(5)?, column(6)?);
             let size = as_int64_array(batch.column(7))?;
-            let (group_a, group_b) = (as_string_array(batch.column(8))?, as_string_array(batch.column(9))?);
-            let group = |row: usize| {
-                let both = group_a.is_valid(row)
-                    && group_b.is_valid(row)
-                    && group_a.value(row) == group_b.value(row);
-                both.then(|| self.groups.get(group_a.value(row)).copied()).flatten()
-            };
-            for (row, ends) in ends.into_iter().enumerate() {
-                let scores = PairScores {
-                    jaccard: jaccard.value(row),
-                    containment_a: of_a.value(row),
-                    containment_b: of_b.value(row),
-                };
-                let stratum = if scores.by(self.measure()) < near {
+            let group = as_string_array(batch.column(8))?;
+            for (row, ends) in ends(&batch)?.into_iter().enumerate() {
+                let scores = [jaccard, a, b].map(|column| column.value(row));
+                let stratum = if self.similarity(scores) < self.near {
                     0
-                } else if kept.is_valid(row) && kept.value(row) < contained {
+                } else if kept.is_valid(row) && kept.value(row) < self.contained {
                     2
                 } else if size.value(row) >= LARGE {
                     3
                 } else {
-                    group(row).unwrap_or(self.strata.len() - 1)
+                    let group = group.is_valid(row).then(|| self.groups.get(group.value(row)).copied());
+                    group.flatten().unwrap_or(self.strata.len() - 1)
                 };
-                take(Candidate { ends, scores: Some(scores), stratum });
+                visit(Candidate { ends, scores: Some(scores), stratum });
             }
         }
         let mut batches = self.chained().await?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             for ends in ends(&batch)? {
-                take(Candidate { ends, scores: None, stratum: CHAINED });
+                visit(Candidate { ends, scores: None, stratum: CHAINED });
             }
         }
         Ok(())
     }
 
-    /// (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group_a, group_b) of the table `pairs`.
-    /// `kept` is the share of the shingles of a document that goes which the one that stays has; null if neither goes because of
-    /// the other. `size` is that of the larger cluster of the two.
+    /// Returns (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group) of the table `pairs`.
+    ///
+    /// `kept` is the share of the shingles of a removed document that its representative has, null for other pairs. `size` is the
+    /// size of the larger cluster. `group` is the group of both documents, null if they are in different groups.
     async fn pairs(&self) -> Result<DataFrame> {
         let (spared, stays) = match self.job.clusters.contained {
             Some(_) => (
@@ -217,9 +185,9 @@ impl<'a> Population<'a> {
             ),
             None => ("", "c.representative"),
         };
-        let group = |end: &str| match self.job.source.group {
-            Some(_) => format!("arrow_cast(p.group_{end}, 'Utf8') AS group_{end}"),
-            None => format!("arrow_cast(NULL, 'Utf8') AS group_{end}"),
+        let group = match self.job.source.group {
+            Some(_) => "CASE WHEN p.group_a = p.group_b THEN p.group_a END",
+            None => "NULL",
         };
         let sql = format!(
             "WITH ends AS (SELECT c.id, c.reference, c.cluster_id, c.size, c.representative, {stays} AS stays FROM clusters c {spared})
@@ -228,16 +196,14 @@ impl<'a> Population<'a> {
                  CASE WHEN a.cluster_id <> b.cluster_id THEN NULL
                      WHEN b.representative AND NOT a.stays THEN p.containment_a
                      WHEN a.representative AND NOT b.stays AND NOT p.reference_b THEN p.containment_b END AS kept,
-                 coalesce(greatest(a.size, b.size), 0) AS size, {}, {}
+                 coalesce(greatest(a.size, b.size), 0) AS size, arrow_cast({group}, 'Utf8') AS \"group\"
              FROM pairs p LEFT JOIN ends a ON a.id = p.id_a AND NOT a.reference
-             LEFT JOIN ends b ON b.id = p.id_b AND b.reference = p.reference_b",
-            group("a"),
-            group("b")
+             LEFT JOIN ends b ON b.id = p.id_b AND b.reference = p.reference_b"
         );
         Ok(self.session.sql(&sql).await?)
     }
 
-    /// (id_a, id_b, reference_b) of each document and the one that represents its cluster, if the two are not paired.
+    /// Returns (id_a, id_b, reference_b) of each document and the representative of its cluster, if the two are not a pair.
     async fn chained(&self) -> Result<DataFrame> {
         let sql = "SELECT CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(c.id, 'Utf8') ELSE arrow_cast(r.id, 'Utf8') END AS id_a,
                  CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(r.id, 'Utf8') ELSE arrow_cast(c.id, 'Utf8') END AS id_b,
@@ -248,7 +214,7 @@ impl<'a> Population<'a> {
     }
 }
 
-/// The first three columns: id_a, id_b, reference_b.
+/// Returns the first three columns: id_a, id_b, reference_b.
 fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
     let (a, b) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
     let reference = as_boolean_array(batch.column(2))?;
@@ -260,23 +226,23 @@ fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
     Ok((0..batch.num_rows()).map(ends).collect())
 }
 
-/// The pairs that were drawn, in a random order, and the sizes of the strata.
+/// The drawn pairs in a random order, and the sizes of the strata.
 pub(super) struct PairDraw {
     pub(super) drawn: Vec<Candidate>,
-    /// The pairs of each stratum of the population.
+    /// The number of pairs of each stratum of the population.
     pub(super) sizes: Vec<u64>,
 }
 
-/// Draws `pairs` pairs of the population, or all if there are no more: of each stratum those with the smallest hashes. Holds that
-/// many of each stratum.
+/// Draws `pairs` pairs of the population: the pairs of each stratum with the smallest hashes. If the population has fewer pairs, all
+/// are drawn. Up to `pairs` pairs of each stratum are in memory.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if more strata than `pairs` have pairs; when a table cannot be read.
+/// [`Kind::Job`](crate::error::Kind::Job) if more strata than `pairs` have pairs. Also fails if a table cannot be read.
 pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -> Result<PairDraw> {
     let strata = population.strata.len();
     let mut sizes = vec![0_u64; strata];
     let mut least: Vec<BTreeMap<_, Candidate>> = vec![BTreeMap::new(); strata];
-    let take = |candidate: Candidate| {
+    let visit = |candidate: Candidate| {
         let least = &mut least[candidate.stratum];
         sizes[candidate.stratum] += 1;
         least.insert((candidate.ends.random(seed), candidate.ends.clone()), candidate);
@@ -284,7 +250,7 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
             least.pop_last();
         }
     };
-    population.each(take).await?;
+    population.each(visit).await?;
     let count = sizes.iter().filter(|size| **size > 0).count();
     if pairs < count {
         return Err(Error::job(format!(
@@ -294,15 +260,16 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
     let allocated = allocate(&sizes, pairs);
     let drawn = least.into_iter().zip(allocated).flat_map(|(least, number)| least.into_values().take(number));
     let mut drawn: Vec<Candidate> = drawn.collect();
-    // By another hash than that of the draw, or large strata would come first. Even the first half of the labels then has pairs
-    // of all strata.
+    // The order has another hash than the draw, or large strata would come first. So even the first half of the labels has pairs of
+    // all strata.
     drawn.sort_by_cached_key(|candidate| (candidate.ends.random(!seed), candidate.ends.clone()));
     Ok(PairDraw { drawn, sizes })
 }
 
-/// How many of `pairs` are drawn of strata of these `sizes`: one of each that has pairs; half of the pairs are shared out evenly,
-/// and half by size. What a small stratum does not have goes to the others, one pair at a time to the one that is the furthest
-/// below its share.
+/// Allocates `pairs` draws to strata of these `sizes`, at least one to each stratum that has pairs.
+///
+/// Half of the pairs are shared out evenly, and half by size. Draws that exceed the size of a stratum go to others. Each goes to the
+/// stratum that is furthest below its share.
 fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     let all: u64 = sizes.iter().sum();
     let pairs = all.min(pairs as u64);
@@ -310,10 +277,10 @@ fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     let share = |size: u64| pairs as f64 / 2.0 * (1.0 / count as f64 + size as f64 / all as f64);
     let mut allocated: Vec<u64> = sizes.iter().map(|size| (*size).min(1)).collect();
     for _ in count as u64..pairs {
-        let below = |at: &usize| share(sizes[*at]) - allocated[*at] as f64;
+        let missing = |at: &usize| share(sizes[*at]) - allocated[*at] as f64;
         let with_room = (0..sizes.len()).filter(|at| allocated[*at] < sizes[*at]);
-        // Of several, the first.
-        let next = with_room.rev().max_by(|a, b| below(a).total_cmp(&below(b)));
+        // The first of several equal strata.
+        let next = with_room.rev().max_by(|a, b| missing(a).total_cmp(&missing(b)));
         if let Some(next) = next {
             allocated[next] += 1;
         }

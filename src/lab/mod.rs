@@ -1,5 +1,4 @@
-//! The laboratory: generated corpora, and methods and settings that are measured on samples. Only the command line
-//! imports it.
+//! Generated corpora, and measurements of methods and settings on samples. Only the command line imports it.
 
 pub mod compare;
 pub mod corpus;

@@ -19,36 +19,29 @@ use crate::job::{Compare, DuplicateIds, Job, Measure, NewPairs, SameId, Shingle}
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
 
-/// Rows of a batch, so that batches of long texts stay small.
+/// The maximum number of rows of a batch, so that batches of long texts stay small.
 const BATCH_ROWS: usize = 1_024;
 
-/// Indices of the columns that are used here.
+/// Indexes of columns of [`with_group`].
 const ID: usize = 2;
 const DOC: usize = 4;
 
-/// The first documents of a source that can be compared, in order of (source, position), and the first reference
-/// documents.
+/// The first comparable documents of a source in order of (source, position), and the first reference documents.
+///
+/// Both have the columns of [`with_group`].
 pub(super) struct LabSample {
-    /// The columns of [`with_group`], a row for each document.
     own: RecordBatch,
-    /// The reference documents, if the job names any, with the same columns.
-    known: Option<RecordBatch>,
-}
-
-/// The documents of a sample, and which of them are compared.
-pub(super) struct SampledDocuments {
-    pub(super) frame: DataFrame,
-    pub(super) compared: ComparedDocuments,
+    /// The reference documents, if the job names any.
+    reference: Option<RecordBatch>,
 }
 
 impl LabSample {
-    /// Reads the first `most` documents of the job's source that have shingles by the rules of `shingle`, and as many
-    /// reference documents. Reads whole sources, because their files come in any order, and holds the sample in memory.
+    /// Reads the first `most` documents of the job's source that have shingles by the rules of `shingle`, and as many reference
+    /// documents. Whole sources are read, because their files arrive in any order. The sample is held in memory.
     ///
     /// # Errors
-    /// When a source cannot be read, has no document that can be compared, or the sample has an id twice and the job
-    /// does not allow it.
-    pub(super) async fn take(
+    /// Fails if a source cannot be read or has no comparable document, or if the job does not allow a repeated id of the sample.
+    pub(super) async fn read(
         session: &SessionContext,
         job: &Job,
         shingle: &Shingle,
@@ -74,22 +67,23 @@ impl LabSample {
         let source = &job.source;
         let read = source::open(session, source).await?;
         let mut own = with_group(read.frame, source, source.group.as_deref())?;
-        let mut known = reference_texts(session, job, &read.types).await?;
-        match (job.same_id(), &mut known) {
-            (Some(SameId::Skip), Some(known)) => own = frames::reference::without(own, known.clone())?,
-            (Some(SameId::Replace), Some(known)) => {
-                *known = frames::reference::without(known.clone(), own.clone())?
+        let mut reference = reference_texts(session, job, &read.types).await?;
+        match (job.same_id(), &mut reference) {
+            (Some(SameId::Skip), Some(reference)) => {
+                own = frames::reference::without(own, reference.clone())?;
+            }
+            (Some(SameId::Replace), Some(reference)) => {
+                *reference = frames::reference::without(reference.clone(), own.clone())?;
             }
             (Some(SameId::Error) | None, _) | (_, None) => {}
         }
-        let cut = Job { shingle: shingle.clone(), ..job.clone() };
-        let own = first(&cut, own, source.duplicate_ids, most).await?;
-        let known = match known {
-            Some(known) => {
-                // A repeated id was an error or rejected in the earlier run.
-                let duplicates =
-                    job.second_source().map_or(DuplicateIds::Reject, |second| second.duplicate_ids);
-                Some(first(&cut, known, duplicates, most).await?)
+        let own = first(shingle, own, source.duplicate_ids, most).await?;
+        let reference = match reference {
+            Some(reference) => {
+                // The run that made a reference output rejected repeated ids.
+                let second = job.second_source();
+                let duplicates = second.map_or(DuplicateIds::Reject, |second| second.duplicate_ids);
+                Some(first(shingle, reference, duplicates, most).await?)
             }
             None => None,
         };
@@ -101,64 +95,57 @@ impl LabSample {
                 shingle.size
             )));
         }
-        let sample = Self { own, known };
-        sample.refuse_known_ids(job)?;
-        Ok(sample)
-    }
-
-    /// Refuses a document with the id of a reference document, if a run of the job does.
-    fn refuse_known_ids(&self, job: &Job) -> Result<()> {
-        let (Some(known), Some(SameId::Error)) = (&self.known, job.same_id()) else { return Ok(()) };
-        let known: BTreeSet<u64> = as_uint64_array(known.column(DOC))?.values().iter().copied().collect();
-        let (docs, ids) = (as_uint64_array(self.own.column(DOC))?, as_string_array(self.own.column(ID))?);
-        match docs.values().iter().zip(ids.iter().flatten()).find(|(doc, _)| known.contains(doc)) {
-            None => Ok(()),
-            Some((_, id)) => Err(Error::input(format!(
-                "a document of the source has the id of a reference document, `{id}`: set against.same_id = \"replace\" if it takes \
-                 the place of the known one, or \"skip\" to leave it out"
-            ))),
+        if let (Some(reference), Some(SameId::Error)) = (&reference, job.same_id()) {
+            let known: BTreeSet<u64> = keys(reference)?.map(|(doc, _)| doc).collect();
+            if let Some((_, id)) = keys(&own)?.find(|(doc, _)| known.contains(doc)) {
+                return Err(Error::input(format!(
+                    "a document of the source has the id of a reference document, `{id}`: set against.same_id = \"replace\" if it \
+                     takes the place of the known one, or \"skip\" to leave it out"
+                )));
+            }
         }
+        Ok(Self { own, reference })
     }
 
-    /// The number of documents of the source or of reference documents, whichever is larger.
-    pub(super) fn len(&self) -> usize {
-        self.own.num_rows().max(self.known.as_ref().map_or(0, RecordBatch::num_rows))
-    }
-
-    /// The first `count` documents, and the first `count` reference documents.
+    /// Returns the first `count` documents with the first `count` reference documents, and the rules for their pairs.
     pub(super) fn first(
         &self,
         session: &SessionContext,
         job: &Job,
         count: usize,
-    ) -> Result<SampledDocuments> {
-        let of = |rows: &RecordBatch| rows.slice(0, count.min(rows.num_rows()));
-        let (own, known) = (of(&self.own), self.known.as_ref().map(of));
-        let sides = std::iter::once(&own).chain(&known);
-        let frame = frames::union(sides.map(|rows| partitioned(session, rows)))?;
+    ) -> Result<(DataFrame, ComparedDocuments)> {
+        let head = |rows: &RecordBatch| rows.slice(0, count.min(rows.num_rows()));
+        let (own, reference) = (head(&self.own), self.reference.as_ref().map(head));
+        let frame =
+            frames::union(std::iter::once(&own).chain(&reference).map(|rows| partitioned(session, rows)))?;
         let frame = frame.ok_or_else(|| Error::bug("a sample has no documents"))?;
-        Ok(SampledDocuments { frame, compared: ComparedDocuments::new(session, job, own, known)? })
+        let groups = frames::groups::keys(frame.clone())?;
+        let reference =
+            reference.map(|rows| Ok::<_, Error>(session.read_batch(rows)?.select(vec![col("doc")])?));
+        let (reference, compare) = (reference.transpose()?, job.candidates.compare);
+        Ok((frame, ComparedDocuments { reference, pairs: job.new_pairs(), groups, compare }))
     }
 
-    /// The possible sizes among `asked`, and a note on the samples if one is needed.
+    /// Returns the possible sizes among `asked`, and a note on the samples if needed.
     pub(super) fn sizes(&self, asked: &[NonZeroUsize]) -> (Vec<usize>, Option<String>) {
-        let (sizes, note) = sizes(asked, self.len());
-        let Some(known) = &self.known else { return (sizes, note) };
-        let (own, known) = (self.own.num_rows(), known.num_rows());
+        let own = self.own.num_rows();
+        let Some(reference) = self.reference.as_ref().map(RecordBatch::num_rows) else {
+            return sizes(asked, own);
+        };
         let note = format!(
             "a sample of N documents has the first N of the source ({own} at most) and the first N of those that [against] names \
-             ({known} at most)"
+             ({reference} at most)"
         );
-        (sizes, Some(note))
+        (sizes(asked, own.max(reference)).0, Some(note))
     }
 }
 
-/// The reference documents and groups of a sample.
+/// The reference documents and groups of a sample, which decide on the pairs that are compared.
 #[derive(Clone)]
 pub(super) struct ComparedDocuments {
-    /// The reference documents (doc), if there are any.
-    known: Option<DataFrame>,
-    /// Which documents are paired with them.
+    /// The reference documents (doc), which are not compared with each other.
+    pub(super) reference: Option<DataFrame>,
+    /// The new documents that are compared with them.
     pairs: Option<NewPairs>,
     /// (doc, group_key) of all documents.
     groups: DataFrame,
@@ -166,42 +153,18 @@ pub(super) struct ComparedDocuments {
 }
 
 impl ComparedDocuments {
-    /// The documents (doc, group, ..) of the source, and the reference documents.
-    fn new(
-        session: &SessionContext,
-        job: &Job,
-        own: RecordBatch,
-        known: Option<RecordBatch>,
-    ) -> Result<Self> {
-        let table = |rows: RecordBatch| -> Result<DataFrame> {
-            Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?))?)
-        };
-        let mut groups = frames::groups::keys(table(own)?)?;
-        let known = known.map(table).transpose()?;
-        if let Some(known) = &known {
-            groups = groups.union(frames::groups::keys(known.clone())?)?;
-        }
-        let known = known.map(|known| known.select(vec![col("doc")])).transpose()?;
-        Ok(Self { known, pairs: job.new_pairs(), groups, compare: job.candidates.compare })
-    }
-
-    /// The reference documents (doc), which are not compared with each other.
-    pub(super) fn known(&self) -> Option<DataFrame> {
-        self.known.clone()
-    }
-
-    /// Documents (doc, ..) with a mark on the reference documents.
+    /// Marks the reference documents among `documents` (doc, ..).
     pub(super) fn marked(&self, documents: DataFrame) -> Result<DataFrame> {
-        match &self.known {
-            Some(known) => frames::reference::mark(documents, known.clone()),
+        match &self.reference {
+            Some(reference) => frames::reference::mark(documents, reference.clone()),
             None => Ok(documents),
         }
     }
 
-    /// The pairs of (a, b, ..) that are compared. None of them has two reference documents.
-    pub(super) fn only(&self, mut pairs: DataFrame) -> Result<DataFrame> {
-        if let (Some(known), Some(NewPairs::WithReference)) = (&self.known, self.pairs) {
-            pairs = frames::reference::with_reference(pairs, known.clone())?;
+    /// Returns the pairs (a, b, ..) that are compared. No pair has two reference documents.
+    pub(super) fn compared(&self, mut pairs: DataFrame) -> Result<DataFrame> {
+        if let (Some(reference), Some(NewPairs::WithReference)) = (&self.reference, self.pairs) {
+            pairs = frames::reference::with_reference(pairs, reference.clone())?;
         }
         match self.compare {
             Compare::All => Ok(pairs),
@@ -210,74 +173,68 @@ impl ComparedDocuments {
     }
 }
 
-/// Rows in as many partitions of equal size as the session has.
+/// Returns a frame over rows in as many partitions of similar size as the session has.
 fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame> {
-    let count = rows.num_rows();
-    let partitions = session.state().config().target_partitions().max(1);
-    let share = count.div_ceil(partitions).max(1);
-    let batches = |from: usize, to: usize| {
-        let starts = (from..to).step_by(BATCH_ROWS);
-        starts.map(|at| rows.slice(at, BATCH_ROWS.min(to - at))).collect::<Vec<_>>()
-    };
-    let partitions =
-        (0..partitions).map(|i| batches((i * share).min(count), ((i + 1) * share).min(count))).collect();
+    let (count, threads) = (rows.num_rows(), session.state().config().target_partitions().max(1));
+    let share = count.div_ceil(threads).max(1);
+    let batch_rows = share.div_ceil(share.div_ceil(BATCH_ROWS));
+    let mut partitions = vec![Vec::new(); threads];
+    for (number, at) in (0..count).step_by(batch_rows).enumerate() {
+        partitions[number % threads].push(rows.slice(at, batch_rows.min(count - at)));
+    }
     Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), partitions)?))?)
 }
 
-/// The first `most` of these documents, in order of (source, position), that can be compared and have unique ids.
+/// Returns the keys and ids of documents.
+fn keys(rows: &RecordBatch) -> Result<impl Iterator<Item = (u64, &str)>> {
+    let (docs, ids) = (as_uint64_array(rows.column(DOC))?, as_string_array(rows.column(ID))?);
+    Ok(docs.values().iter().copied().zip(ids.iter().map(Option::unwrap_or_default)))
+}
+
+/// Returns the first `most` comparable documents in order of (source, position). Their ids are unique.
 async fn first(
-    job: &Job,
+    shingle: &Shingle,
     documents: DataFrame,
     duplicates: DuplicateIds,
     most: usize,
 ) -> Result<RecordBatch> {
     let order = || ["source", "position"].map(|name| col(name).sort(true, false)).to_vec();
-    // A document is known to be too short only when it is cut.
-    let cut = frames::shingles::shingles(documents.clone(), &job.shingle)?.filter(col("reason").is_null())?;
+    // Cutting a document shows whether it is too short.
+    let cut = frames::shingles::shingles(documents.clone(), shingle)?.filter(col("reason").is_null())?;
     let mut places = cut.select(["source", "position", "doc"].map(col).to_vec())?;
     if duplicates == DuplicateIds::Reject {
         let copy = row_number().partition_by(vec![col("doc")]).order_by(order()).build()?.alias("copy");
         places = places.window(vec![copy])?.filter(col("copy").eq(lit(1_u64)))?;
     }
     let places = places.sort(order())?.limit(0, Some(most))?;
-    let places = places.select(PLACE.map(|(name, alias)| col(name).alias(alias)).to_vec())?;
-    let places = places.cache().await?;
-    let (names, aliases) = (PLACE.map(|(name, _)| name), PLACE.map(|(_, alias)| alias));
+    // A join needs different names on its two sides.
+    let names = [("source", "of_source"), ("position", "of_position"), ("doc", "of_doc")];
+    let places = places.select(frames::renamed(names))?.cache().await?;
+    let (names, aliases) = (names.map(|(name, _)| name), names.map(|(_, alias)| alias));
     let first = places.join(documents, JoinType::RightSemi, &aliases, &names, None)?.sort(order())?;
     let schema = Arc::new(first.schema().as_arrow().clone());
     let rows = concat_batches(&schema, &first.collect().await?)?;
-    let (ids, docs) = (as_string_array(rows.column(ID))?, as_uint64_array(rows.column(DOC))?);
-    let mut seen = BTreeSet::new();
-    match docs.values().iter().zip(ids).find(|(doc, _)| !seen.insert(**doc)) {
-        None => Ok(rows),
-        Some((_, id)) => Err(Error::input(format!(
-            "ids must be unique, but `{}` is the id of several documents: name a column of unique ids as source.id (or row_number), \
-             or set source.duplicate_ids = \"reject\"",
-            id.unwrap_or_default()
-        ))),
+    let mut unique = BTreeSet::new();
+    if let Some((_, id)) = keys(&rows)?.find(|(doc, _)| !unique.insert(*doc)) {
+        return Err(Error::input(format!(
+            "ids must be unique, but `{id}` is the id of several documents: name a column of unique ids as source.id (or \
+             row_number), or set source.duplicate_ids = \"reject\""
+        )));
     }
+    Ok(rows)
 }
 
-/// The columns that identify a document, each with its name on the other side of a join.
-const PLACE: [(&str, &str); 3] = [("source", "of_source"), ("position", "of_position"), ("doc", "of_doc")];
-
-/// The possible sizes of samples of `available` documents: those of `asked`, sorted and unique. Larger ones become
-/// `available`, with a note.
+/// Returns the possible sizes of samples among `asked`, ascending and unique. Sizes over `available` become `available`, with a note.
 fn sizes(asked: &[NonZeroUsize], available: usize) -> (Vec<usize>, Option<String>) {
-    let sizes: BTreeSet<usize> = asked.iter().map(|n| n.get().min(available)).collect();
-    let more: Vec<String> = asked
-        .iter()
-        .filter(|n| n.get() > available)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .map(|n| n.to_string())
-        .collect();
-    let note = (!more.is_empty()).then(|| {
+    let asked: BTreeSet<usize> = asked.iter().map(|size| size.get()).collect();
+    let larger: Vec<String> = asked.range(available + 1..).map(usize::to_string).collect();
+    let note = (!larger.is_empty()).then(|| {
         format!(
             "the source has {available} documents that can be compared: instead of {}, all of them are taken",
-            more.join(", ")
+            larger.join(", ")
         )
     });
+    let sizes: BTreeSet<usize> = asked.into_iter().map(|size| size.min(available)).collect();
     (sizes.into_iter().collect(), note)
 }
 

@@ -1,4 +1,4 @@
-//! Runs and times stages over a sample. Their results stay in memory.
+//! Runs and times stages over a sample. The results stay in memory.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::functions_nested::expr_fn::array_max;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
-use super::sample::{ComparedDocuments, LabSample, SampledDocuments};
+use super::sample::{ComparedDocuments, LabSample};
 use crate::engine::RunControl;
 use crate::error::Result;
 use crate::frames;
@@ -20,31 +20,32 @@ use crate::pipeline::slices;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 
-/// The number of entries of a dictionary, whose numbers start at 1.
-async fn entries(shingles: DataFrame) -> Result<u64> {
-    one_number(shingles.aggregate(vec![], vec![max(array_max(col("shingles"))).alias("last")])?).await
-}
+/// The number of documents of the first measurement, which is discarded.
+const WARM_UP_DOCUMENTS: usize = 20;
 
-/// Documents of the first measurement, which is discarded.
-const WARMING: usize = 20;
-
-/// The job of a search for similar documents, with its name in messages. Searches over one sample have the same shingles and
-/// signatures.
+/// The name of a search in messages, and its job. Searches over a sample have the same shingles and signatures.
 pub(super) type NamedJob = (String, Job);
 
-/// The seconds of each repetition of the searches over a sample, and their results.
+/// The seconds of each repetition over a sample, and the results of the searches.
+#[derive(Default)]
 pub(super) struct Timed {
-    /// Documents in the sample.
-    pub(super) documents: usize,
-    /// From texts to shingle sets, which every search needs.
+    /// Seconds from texts to shingle sets.
     pub(super) shingles: Vec<f64>,
-    /// From shingle sets to signatures.
+    /// Seconds from shingle sets to signatures.
     pub(super) signatures: Vec<f64>,
-    /// The searches, in their order.
+    /// The seconds and the result of each search.
     pub(super) searches: Vec<(Vec<f64>, Searched)>,
 }
 
-/// Runs plans one after the other over the first documents of a sample, times them, and reports progress.
+/// The result of a search.
+pub(super) struct Searched {
+    /// The scored pairs.
+    pub(super) scores: Vec<RecordBatch>,
+    /// The number of candidates; `None` if all pairs were compared.
+    pub(super) candidates: Option<u64>,
+}
+
+/// Runs plans over the first documents of a sample, one after the other, and reports progress.
 pub(super) struct Bench<'a> {
     session: &'a SessionContext,
     control: &'a RunControl,
@@ -55,8 +56,8 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// A bench that measures `searches` on `samples` samples. Work that a process does only once is done before, so that it is not
-    /// part of the first time.
+    /// Creates a bench that measures `searches` on `samples` samples. It warms up first, so that the work that a process does once
+    /// is not part of a time.
     pub(super) async fn new(
         session: &'a SessionContext,
         control: &'a RunControl,
@@ -65,31 +66,34 @@ impl<'a> Bench<'a> {
         (searches, samples): (&[NamedJob], usize),
     ) -> Self {
         let plans = 2 + searches.len();
-        let mut warming = Self { session, control, sample, repeat: 1, done: 0, total: plans };
-        // A job that suits a larger corpus may refuse one this small; any other error would come again.
-        let _ = warming.measure(searches, WARMING, "warming up").await;
+        let mut bench = Self { session, control, sample, repeat: 1, done: 0, total: plans };
+        // A job for a larger corpus may refuse a sample this small; other errors will occur again.
+        let _ = bench.measure(searches, WARM_UP_DOCUMENTS, "warming up").await;
         let repeat = repeat.get();
-        Self { session, control, sample, repeat, done: 0, total: plans * repeat * samples }
+        Self { repeat, done: 0, total: plans * repeat * samples, ..bench }
     }
 
-    /// Makes the signatures of the first `documents`, and runs all searches, as often as the bench repeats that. `called` is the name of
-    /// the sample in messages.
+    /// Computes the signatures of the first `documents`, and runs all searches, as often as the bench repeats it. `sample` is the
+    /// name of the sample in messages.
     pub(super) async fn measure(
         &mut self,
         searches: &[NamedJob],
         documents: usize,
-        called: &str,
+        sample: &str,
     ) -> Result<Timed> {
-        let mut timed = Timed { documents, shingles: vec![], signatures: vec![], searches: vec![] };
+        let mut timed = Timed::default();
+        let Some((_, first)) = searches.first() else { return Ok(timed) };
         for _ in 0..self.repeat {
-            let Some((_, first)) = searches.first() else { break };
-            let SampledDocuments { frame, compared } = self.sample.first(self.session, first, documents)?;
-            let (sketches, [shingles, signatures]) = self.signatures(first, frame, called).await?;
-            timed.shingles.push(shingles);
-            timed.signatures.push(signatures);
+            let (documents, compared) = self.sample.first(self.session, first, documents)?;
+            let work = shingle_sets(self.session, documents, first);
+            let (shingles, seconds) = self.time(&format!("{sample}: shingles"), work).await?;
+            timed.shingles.push(seconds);
+            let work = signatures(self.session, shingles, first);
+            let (sketches, seconds) = self.time(&format!("{sample}: signatures"), work).await?;
+            timed.signatures.push(seconds);
             for (number, (name, job)) in searches.iter().enumerate() {
-                let search = search(self.session, sketches.clone(), &compared, job);
-                let (found, seconds) = self.time(&format!("{called}: {name}"), search).await?;
+                let work = search(self.session, sketches.clone(), &compared, job);
+                let (found, seconds) = self.time(&format!("{sample}: {name}"), work).await?;
                 match timed.searches.get_mut(number) {
                     None => timed.searches.push((vec![seconds], found)),
                     Some((all, _)) => all.push(seconds),
@@ -99,7 +103,7 @@ impl<'a> Bench<'a> {
         Ok(timed)
     }
 
-    /// The result of `work`, and its seconds with planning. `work` also returns its number of rows.
+    /// Returns the result of `work` and its seconds, planning included. `work` also returns a number of rows.
     async fn time<T>(
         &mut self,
         name: &str,
@@ -107,51 +111,40 @@ impl<'a> Bench<'a> {
     ) -> Result<(T, f64)> {
         self.done += 1;
         let step = self.control.step(name, (self.done, self.total), |(_, rows)| *rows, work);
-        let ((made, _), seconds) = step.await?;
-        Ok((made, seconds))
-    }
-
-    /// The signatures of documents, and the seconds of their shingles and of the signatures. `called` is their name in messages.
-    async fn signatures(
-        &mut self,
-        job: &Job,
-        documents: DataFrame,
-        called: &str,
-    ) -> Result<(DataFrame, [f64; 2])> {
-        let session = self.session;
-        let cut = async {
-            let cut = frames::shingles::shingles(documents, &job.shingle)?;
-            in_memory(session, cut.filter(col("reason").is_null())?).await
-        };
-        let (shingles, cut) = self.time(&format!("{called}: shingles"), cut).await?;
-        let sign = async {
-            let dictionary = match job.shingle.hash {
-                ShingleHash::Dictionary => Some(entries(shingles.clone()).await?),
-                ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
-            };
-            in_memory(session, frames::sketches::signatures(shingles, job, dictionary)?).await
-        };
-        let (signatures, signed) = self.time(&format!("{called}: signatures"), sign).await?;
-        Ok((signatures, [cut, signed]))
+        let ((result, _), seconds) = step.await?;
+        Ok((result, seconds))
     }
 }
 
-/// Runs a frame, and returns a frame over its rows in memory, and their number.
-pub(super) async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFrame, u64)> {
+/// Runs a frame. Returns a frame over its rows in memory, and their number.
+async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFrame, u64)> {
     let schema = Arc::new(frame.schema().as_arrow().clone());
     let partitions = frame.collect_partitioned().await?;
     let rows = partitions.iter().flatten().map(|batch| batch.num_rows() as u64).sum();
     Ok((session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?, rows))
 }
 
-/// The pairs of documents that a search scored, and the number of its candidates; `None` if it compared all pairs.
-pub(super) struct Searched {
-    pub(super) scores: Vec<RecordBatch>,
-    pub(super) candidates: Option<u64>,
+/// Cuts documents into shingle sets.
+async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
+    let cut = frames::shingles::shingles(documents, &job.shingle)?;
+    in_memory(session, cut.filter(col("reason").is_null())?).await
 }
 
-/// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) that are compared and reach the threshold,
-/// by the job's method. Copies are compared like every document. Returns the pairs with their number.
+/// Computes the signatures of shingle sets.
+async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
+    let dictionary = match job.shingle.hash {
+        ShingleHash::Dictionary => {
+            // The numbers of a dictionary begin at 1, so the largest is its size.
+            let last = max(array_max(col("shingles"))).alias("last");
+            Some(one_number(shingles.clone().aggregate(vec![], vec![last])?).await?)
+        }
+        ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
+    };
+    in_memory(session, frames::sketches::signatures(shingles, job, dictionary)?).await
+}
+
+/// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) by the method of the job. Copies are compared
+/// like other documents. Returns the pairs that reach the threshold, and their number.
 async fn search(
     session: &SessionContext,
     sketches: DataFrame,
@@ -161,25 +154,25 @@ async fn search(
     let method = job.candidates.method;
     let (scores, candidates) = if method.has_candidates() {
         let candidates = if method.joins_all() {
-            by_prefix(&sketches, None, compared, job).await?
+            by_prefix(sketches.clone(), compared, job).await?
         } else {
             by_buckets(session, &sketches, compared, job).await?
         };
-        let (candidates, count) = in_memory(session, compared.only(candidates)?).await?;
+        let (candidates, count) = in_memory(session, compared.compared(candidates)?).await?;
         let join = (SketchJoin::Held, 1);
         (frames::scores::scores(sketches, candidates, join, &job.score, &job.lsh)?, Some(count))
     } else {
         let (sketches, slices) = (compared.marked(sketches)?, slices(session)?);
         let whole = PairBlock { left: 0, right: 0, segments: 1 };
         let scores = frames::scores::scores_of_all(sketches, slices, whole, &job.score, &job.lsh)?;
-        (compared.only(scores)?, None)
+        (compared.compared(scores)?, None)
     };
     let scores = scores.collect().await?;
     let pairs = scores.iter().map(|batch| batch.num_rows() as u64).sum();
     Ok((Searched { scores, candidates }, pairs))
 }
 
-/// The documents that share a bucket; documents of hot buckets by their rarest shingles.
+/// Pairs the documents that share a bucket. Documents of hot buckets are paired by their rarest shingles.
 async fn by_buckets(
     session: &SessionContext,
     sketches: &DataFrame,
@@ -188,35 +181,24 @@ async fn by_buckets(
 ) -> Result<DataFrame> {
     let keys =
         frames::sketches::bands(sketches.clone(), &job.lsh)?.select(vec![col("doc"), col("buckets")])?;
-    let (copies, hot) = (no_copies(session, job)?, job.lsh.hot_bucket);
-    let found = frames::candidates::candidates(keys, copies, hot, compared.known())?;
+    let no_copies = RecordBatch::new_empty(WorkTable::COPIES.schema(job, &SourceTypes::default()));
+    let (no_copies, reference) = (session.read_batch(no_copies)?, compared.reference.clone());
+    let found = frames::candidates::candidates(keys, no_copies, job.lsh.hot_bucket, reference)?;
     let (found, _) = in_memory(session, found).await?;
     let hot = found.clone().filter(col("b").is_null())?;
     let candidates = found.filter(col("b").is_not_null())?;
-    match hot.clone().count().await? {
-        0 => Ok(candidates),
-        _ => Ok(by_prefix(sketches, Some(hot), compared, job).await?.union(candidates)?.distinct()?),
+    if hot.clone().count().await? == 0 {
+        return Ok(candidates);
     }
+    let hot = frames::prefix::only(sketches.clone(), hot)?;
+    Ok(by_prefix(hot, compared, job).await?.union(candidates)?.distinct()?)
 }
 
-async fn by_prefix(
-    sketches: &DataFrame,
-    hot: Option<DataFrame>,
-    compared: &ComparedDocuments,
-    job: &Job,
-) -> Result<DataFrame> {
-    let documents = match hot {
-        Some(hot) => frames::prefix::only(sketches.clone(), hot)?,
-        None => sketches.clone(),
-    };
-    let elements = frames::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
-    let join =
-        frames::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?, false);
+/// Pairs documents that share one of their rarest shingles.
+async fn by_prefix(documents: DataFrame, compared: &ComparedDocuments, job: &Job) -> Result<DataFrame> {
+    let permutations = job.minhash.permutations;
+    let elements = frames::prefix::elements(documents.clone(), &job.score, permutations)?;
+    let join = frames::prefix::Join::new(&job.score, permutations, one_number(elements).await?, false);
     let frequencies = frames::prefix::frequencies(documents.clone(), &join)?;
-    frames::prefix::candidates(documents, frequencies, &join, None, compared.known())
-}
-
-fn no_copies(session: &SessionContext, job: &Job) -> Result<DataFrame> {
-    let groups = WorkTable::COPIES.schema(job, &SourceTypes::default());
-    Ok(session.read_table(Arc::new(MemTable::try_new(groups, vec![vec![]])?))?)
+    frames::prefix::candidates(documents, frequencies, &join, None, compared.reference.clone())
 }

@@ -67,6 +67,17 @@ pub struct Member {
     pub is_reference: bool,
 }
 
+impl Member {
+    /// Parses the id of a document of `finished`, as its tables have it.
+    ///
+    /// # Errors
+    /// Only if there is a bug.
+    pub(crate) fn parse(finished: &Finished, id: &str, is_reference: bool) -> Result<Self> {
+        let id = finished.id(id).ok_or_else(|| Error::bug(format!("the id {id} is not a number")))?;
+        Ok(Self { id, is_reference })
+    }
+}
+
 /// The first pairs of a table, and the number of all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairsView {

@@ -1,11 +1,13 @@
-//! A line chart as SVG, drawn by the template `chart.svg`.
+//! Line charts as SVG, drawn by the template `chart.svg`.
+
+use std::path::Path;
 
 use askama::Template;
+use serde::Deserialize;
 
-use super::axis::Axis;
 use super::palette::{self, AXIS, FAINT_INK, GRID, GROUND, INK, Look};
-use super::text::{count, without_forbidden};
-use crate::error::{Error, Result};
+use super::text::{count, decimal, without_forbidden};
+use crate::error::{Context, Error, Result};
 
 /// A chart of lines through points.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,31 +16,193 @@ pub(crate) struct Chart {
     pub title: String,
     /// A sentence under the chart.
     pub caption: String,
-    /// The axis from left to right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// The axis from bottom to top.
+    /// The vertical axis.
     pub y: Axis,
-    /// The lines, in the order of their colours and markers.
+    /// The lines. Colours and markers follow from their order.
     pub series: Vec<Series>,
 }
 
 /// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
-    /// The label at its end.
+    /// The label at the end of the line.
     pub name: String,
-    /// (x, y), in the order in which the line connects them.
+    /// Points (x, y), in the order in which the line connects them.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// A line with this label through `points`.
     pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points }
     }
 }
 
-/// Pixels.
+/// An axis of a chart.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Axis {
+    /// The quantity with its unit.
+    pub label: String,
+    /// The scale.
+    pub scale: Scale,
+}
+
+impl Axis {
+    pub(crate) fn new(label: impl Into<String>, scale: Scale) -> Self {
+        Self { label: label.into(), scale }
+    }
+}
+
+/// The scale of an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Linear, from the smallest value to the largest.
+    Linear,
+    /// Linear from 0, so that lengths can be compared.
+    FromZero,
+    /// Logarithmic, for positive numbers only.
+    Log,
+}
+
+/// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point of the series with its name.
+/// Series are in order of appearance, and their points are sorted by the number of documents. Other columns are ignored.
+///
+/// # Errors
+/// Fails if the file cannot be read, or if a row lacks a name or two positive numbers. The message gives the file and the line.
+pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
+    #[derive(Deserialize)]
+    struct SeriesRow {
+        name: String,
+        documents: f64,
+        seconds: f64,
+    }
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).context(|| format!("cannot read {shown}"))?;
+    let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let wrong =
+        |e: csv::Error| Error::job(format!("{shown} is not CSV with the expected columns")).because(e);
+    let header = rows.headers().map_err(wrong)?.clone();
+    let mut columns = ["name", "documents", "seconds"].into_iter();
+    if let Some(missing) = columns.find(|name| header.iter().all(|column| column != *name)) {
+        return Err(Error::job(format!(
+            "{shown} has no column `{missing}`: expected name, documents and seconds in its first line"
+        )));
+    }
+    let mut series: Vec<Series> = Vec::new();
+    for record in rows.records() {
+        let record = record.map_err(wrong)?;
+        let SeriesRow { name, documents, seconds } = record.deserialize(Some(&header)).map_err(wrong)?;
+        if name.is_empty() || ![documents, seconds].iter().all(|n| n.is_finite() && *n > 0.0) {
+            let line = record.position().map_or(0, csv::Position::line);
+            return Err(Error::job(format!(
+                "{shown} line {line}: expected a name, and documents and seconds over 0"
+            )));
+        }
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push((documents, seconds)),
+            None => series.push(Series::new(name, vec![(documents, seconds)])),
+        }
+    }
+    for line in &mut series {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    Ok(series)
+}
+
+/// The maximum number of ticks of an axis.
+const MAX_TICKS: usize = 9;
+
+impl Scale {
+    /// Returns the coordinate of `value` on the axis, before it is scaled to pixels; `None` if the axis cannot show it.
+    fn coordinate(self, value: f64) -> Option<f64> {
+        // Larger numbers cannot be distinguished in a drawing, and their differences overflow.
+        let drawable = value.is_finite() && value.abs() < 1e100;
+        match self {
+            Scale::Linear | Scale::FromZero => drawable.then_some(value),
+            Scale::Log => (drawable && value > 0.0).then(|| value.log10()),
+        }
+    }
+
+    /// Returns the range of coordinates that the drawing shows, with a margin around the given ones.
+    fn range(self, coordinates: impl Iterator<Item = f64>) -> (f64, f64) {
+        let (mut low, mut high) =
+            coordinates.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), c| (low.min(c), high.max(c)));
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        if self == Scale::FromZero {
+            (low, high) = (low.min(0.0), high.max(0.0));
+        }
+        if high - low <= 1e-9 * high.abs().max(low.abs()) {
+            // A single value is in the middle.
+            return match self {
+                Scale::FromZero => (0.0, 1.0),
+                Scale::Linear => (low - (high.abs() * 0.5).max(0.5), high + (high.abs() * 0.5).max(0.5)),
+                Scale::Log => (low - 0.5, high + 0.5),
+            };
+        }
+        let margin = (high - low) * 0.04;
+        let starts_at_zero = self == Scale::FromZero && low == 0.0;
+        (if starts_at_zero { 0.0 } else { low - margin }, high + margin)
+    }
+
+    /// Returns the coordinates and labels of the ticks in a range.
+    fn ticks(self, (low, high): (f64, f64)) -> Vec<(f64, String)> {
+        match self {
+            Scale::Linear | Scale::FromZero => linear_ticks(low, high),
+            Scale::Log => log_ticks(low, high),
+        }
+    }
+}
+
+/// Returns ticks at multiples of 1, 2 or 5 times a power of ten.
+fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+    let least_step = (high - low) / 8.0;
+    if !(least_step.is_normal() && least_step > 0.0) {
+        return Vec::new();
+    }
+    let power = least_step.log10().floor();
+    let unit = 10f64.powf(power);
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|f| f * unit >= least_step).unwrap_or(10.0);
+    let step = factor * unit;
+    let power = if factor >= 10.0 { power + 1.0 } else { power };
+    let digits = (-power).clamp(0.0, 12.0) as usize;
+    let first = (low / step).ceil();
+    let ticks = (0..MAX_TICKS).map(|i| (first + i as f64) * step).take_while(|tick| *tick <= high);
+    ticks.map(|tick| (tick, decimal(tick, digits))).collect()
+}
+
+/// Returns ticks at 1, 2 and 5 times the powers of ten, or only at the powers if the others would be too many.
+fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+    let (first, last) = (low.floor() as i32, high.ceil() as i32);
+    let tick = |factor: f64, power: i32| {
+        let value = factor * 10f64.powi(power);
+        let label = match power {
+            -6..15 => decimal(value, (-power).max(0) as usize),
+            _ => format!("{value:e}"),
+        };
+        (f64::from(power) + factor.log10(), label)
+    };
+    let is_shown = |(at, _): &(f64, String)| (low..=high).contains(at);
+    let fine = (first..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|factor| tick(factor, power)));
+    let fine: Vec<_> = fine.filter(is_shown).collect();
+    if fine.len() < 3 {
+        // Below a factor of about five, linear steps are clearer.
+        let ticks = linear_ticks(10f64.powf(low), 10f64.powf(high)).into_iter();
+        return ticks
+            .filter(|(value, _)| *value > 0.0)
+            .map(|(value, label)| (value.log10(), label))
+            .collect();
+    }
+    if fine.len() <= MAX_TICKS {
+        return fine;
+    }
+    let step = ((last - first) as usize).div_ceil(MAX_TICKS).max(1);
+    (first..=last).step_by(step).map(|power| tick(1.0, power)).filter(is_shown).collect()
+}
+
+/// Sizes in pixels.
 const WIDTH: i32 = 800;
 const HEIGHT: i32 = 460;
 /// The upper end of the plot, below the title and the label of the vertical axis.
@@ -50,12 +214,12 @@ const LARGE: f64 = 17.0;
 /// The height of a line of labels.
 const LINE: i32 = 19;
 
-/// The beginning of every SVG file.
+/// The beginning of every SVG file of this program.
 pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
 
-/// `chart` as an SVG file. Legible in light and in dark, by the reader's setting; refers to nothing outside.
+/// Renders `chart` as an SVG file that is legible in light and dark mode and refers to no other file.
 ///
-/// A point that is not a number, or not over 0 on a logarithmic axis, is left out, and the caption says how many were.
+/// Points that are not finite, or not positive on a logarithmic axis, are left out, and the caption gives their number.
 ///
 /// # Errors
 /// Only if there is a bug.
@@ -65,12 +229,13 @@ pub(crate) fn svg(chart: &Chart) -> Result<String> {
     Ok(format!("{SVG_MARK}{}", drawing.map_err(|e| Error::bug("a chart cannot be drawn").because(e))?))
 }
 
-/// The parts of a chart. Places are pixels.
+/// The parts of a chart. Coordinates are pixels.
 #[derive(Template)]
 #[template(path = "chart.svg", config = "src/page/askama.toml")]
 struct Drawing<'a> {
-    /// The title for screen readers, and cut to the width of the chart.
+    /// The title for screen readers.
     title: String,
+    /// The title, cut to the width of the chart.
     shown_title: String,
     caption: String,
     head: &'a str,
@@ -99,23 +264,21 @@ struct ChartCurve {
 }
 
 impl ChartCurve {
-    /// The end of the line, if its name is so far above or below that a leader connects them.
+    /// Returns the end of the line if its name is so far above or below that a leader connects them.
     fn leader(&self) -> Option<(i32, i32)> {
         self.points.last().copied().filter(|(_, y)| (y - self.name_y).abs() > LINE / 3)
     }
 }
 
 impl Chart {
-    /// The chart as an SVG element, with `head` inside before everything else.
+    /// Renders the chart as an SVG element whose first child is `head`.
     ///
     /// # Errors
     /// Only if there is a bug.
     pub(crate) fn element(&self, head: &str) -> askama::Result<String> {
-        let lines: Vec<Vec<(f64, f64)>> = self
-            .series
-            .iter()
-            .map(|series| series.points.iter().filter_map(|point| self.place(*point)).collect())
-            .collect();
+        let lines =
+            self.series.iter().map(|series| series.points.iter().filter_map(|p| self.coordinates(*p)));
+        let lines: Vec<Vec<(f64, f64)>> = lines.map(Iterator::collect).collect();
         let points = || lines.iter().flatten().copied();
         let x_range = self.x.scale.range(points().map(|(x, _)| x));
         let y_range = self.y.scale.range(points().map(|(_, y)| y));
@@ -124,21 +287,18 @@ impl Chart {
         let names = self.series.iter().map(|series| width(&series.name, SMALL)).max().unwrap_or(0);
         let margin = (names + 44).clamp(60, WIDTH * 2 / 5);
         let right = WIDTH - margin - 1;
-        let x = |place: f64| pixel(place, x_range, (left, right));
-        let y = |place: f64| pixel(place, y_range, (FLOOR, TOP));
+        let x = |coordinate: f64| pixel(coordinate, x_range, (left, right));
+        let y = |coordinate: f64| pixel(coordinate, y_range, (FLOOR, TOP));
         let drawn: Vec<Vec<(i32, i32)>> =
-            lines.iter().map(|line| line.iter().map(|(px, py)| (x(*px), y(*py))).collect()).collect();
+            lines.iter().map(|line| line.iter().map(|point| (x(point.0), y(point.1))).collect()).collect();
         let heights = name_heights(&drawn);
-        let curve = |((points, name_y), (at, series)): ((_, i32), (usize, &Series))| ChartCurve {
+        let curve = |(((at, series), points), name_y): (((usize, &Series), _), i32)| ChartCurve {
             look: palette::look(at),
             points,
             name: cut(&series.name, SMALL, margin - 34),
             name_y,
         };
-        let curves = drawn.into_iter().zip(heights).zip(self.series.iter().enumerate()).map(curve).collect();
-        let on_pixels = |ticks: Vec<(f64, String)>, pixel: &dyn Fn(f64) -> i32| {
-            ticks.into_iter().map(|(place, label)| (pixel(place), label)).collect()
-        };
+        let curves = self.series.iter().enumerate().zip(drawn).zip(heights).map(curve).collect();
         Drawing {
             title: without_forbidden(&self.title),
             shown_title: cut(&self.title, LARGE, WIDTH - 32),
@@ -148,68 +308,68 @@ impl Chart {
             y_label: cut(&self.y.label, SMALL, WIDTH - 32),
             left,
             right,
-            x_ticks: on_pixels(self.x.scale.ticks(x_range), &x),
-            y_ticks: on_pixels(y_ticks, &y),
+            x_ticks: self.x.scale.ticks(x_range).into_iter().map(|(at, label)| (x(at), label)).collect(),
+            y_ticks: y_ticks.into_iter().map(|(at, label)| (y(at), label)).collect(),
             is_empty: points().next().is_none(),
             curves,
         }
         .render()
     }
 
-    /// The caption, with the number of points that are left out.
+    /// Returns the caption with the number of points that are left out.
     pub(super) fn caption(&self) -> String {
-        let points = || self.series.iter().flat_map(|series| &series.points);
+        let points = self.series.iter().flat_map(|series| &series.points);
         let caption = without_forbidden(&self.caption);
-        match points().filter(|point| self.place(**point).is_none()).count() {
+        match points.filter(|point| self.coordinates(**point).is_none()).count() {
             0 => caption,
             1 => format!("{caption} One point does not fit on these axes and is left out."),
             n => format!("{caption} {} points do not fit on these axes and are left out.", count(n as u64)),
         }
     }
 
-    fn place(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
-        Some((self.x.scale.place(x)?, self.y.scale.place(y)?))
+    fn coordinates(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
+        Some((self.x.scale.coordinate(x)?, self.y.scale.coordinate(y)?))
     }
 }
 
-/// The pixel of a place of the range (low, high) between the pixels `first` and `last`.
-fn pixel(place: f64, (low, high): (f64, f64), (first, last): (i32, i32)) -> i32 {
-    first + (f64::from(last - first) * (place - low) / (high - low)).round() as i32
+/// Scales a coordinate from the range (low, high) to the pixels between `first` and `last`.
+fn pixel(coordinate: f64, (low, high): (f64, f64), (first, last): (i32, i32)) -> i32 {
+    first + (f64::from(last - first) * (coordinate - low) / (high - low)).round() as i32
 }
 
-/// The height of the name of each line: that of its end, moved apart from other names.
+/// Returns the height of the name of each line: the height of the line's end, moved apart from other names.
 fn name_heights(lines: &[Vec<(i32, i32)>]) -> Vec<i32> {
     let (top, bottom) = (TOP + 6, FLOOR - 5);
-    // A line without points is named at the bottom.
+    // The name of a line without points is at the bottom.
     let end = |line: &Vec<(i32, i32)>| line.last().map_or(bottom, |(_, y)| *y);
     let mut order: Vec<(i32, usize)> = lines.iter().map(end).zip(0..).collect();
     order.sort_unstable();
-    let wanted: Vec<i32> = order.iter().map(|(y, _)| *y).collect();
+    let ends: Vec<i32> = order.iter().map(|(y, _)| *y).collect();
     let mut heights = vec![bottom; lines.len()];
-    for (y, (_, line)) in apart(&wanted, top, bottom).into_iter().zip(order) {
+    for (y, (_, line)) in spread(&ends, top, bottom).into_iter().zip(order) {
         heights[line] = y;
     }
     heights
 }
 
-/// Heights near the `wanted` ones, which are in order, a line apart or as far as there is room between top and bottom.
-fn apart(wanted: &[i32], top: i32, bottom: i32) -> Vec<i32> {
-    let gaps = i32::try_from(wanted.len()).unwrap_or(i32::MAX).saturating_sub(1).max(1);
+/// Moves sorted heights apart: by a line, or by as much as fits between top and bottom.
+fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
+    let gaps = i32::try_from(heights.len()).unwrap_or(i32::MAX).saturating_sub(1).max(1);
     let line = LINE.min((bottom - top) / gaps);
-    let mut heights: Vec<i32> = Vec::with_capacity(wanted.len());
-    for y in wanted {
-        let least = heights.last().map_or(top, |above| above + line);
-        heights.push((*y).max(least));
+    let mut spread: Vec<i32> = Vec::with_capacity(heights.len());
+    for y in heights {
+        let least = spread.last().map_or(top, |above| above + line);
+        spread.push((*y).max(least));
     }
     let mut most = bottom;
-    for y in heights.iter_mut().rev() {
+    for y in spread.iter_mut().rev() {
         *y = (*y).min(most);
         most = *y - line;
     }
-    heights
+    spread
 }
 
-/// `text` cut off at `most` pixels.
+/// Cuts `text` off at `most` pixels.
 fn cut(text: &str, size: f64, most: i32) -> String {
     let mut text = without_forbidden(text);
     if width(&text, size) > most {
@@ -221,26 +381,22 @@ fn cut(text: &str, size: f64, most: i32) -> String {
     text
 }
 
-/// The approximate width of a text in pixels: the reader's fonts are unknown.
-fn width(what: &str, size: f64) -> i32 {
-    let em: f64 = what
-        .chars()
-        .map(|c| match c {
-            'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!'
-            | '(' | ')' => 0.36,
-            'm' | 'w' | 'M' | 'W' | '@' | '%' => 0.92,
-            c if c.is_ascii_uppercase() => 0.72,
-            c if c.is_ascii() => 0.59,
-            c if (c as u32) < 0x1100 => 0.7,
-            _ => 1.05,
-        })
-        .sum();
-    (em * size).ceil() as i32
+/// Returns the approximate width of a text in pixels: the fonts of the reader are unknown.
+fn width(text: &str, size: f64) -> i32 {
+    let em = |c: char| match c {
+        'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '('
+        | ')' => 0.36,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 0.92,
+        c if c.is_ascii_uppercase() => 0.72,
+        c if c.is_ascii() => 0.59,
+        c if (c as u32) < 0x1100 => 0.7,
+        _ => 1.05,
+    };
+    (text.chars().map(em).sum::<f64>() * size).ceil() as i32
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
     use super::*;
 
     fn chart(scale: Scale, series: Vec<Series>) -> Chart {
@@ -254,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_numbers_a_chart_comes_out() {
+    fn charts_render_for_any_numbers() {
         let odd = [0.0, -1.0, 1.0, 1e-300, 1e99, 1e308, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
         let mut cases = vec![vec![], vec![Series::new("empty", vec![])]];
         for a in odd {
@@ -277,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_have_no_place_are_counted() {
+    fn points_that_do_not_fit_are_counted() {
         let zero = Series::new("a", vec![(1.0, 0.0), (10.0, 0.0), (100.0, 5.0)]);
         let said = svg(&chart(Scale::Log, vec![zero.clone()])).unwrap();
         assert!(said.contains("<desc>How long it takes. 2 points do not fit"), "{said}");
@@ -304,10 +460,92 @@ mod tests {
 
     #[test]
     fn labels_do_not_overlap() {
-        assert_eq!(apart(&[10, 12, 100], 0, 200), [10, 29, 100]);
-        assert_eq!(apart(&[190, 195, 200], 0, 200), [162, 181, 200]);
-        assert_eq!(apart(&[], 0, 200), Vec::<i32>::new());
-        let many = apart(&[100; 50], 0, 200);
+        assert_eq!(spread(&[10, 12, 100], 0, 200), [10, 29, 100]);
+        assert_eq!(spread(&[190, 195, 200], 0, 200), [162, 181, 200]);
+        assert_eq!(spread(&[], 0, 200), Vec::<i32>::new());
+        let many = spread(&[100; 50], 0, 200);
         assert!(many.is_sorted() && many[0] >= 0 && many[49] <= 200, "{many:?}");
+    }
+
+    fn labels(scale: Scale, values: &[f64]) -> Vec<String> {
+        let range = scale.range(values.iter().filter_map(|v| scale.coordinate(*v)));
+        scale.ticks(range).into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_numbers() {
+        assert_eq!(labels(Scale::Log, &[100.0, 2000.0]), ["100", "200", "500", "1,000", "2,000"]);
+        assert_eq!(labels(Scale::Log, &[0.002, 0.03]), ["0.002", "0.005", "0.01", "0.02"]);
+        assert_eq!(
+            labels(Scale::Log, &[1.0, 1e6]),
+            ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]
+        );
+        assert_eq!(labels(Scale::FromZero, &[300.0, 1000.0]), ["0", "200", "400", "600", "800", "1,000"]);
+        assert_eq!(labels(Scale::Linear, &[0.3, 0.9]), ["0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9"]);
+        assert_eq!(labels(Scale::Log, &[300.0, 400.0]), ["300", "320", "340", "360", "380", "400"]);
+    }
+
+    #[test]
+    fn every_range_has_some_ticks_and_not_many() {
+        let odd = [0.0, -0.0, 1e-300, 5e-324, 1.0, -1.0, 1e15, 1e99, -1e99, 1e300, f64::NAN, f64::INFINITY];
+        for scale in [Scale::Linear, Scale::FromZero, Scale::Log] {
+            for a in odd {
+                for b in odd {
+                    let coordinates = || [a, b].into_iter().filter_map(|v| scale.coordinate(v));
+                    let (low, high) = scale.range(coordinates());
+                    assert!(low < high, "{scale:?} {a} {b}: {low} {high}");
+                    assert!(coordinates().all(|p| (low..=high).contains(&p)), "{scale:?} {a} {b}");
+                    let ticks = scale.ticks((low, high));
+                    assert!(ticks.len() <= 3 * MAX_TICKS, "{scale:?} {a} {b}: {ticks:?}");
+                    assert!(
+                        ticks.iter().all(|(p, _)| (low..=high).contains(p)),
+                        "{scale:?} {a} {b}: {ticks:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_axis_does_not_show_zero() {
+        assert_eq!(Scale::Log.coordinate(0.0), None);
+        assert_eq!(Scale::Log.coordinate(-1.0), None);
+        assert_eq!(Scale::Linear.coordinate(0.0), Some(0.0));
+        assert_eq!(Scale::Linear.coordinate(f64::NAN), None);
+    }
+
+    fn read(text: &str) -> Result<Vec<Series>> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read_series(file.path())
+    }
+
+    #[test]
+    fn each_name_is_a_series() {
+        let found = read("run,name,seconds,documents\n1,b,0.5,1000\n2,a,3,10\n3, b ,0.25,100\n").unwrap();
+        assert_eq!(
+            found,
+            [Series::new("b", vec![(100.0, 0.25), (1000.0, 0.5)]), Series::new("a", vec![(10.0, 3.0)])]
+        );
+        assert_eq!(read("name,documents,seconds\n").unwrap(), []);
+    }
+
+    #[test]
+    fn errors_of_series_name_the_line() {
+        for (text, said) in [
+            ("name,documents\na,1\n", "no column `seconds`"),
+            ("", "no column `name`"),
+            ("name,documents,seconds\na,1,2\n,1,2\n", "line 3"),
+            ("name,documents,seconds\na,0,2\n", "line 2"),
+            ("name,documents,seconds\na,1,nan\n", "line 2"),
+            ("name,documents,seconds\na,many,2\n", "line: 2"),
+            ("name,documents,seconds\na,1\n", "line: 2"),
+        ] {
+            let error = read(text).unwrap_err();
+            let all = format!("{error} {}", error.one_line());
+            assert!(all.contains(said), "{all}");
+        }
+        let missing = read_series(Path::new("no/such.csv")).unwrap_err();
+        assert!(missing.to_string().contains("no/such.csv"), "{missing}");
     }
 }

@@ -1,31 +1,34 @@
-//! A page of charts and tables: one HTML file without scripts, fonts or other files.
+//! HTML pages of charts and tables, without scripts, fonts or other files.
 
 use askama::Template;
 
 use super::chart::Chart;
+use super::text::count;
 use crate::error::{Error, Result};
+use crate::job::{Job, Modulus, ScoreBy};
 
 /// A page.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Template)]
+#[template(path = "page.html", config = "src/page/askama.toml")]
 pub(crate) struct HtmlPage {
-    /// Its name.
+    /// The title.
     pub title: String,
-    /// Paragraphs under the title.
+    /// The paragraphs under the title.
     pub intro: Vec<String>,
-    /// Its parts.
+    /// The sections.
     pub sections: Vec<Section>,
 }
 
-/// A part of a page.
+/// A section of a page.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Section {
-    /// Its name.
+    /// The heading.
     pub heading: String,
-    /// Paragraphs under the heading.
+    /// The paragraphs under the heading.
     pub text: Vec<String>,
-    /// Charts, each with its caption under it.
+    /// The charts, each above its caption.
     pub charts: Vec<Chart>,
-    /// Tables, each with its caption over it.
+    /// The tables, each below its caption.
     pub tables: Vec<HtmlTable>,
 }
 
@@ -34,37 +37,81 @@ pub(crate) struct Section {
 pub(crate) struct HtmlTable {
     /// The caption.
     pub caption: String,
-    /// Names of the columns.
+    /// The names of the columns.
     pub header: Vec<String>,
-    /// A cell for each column.
+    /// The rows, with a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// The beginning of every page.
+/// The beginning of every page of this program.
 pub(crate) const HTML_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
      <meta name=\"generator\" content=\"resemblance\">\n";
 
-#[derive(Template)]
-#[template(path = "page.html", config = "src/page/askama.toml")]
-struct PageTemplate<'a> {
-    page: &'a HtmlPage,
-}
-
-/// `page` as an HTML file.
+/// Renders a template as an HTML file.
 ///
 /// # Errors
-/// As [`svg`](super::svg).
-pub(crate) fn html(page: &HtmlPage) -> Result<String> {
-    PageTemplate { page }.render().map_err(|e| Error::bug("a page cannot be written").because(e))
+/// Only if there is a bug.
+pub(crate) fn html(page: &impl Template) -> Result<String> {
+    page.render().map_err(|e| Error::bug("a page cannot be written").because(e))
 }
 
 impl HtmlTable {
-    /// Whether a column has only numbers as [`count`](super::count) and [`decimal`](super::text::decimal) write them, or `-`.
-    fn is_of_numbers(&self, column: &usize) -> bool {
+    /// Whether a column has only formatted numbers or `-`.
+    fn is_numeric(&self, column: &usize) -> bool {
         let is_number = |cell: &String| cell == "-" || cell.replace(',', "").parse::<f64>().is_ok();
         let mut cells = self.rows.iter().filter_map(|row| row.get(*column)).filter(|cell| !cell.is_empty());
         !self.rows.is_empty() && cells.all(is_number)
     }
+}
+
+/// Returns the settings of a job that determine times and pairs, by name.
+pub(crate) fn job_settings(job: &Job) -> Vec<(&'static str, String)> {
+    let steps: Vec<String> = job.shingle.normalize.iter().map(ToString::to_string).collect();
+    let score = match job.score.by {
+        ScoreBy::Shingles => "exact Jaccard similarity of the shingle sets",
+        ScoreBy::Signature => "share of equal values in the signatures",
+    };
+    let family = key_value(&job.minhash.family);
+    let family = match job.minhash.modulus {
+        None => family,
+        Some(Modulus::Is(modulus)) => format!("{family} mod {modulus}"),
+        Some(Modulus::NextPrime) => format!("{family} mod the next prime"),
+    };
+    vec![
+        ("source", job.source.urls.join(", ")),
+        ("normalisation", if steps.is_empty() { "none".into() } else { steps.join(", ") }),
+        ("shingles", shingle_name(job, job.shingle.size)),
+        ("shingle hash", key_value(&job.shingle.hash)),
+        ("permutations", format!("{}, seed {}", count(job.minhash.permutations as u64), job.minhash.seed)),
+        ("bits of a signature value", u32::from(job.minhash.bits).to_string()),
+        ("hash family", family),
+        ("candidates", job.candidates.method.describe(&job.lsh)),
+        ("score", score.to_owned()),
+        ("threshold", job.score.threshold.to_string()),
+        ("threads", job.engine.thread_count().to_string()),
+        ("resemblance", env!("CARGO_PKG_VERSION").to_owned()),
+    ]
+}
+
+/// Returns a section with a table of settings.
+pub(crate) fn settings_section(settings: Vec<(&'static str, String)>) -> Section {
+    let table = HtmlTable {
+        caption: "The settings of the job that affect these measurements.".into(),
+        header: vec!["setting".into(), "value".into()],
+        rows: settings.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
+    };
+    Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
+}
+
+/// Returns a setting of one word as in the job file.
+fn key_value(setting: &impl serde::Serialize) -> String {
+    let value = serde_json::to_value(setting).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the name of the shingles of a size: `5-word shingles`.
+pub(crate) fn shingle_name(job: &Job, size: usize) -> String {
+    format!("{size}-{} shingles", job.shingle.unit.noun())
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Two texts in two columns, with the passages that they have in common marked and, where possible, next to each other; and two texts
-//! in parts for a page.
+//! Pairs of texts with their common passages marked: in two columns for terminals, and in parts for HTML pages.
 //!
-//! Passages are found word by word and ignoring case, as the longest way through both texts (Myers, *An O(ND)
-//! difference algorithm and its variations*, Algorithmica 1, 1986): a passage that moved past another one is not found.
+//! Passages are found word by word, ignoring case, by the difference algorithm of Myers (*An O(ND) difference algorithm and its
+//! variations*, Algorithmica 1, 1986). It does not find passages in another order.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,18 +15,18 @@ use super::text::count;
 use crate::error::visible::acts;
 use crate::job::{Shingle, Unit};
 
-/// Tokens of a text that are compared, and shown unless all are wanted: the time follows the length times the difference of the
-/// two.
+/// The maximum number of tokens of a text that are compared. The time is proportional to the length times the difference of the two
+/// texts.
 const MAX_TOKENS: usize = 5_000;
-/// The least width of each side, in columns.
+/// The minimum width of each side, in columns.
 const MIN_WIDTH: usize = 10;
 /// The separator of the two sides.
-const BETWEEN: &str = " | ";
+const SEPARATOR: &str = " | ";
 
 /// The mark of a common passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassageMark {
-    /// `[` before it and `]` behind it.
+    /// `[` before it and `]` after it.
     Brackets,
     /// Bold green, by the escape sequences of terminals.
     Colour,
@@ -38,96 +37,95 @@ pub(crate) enum PassageMark {
 pub(crate) enum Extent {
     /// The tokens that are compared.
     Compared,
-    /// Both texts whole. Passages are found among the tokens that are compared.
+    /// Both texts. Passages are found among the tokens that are compared.
     Whole,
 }
 
 /// The layout of two texts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// The width of the whole, in columns.
+    /// The total width, in columns.
     pub width: usize,
     /// The mark of a common passage.
     pub mark: PassageMark,
     /// How much of the texts is shown.
     pub extent: Extent,
-    /// Only passages as long as one of these shingles are marked: shorter ones do not make two texts similar.
+    /// Passages shorter than a shingle are not marked, because they do not make texts similar.
     pub shingle: &'a Shingle,
 }
 
-/// Two texts side by side.
+/// Two texts in two columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SideBySide {
-    /// The lines, without their newlines.
+    /// The lines, without newlines.
     pub lines: Vec<String>,
-    /// Whether they hold both texts whole; very long ones are cut.
+    /// Whether neither text was cut.
     pub whole: bool,
 }
 
-/// The two `texts` in two columns, each under its name.
+/// Lays out two texts in two columns under their names.
 pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> SideBySide {
-    let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(MIN_WIDTH);
+    let width = (view.width.saturating_sub(SEPARATOR.len()) / 2).max(MIN_WIDTH);
     let most = match view.extent {
         Extent::Compared => MAX_TOKENS,
         Extent::Whole => usize::MAX,
     };
-    let tokens = texts.map(|text| tokens(text, most));
-    let whole = tokens.iter().all(|(_, whole)| *whole);
-    let [a, b] = tokens.map(|(tokens, _)| tokens);
+    let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, most));
     let passages = passages(&a[..a.len().min(MAX_TOKENS)], &b[..b.len().min(MAX_TOKENS)], view.shingle);
     let words = [
-        words(&a, passages.iter().map(|p| p.a.clone()), view.mark),
-        words(&b, passages.iter().map(|p| p.b.clone()), view.mark),
+        words(&a, passages.iter().map(|passage| &passage.a), view.mark),
+        words(&b, passages.iter().map(|passage| &passage.b), view.mark),
     ];
-    let sides = columns(&words, passages.len(), width);
     let names = names.map(|name| {
         let mut column = TextColumn::new(width);
-        column.place(&Word {
-            pieces: vec![WordPiece { text: printable(name), marked: false }],
-            ..Word::default()
-        });
+        column.push_wrapped(&printable(name), false);
         column.lines
     });
-    let rule = [TextLine { text: "-".repeat(width), width }];
-    let mut lines = beside(&names[0], &names[1], width);
-    lines.extend(beside(&rule, &rule, width));
-    lines.extend(beside(&sides[0], &sides[1], width));
-    SideBySide { lines, whole }
+    let rule = || vec![TextLine { text: "-".repeat(width), width }];
+    let mut lines = Vec::new();
+    for [a, b] in [names, [rule(), rule()], columns(&words, passages.len(), width)] {
+        let empty = TextLine::default();
+        for row in 0..a.len().max(b.len()) {
+            let (a, b) = (a.get(row).unwrap_or(&empty), b.get(row).unwrap_or(&empty));
+            let padding = " ".repeat(width.saturating_sub(a.width));
+            lines.push(format!("{}{padding}{SEPARATOR}{}", a.text, b.text).trim_end().to_owned());
+        }
+    }
+    SideBySide { lines, whole: whole_a && whole_b }
 }
 
-/// A passage that two texts have in common: its place in each, in characters (Unicode code points) from 0, without its
-/// end.
+/// A passage that two texts have in common: its ranges in both, in characters (Unicode code points) or in tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CommonPassage {
-    /// Its place in the first text.
+    /// The range in the first text.
     pub a: Range<usize>,
-    /// Its place in the second one.
+    /// The range in the second text.
     pub b: Range<usize>,
 }
 
-/// The passages that [`side_by_side`] marks, in their order, and whether both texts were compared whole.
+/// Returns the passages that [`side_by_side`] marks, in characters, and whether both texts were compared in full.
 pub(crate) fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<CommonPassage>, bool) {
     let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, MAX_TOKENS));
-    let place =
+    let characters =
         |tokens: &[TextToken], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
     let passages = passages(&a, &b, shingle).into_iter();
-    let common = passages.map(|passage| CommonPassage { a: place(&a, passage.a), b: place(&b, passage.b) });
+    let common = passages.map(|p| CommonPassage { a: characters(&a, p.a), b: characters(&b, p.b) });
     (common.collect(), whole_a && whole_b)
 }
 
-/// A word, or a punctuation mark.
+/// A word or a punctuation mark.
 #[derive(Debug)]
 struct TextToken {
     text: String,
-    /// Its place in the text, in characters.
+    /// The range in the text, in characters.
     at: Range<usize>,
-    /// Whether white space precedes it, and not another token.
+    /// Whether white space precedes it.
     spaced: bool,
     /// Whether an empty line precedes it.
     paragraph: bool,
 }
 
-/// The first `most` tokens of a text, and whether they are all.
+/// Returns the first `most` tokens of a text, and whether these are all tokens.
 fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
     let mut tokens = Vec::new();
     let (mut spaced, mut newlines, mut end) = (true, 0, 0);
@@ -148,19 +146,14 @@ fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
     (tokens, true)
 }
 
-/// Replaces characters that would act on the terminal, each by one, so that the text after them does not move.
+/// Replaces each character that would act on the terminal by one character, so that the text after it does not move.
 fn printable(text: &str) -> String {
-    text.replace(crate::error::visible::acts, "\u{fffd}")
+    text.replace(acts, "\u{fffd}")
 }
 
-/// Tokens that follow each other in both texts.
-struct CommonTokens {
-    a: Range<usize>,
-    b: Range<usize>,
-}
-
-fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonTokens> {
-    // Tokens are numbered, since each is compared many times.
+/// Returns the common passages of two texts, in tokens.
+fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonPassage> {
+    // Tokens are numbered, because each is compared many times.
     let mut numbers = BTreeMap::new();
     let mut keys = |tokens: &[TextToken]| -> Vec<usize> {
         let number = |token: &TextToken| {
@@ -172,7 +165,7 @@ fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonTo
     let (a_keys, b_keys) = (keys(a), keys(b));
     let passage = |op| match op {
         DiffOp::Equal { old_index, new_index, len } => {
-            Some(CommonTokens { a: old_index..old_index + len, b: new_index..new_index + len })
+            Some(CommonPassage { a: old_index..old_index + len, b: new_index..new_index + len })
         }
         _ => None,
     };
@@ -192,24 +185,22 @@ fn is_long_enough(run: &[TextToken], shingle: &Shingle) -> bool {
     units >= shingle.size
 }
 
-/// The tokens between white space; some may belong to a passage.
+/// The tokens between white space.
 #[derive(Debug, Default)]
 struct Word {
-    pieces: Vec<WordPiece>,
+    /// Runs of tokens, and whether each is coloured.
+    pieces: Vec<(String, bool)>,
     paragraph: bool,
-    /// The number of passages that have begun in it or before it.
+    /// The number of passages that begin in this word or earlier.
     begun: usize,
 }
 
-/// A part of a word that is marked as a whole or not at all.
-#[derive(Debug)]
-struct WordPiece {
-    text: String,
-    marked: bool,
-}
-
-/// The words of a text, with its passages marked.
-fn words(tokens: &[TextToken], passages: impl Iterator<Item = Range<usize>>, mark: PassageMark) -> Vec<Word> {
+/// Joins tokens to words, with the passages marked.
+fn words<'a>(
+    tokens: &[TextToken],
+    passages: impl Iterator<Item = &'a Range<usize>>,
+    mark: PassageMark,
+) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut passages = passages.peekable();
     let mut begun = 0;
@@ -218,54 +209,49 @@ fn words(tokens: &[TextToken], passages: impl Iterator<Item = Range<usize>>, mar
         let passage = passages.peek().filter(|passage| passage.contains(&at));
         let (first, last) = passage.map_or((false, false), |p| (p.start == at, p.end == at + 1));
         begun += usize::from(first);
-        let (before, behind) = match mark {
+        let (before, after) = match mark {
             PassageMark::Brackets => (if first { "[" } else { "" }, if last { "]" } else { "" }),
             PassageMark::Colour => ("", ""),
         };
-        let text = format!("{before}{}{behind}", token.text);
+        let text = format!("{before}{}{after}", token.text);
         let marked = mark == PassageMark::Colour && passage.is_some();
-        match words.last_mut().filter(|_| !token.spaced) {
-            None => words.push(Word {
-                pieces: vec![WordPiece { text, marked }],
-                paragraph: token.paragraph,
-                begun,
-            }),
-            Some(word) => {
-                word.begun = begun;
-                match word.pieces.last_mut().filter(|piece| piece.marked == marked) {
-                    Some(piece) => piece.text.push_str(&text),
-                    None => word.pieces.push(WordPiece { text, marked }),
-                }
-            }
+        if token.spaced || words.is_empty() {
+            words.push(Word { paragraph: token.paragraph, ..Word::default() });
+        }
+        let Some(word) = words.last_mut() else { continue };
+        word.begun = begun;
+        match word.pieces.last_mut().filter(|piece| piece.1 == marked) {
+            Some((piece, _)) => piece.push_str(&text),
+            None => word.pieces.push((text, marked)),
         }
     }
     words
 }
 
-/// The lines of both sides. If a passage begins in different rows on the two sides, the side that is ahead waits.
+/// Returns the lines of both sides. If a passage begins in different rows, the side that is ahead waits.
 fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<TextLine>; 2] {
     let mut sides = words.each_ref().map(|words| (words.as_slice(), TextColumn::new(width)));
     for passage in 1..=passages {
         for (words, column) in &mut sides {
             let before = words.iter().take_while(|word| word.begun < passage).count();
-            words[..before].iter().for_each(|word| column.place(word));
+            words[..before].iter().for_each(|word| column.push_word(word));
             *words = &words[before..];
         }
         let row = |(words, column): &(&[Word], TextColumn)| words.first().map_or(0, |word| column.row(word));
         let start = sides.iter().map(row).max().unwrap_or_default();
         for side in &mut sides {
             if row(side) < start {
-                side.1.break_to(start);
+                side.1.lines.resize(start + 1, TextLine::default());
             }
         }
     }
     sides.map(|(words, mut column)| {
-        words.iter().for_each(|word| column.place(word));
+        words.iter().for_each(|word| column.push_word(word));
         column.lines
     })
 }
 
-/// A line while it is filled, and its width in columns.
+/// A line and its width in columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TextLine {
     text: String,
@@ -274,29 +260,10 @@ struct TextLine {
 
 const BOLD_GREEN: &str = "\x1b[1;32m";
 const PLAIN: &str = "\x1b[0m";
-/// The escapes with which lines are coloured.
+/// The escape sequences of coloured lines.
 pub(crate) const COLOURS: [&str; 2] = [BOLD_GREEN, PLAIN];
 
-impl TextLine {
-    fn push(&mut self, text: &str, marked: bool) {
-        self.width += text.width();
-        if !marked {
-            self.text.push_str(text);
-            return;
-        }
-        match self.text.strip_suffix(PLAIN).map(str::len) {
-            Some(before) => self.text.truncate(before),
-            None => self.text.push_str(BOLD_GREEN),
-        }
-        self.text.extend([text, PLAIN]);
-    }
-
-    fn ends_marked(&self) -> bool {
-        self.text.ends_with(PLAIN)
-    }
-}
-
-/// Lines of at most `width` columns; the last one is still being filled.
+/// Lines of at most `width` columns. Text is added to the last line.
 struct TextColumn {
     lines: Vec<TextLine>,
     width: usize,
@@ -311,81 +278,70 @@ impl TextColumn {
         self.lines.last().map_or(0, |line| line.width)
     }
 
-    /// Whether `word` would begin a line as the next word.
+    /// Whether `word` would begin a new line.
     fn breaks(&self, word: &Word) -> bool {
-        let width: usize = word.pieces.iter().map(|piece| piece.text.width()).sum();
+        let width: usize = word.pieces.iter().map(|(text, _)| text.width()).sum();
         self.filled() > 0 && (word.paragraph || self.filled() + 1 + width > self.width)
     }
 
-    /// The row in which `word` would begin as the next word.
+    /// Returns the row in which `word` would begin.
     fn row(&self, word: &Word) -> usize {
         self.lines.len() - 1 + usize::from(self.breaks(word))
     }
 
-    /// Continues in a later row.
-    fn break_to(&mut self, row: usize) {
-        self.lines.resize(row + 1, TextLine::default());
-    }
-
-    fn push(&mut self, text: &str, marked: bool) {
-        if let Some(line) = self.lines.last_mut() {
-            line.push(text, marked);
-        }
-    }
-
-    fn place(&mut self, word: &Word) {
+    fn push_word(&mut self, word: &Word) {
         if self.breaks(word) {
             self.lines.push(TextLine::default());
         } else if self.filled() > 0 {
-            let marked = self.lines.last().is_some_and(TextLine::ends_marked);
-            self.push(" ", marked && word.pieces.first().is_some_and(|piece| piece.marked));
+            let after_mark = self.lines.last().is_some_and(|line| line.text.ends_with(PLAIN));
+            self.push(" ", after_mark && word.pieces.first().is_some_and(|(_, marked)| *marked));
         }
-        for piece in &word.pieces {
-            self.place_piece(piece);
-        }
+        word.pieces.iter().for_each(|(text, marked)| self.push_wrapped(text, *marked));
     }
 
-    /// Places a piece. One that is wider than the rest of the line continues in the next one.
-    fn place_piece(&mut self, piece: &WordPiece) {
+    /// Adds a text, which continues on new lines if it does not fit.
+    fn push_wrapped(&mut self, text: &str, marked: bool) {
         let (mut from, mut filled) = (0, self.filled());
-        for (at, grapheme) in piece.text.grapheme_indices(true) {
+        for (at, grapheme) in text.grapheme_indices(true) {
             let width = grapheme.width();
             if filled > 0 && filled + width > self.width {
-                self.push(&piece.text[from..at], piece.marked);
+                self.push(&text[from..at], marked);
                 self.lines.push(TextLine::default());
                 (from, filled) = (at, 0);
             }
             filled += width;
         }
-        self.push(&piece.text[from..], piece.marked);
+        self.push(&text[from..], marked);
+    }
+
+    fn push(&mut self, text: &str, marked: bool) {
+        let Some(line) = self.lines.last_mut() else { return };
+        line.width += text.width();
+        if !marked {
+            line.text.push_str(text);
+            return;
+        }
+        match line.text.strip_suffix(PLAIN).map(str::len) {
+            Some(before) => line.text.truncate(before),
+            None => line.text.push_str(BOLD_GREEN),
+        }
+        line.text.extend([text, PLAIN]);
     }
 }
 
-/// The lines of two columns, the first filled up to `width`.
-fn beside(a: &[TextLine], b: &[TextLine], width: usize) -> Vec<String> {
-    let empty = TextLine::default();
-    let rows = a.len().max(b.len());
-    let row = |row: usize| {
-        let (a, b) = (a.get(row).unwrap_or(&empty), b.get(row).unwrap_or(&empty));
-        let pad = " ".repeat(width.saturating_sub(a.width));
-        format!("{}{pad}{BETWEEN}{}", a.text, b.text).trim_end().to_owned()
-    };
-    (0..rows).map(row).collect()
-}
-
-/// Characters of a text that are shown. Longer texts are cut.
-const MOST_CHARACTERS: usize = 4_000;
+/// The maximum number of characters of a text on a page.
+const MAX_CHARACTERS: usize = 4_000;
 
 /// A text in parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// The document.
+    /// The id of the document.
     pub id: String,
-    /// Its parts in order.
+    /// The parts in order.
     pub parts: Vec<TextPart>,
-    /// Characters that are shown.
+    /// The number of characters that are shown.
     pub shown: u64,
-    /// Characters of the whole text.
+    /// The number of characters of the text.
     pub characters: u64,
 }
 
@@ -399,7 +355,7 @@ pub struct TextPart {
 }
 
 impl Side {
-    /// A note if the text is cut.
+    /// Returns a note if the text is cut.
     pub(crate) fn cut(&self) -> Option<String> {
         (self.shown < self.characters).then(|| {
             format!("Cut here: {} of {} characters are shown.", count(self.shown), count(self.characters))
@@ -407,35 +363,33 @@ impl Side {
     }
 }
 
-/// Two texts of the documents `ids`, their common passages of at least a shingle marked.
+/// Splits the texts of two documents into parts. Common passages of at least a shingle are marked, and long texts are cut.
 pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [Side; 2] {
-    let cut = texts.map(|text| match text.char_indices().nth(MOST_CHARACTERS) {
-        Some((end, _)) => &text[..end],
-        None => text,
+    let cut = texts.map(|text| {
+        let end = text.char_indices().nth(MAX_CHARACTERS).map_or(text.len(), |(end, _)| end);
+        &text[..end]
     });
     let (passages, _) = common(cut, shingle);
-    let of_a = parts(cut[0], passages.iter().map(|passage| passage.a.clone()));
-    let of_b = parts(cut[1], passages.iter().map(|passage| passage.b.clone()));
     let [id_a, id_b] = ids;
-    let side = |id, parts, shown: &str, text: &str| Side {
+    let side = |id, text: &str, shown: &str, range: fn(&CommonPassage) -> &Range<usize>| Side {
         id,
-        parts,
+        parts: parts(shown, passages.iter().map(range)),
         shown: shown.chars().count() as u64,
         characters: text.chars().count() as u64,
     };
-    [side(id_a, of_a, cut[0], texts[0]), side(id_b, of_b, cut[1], texts[1])]
+    [side(id_a, texts[0], cut[0], |passage| &passage.a), side(id_b, texts[1], cut[1], |passage| &passage.b)]
 }
 
-/// A text in parts; `passages` are ranges of characters in order.
-fn parts(text: &str, passages: impl Iterator<Item = Range<usize>>) -> Vec<TextPart> {
+/// Splits a text into parts. `passages` are ranges of characters in order.
+fn parts<'a>(text: &str, passages: impl Iterator<Item = &'a Range<usize>>) -> Vec<TextPart> {
     let mut parts = Vec::new();
     let (mut rest, mut at) = (text, 0);
     let mut take = |characters: usize, common: bool| {
         let end = rest.char_indices().nth(characters).map_or(rest.len(), |(end, _)| end);
-        let (part, behind) = rest.split_at(end);
-        rest = behind;
+        let (part, after) = rest.split_at(end);
+        rest = after;
         if !part.is_empty() {
-            // Line feeds and tabs are shown as such; other control characters would act on the page.
+            // Line feeds and tabs stay; other control characters would act on the page.
             let text = part.replace(|c| acts(c) && c != '\n' && c != '\t', "\u{fffd}");
             parts.push(TextPart { text, common });
         }
@@ -567,7 +521,7 @@ mod tests {
     fn parts_are_the_text() {
         let part = |text: &str, common| TextPart { text: text.into(), common };
         assert_eq!(
-            parts("é one two\u{0}\u{202e} x", std::iter::once(2..9)),
+            parts("é one two\u{0}\u{202e} x", std::iter::once(&(2..9))),
             [part("é ", false), part("one two", true), part("\u{fffd}\u{fffd} x", false)]
         );
         assert_eq!(parts("", std::iter::empty()), []);

@@ -1,19 +1,19 @@
-//! Text for pages: on one line, without forbidden characters, and numbers grouped by thousands.
+//! Text for pages and terminals: single lines, and numbers with separators and units.
 
 use crate::error::visible::visible;
 
-/// Characters of an id that are shown.
-const MOST_OF_ID: usize = 100;
+/// The maximum number of characters of an id.
+const MAX_ID_CHARS: usize = 100;
 
-/// An id, a path or a value on one line: control characters are escaped, and long ones are cut.
-pub(crate) fn one_line(id: &str) -> String {
-    match id.char_indices().nth(MOST_OF_ID) {
+/// Formats an id, a path or a value on one line: control characters are escaped, and long values are cut.
+fn one_line(id: &str) -> String {
+    match id.char_indices().nth(MAX_ID_CHARS) {
         Some((end, _)) => visible(&id[..end]).into_owned() + "…",
         None => visible(id).into_owned(),
     }
 }
 
-/// `text` without characters that cannot be written in XML.
+/// Replaces the characters that XML forbids.
 pub(crate) fn without_forbidden(text: &str) -> String {
     text.replace(
         |c| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'),
@@ -21,13 +21,13 @@ pub(crate) fn without_forbidden(text: &str) -> String {
     )
 }
 
-/// Words and numbers as templates of pages write them.
+/// Formats for the templates of pages, which call methods only.
 pub(crate) trait PageWords {
     fn n(&self, number: &u64) -> String {
         count(*number)
     }
 
-    /// A similarity, with three digits.
+    /// A similarity with three digits.
     fn share(&self, share: &f64) -> String {
         decimal(*share, 3)
     }
@@ -56,12 +56,11 @@ pub(crate) trait PageWords {
         bytes(*number)
     }
 
-    /// An id, a path or a value on one line.
     fn id(&self, id: &str) -> String {
         one_line(id)
     }
 
-    /// A part of a text on one line.
+    /// An excerpt of a text on one line.
     fn sample(&self, text: &str) -> String {
         visible(text.trim()).into_owned()
     }
@@ -71,27 +70,27 @@ pub(crate) trait PageWords {
     }
 }
 
-/// A count with a comma between thousands.
+/// Formats a count with commas between thousands.
 pub(crate) fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
-/// A count with its noun: `1 pair`, `1,000 pairs`.
+/// Formats a count with its noun: `1 pair`, `1,000 pairs`.
 pub(crate) fn counted(n: u64, noun: &str) -> String {
     format!("{} {}", count(n), plural(n, noun))
 }
 
-/// The noun in the singular for 1, else in the plural.
+/// Returns the noun in the singular for 1, otherwise in the plural.
 pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{noun}{}", either(n, "", "s"))
 }
 
-/// The word for 1 or the one for any other number, as in `1 text has` and `2 texts have`.
+/// Returns the word for 1 or the word for other numbers, as in `1 text has` and `2 texts have`.
 pub(crate) fn either<'a>(n: u64, one: &'a str, other: &'a str) -> &'a str {
     if n == 1 { one } else { other }
 }
 
-/// A number of bytes, in the largest unit that it fills.
+/// Formats a number of bytes in the largest unit that it fills.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut size, mut unit) = (bytes as f64, None);
@@ -108,15 +107,27 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A number with `places` after the point and a comma between thousands; powers of ten if it is very large.
-pub(crate) fn decimal(value: f64, places: usize) -> String {
+/// Formats a number with `digits` after the point and commas between thousands. Very large numbers have an exponent instead.
+pub(crate) fn decimal(value: f64, digits: usize) -> String {
     if !value.is_finite() || value.abs() >= 1e15 {
         return format!("{value:e}");
     }
-    let text = format!("{:.places$}", value.abs());
+    let text = format!("{:.digits$}", value.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let sign = if value < 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) { "-" } else { "" };
     format!("{sign}{}{rest}", grouped(whole))
+}
+
+/// Formats seconds with three digits.
+pub(crate) fn seconds(seconds: f64) -> String {
+    decimal(seconds, 3)
+}
+
+/// Formats a fragment as a sentence: with a capital letter and a full stop.
+pub(crate) fn sentence(fragment: &str) -> String {
+    let mut letters = fragment.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
 }
 
 fn grouped(digits: &str) -> String {

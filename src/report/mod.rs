@@ -1,58 +1,50 @@
-//! One page about a finished output: what was found, what would be removed and lost, examples with their texts, and what may be
-//! missing.
+//! A page about a finished output: results, removals and losses, examples with their texts, and what may be missing.
 //!
-//! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters
-//! that are shown and reads their texts, `repeated` has the passages and the shingles that repeat the most, `before` compares with an earlier
-//! output, `record` adds what was forecast, and `page` makes the HTML of it, by the template `report.html`.
+//! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables. `draws` chooses clusters and reads
+//! their texts. `changes` compares with an earlier output. `page` renders the HTML page from the template `report.html`.
 
-mod before;
+mod changes;
 mod draws;
 mod numbers;
 mod page;
-mod record;
-mod repeated;
 mod view;
 
 use datafusion::prelude::SessionContext;
+use serde::Deserialize;
 
 use crate::audit;
-use crate::error::Result;
+use crate::error::{Context, Error, Result};
 use crate::evaluate;
+use crate::forecast::Forecast;
 use crate::lookup::Finished;
 pub use crate::page::{Side, TextPart};
 pub use page::html;
-pub use record::ReportRecord;
-pub use repeated::{FrequentPassage, FrequentShingle, FrequentShingles, RepeatedPassages};
-pub use view::{
-    AlarmView, Before, BridgeLink, Change, ClusterSizes, ComparedOutputs, Cost, DrawnCluster, Example, Link,
-    MemberOf, PairOfTexts, RecallView, Rejected, RemovalsBy, RemovalsOfGroup, RemovedView, Report,
-    ReportNumbers, Setting, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
-};
+pub use view::*;
 
-/// What a report needs to know besides its output.
+/// The settings of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportSettings {
-    /// The seed of the cluster that is drawn at random.
+    /// The seed of the random cluster.
     pub seed: u64,
     /// An earlier output to compare with.
     pub before: Option<String>,
-    /// The new places of a source that was moved, one for each of its URLs; none if it was not moved.
+    /// The new locations of a source that was moved, one for each of its URLs; empty if it was not moved.
     pub places: Vec<String>,
-    /// About how many shingle sets are drawn to measure the recall; `None` if it is not measured.
+    /// The approximate number of shingle sets to draw for the recall; `None` if the recall is not measured.
     pub evaluate: Option<usize>,
-    /// A file of labels of its pairs; `None` if no file is named.
+    /// A file of labels of the pairs.
     pub labels: Option<String>,
-    /// The record of the run that made the output, with what was forecast.
+    /// The record of the run that made the output, with its forecast.
     pub record: Option<ReportRecord>,
-    /// Bytes of memory.
+    /// The memory to use, in bytes.
     pub memory: u64,
 }
 
-/// Reads the tables of the finished output at `url`, and the texts of the documents that are shown. If the texts cannot be read,
-/// the report has no texts and says why.
+/// Reads the tables of the finished output at `url`, and the texts of the documents that are shown. If the texts cannot be read, the
+/// report gives the reason instead.
 ///
 /// # Errors
-/// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`] and [`audit::judge`].
+/// The errors of [`Finished::open`] for both outputs, of [`evaluate::evaluate`] and of [`audit::judge`].
 /// [`Kind::Job`](crate::error::Kind::Job) for the record of another output.
 pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettings) -> Result<Report> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
@@ -60,10 +52,9 @@ pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettin
     if let Some(record) = &settings.record {
         record.add_to(&mut report, &finished.manifest().fingerprint)?;
     }
-    let drawn = draws::read(session, &finished, settings.seed).await?;
-    (report.clusters, report.no_texts) = (drawn.clusters, drawn.no_texts);
+    (report.clusters, report.no_texts) = draws::read(session, &finished, settings.seed).await?;
     if let Some(before) = &settings.before {
-        report.before = Some(before::compare(session, &finished, before, report.per_unit).await?);
+        report.before = Some(changes::compare(session, &finished, before, report.per_unit).await?);
     }
     if let Some(sample) = settings.evaluate {
         let settings = evaluate::EvaluationSettings { sample, seed: 1, memory: settings.memory, truth: None };
@@ -73,4 +64,61 @@ pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettin
         report.judged = Some(audit::judge_finished(session, &finished, url, file).await?);
     }
     Ok(report)
+}
+
+/// The parts of a record of `resemblance run --forecast --record FILE` that a report shows.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ReportRecord {
+    /// The forecast of the run, if any.
+    #[serde(default)]
+    pub forecast: Option<Forecast>,
+    /// The peak memory of the process in bytes.
+    #[serde(default)]
+    pub peak_memory_bytes: Option<u64>,
+    /// The manifest of the output.
+    manifest: OutputIdentity,
+}
+
+/// The part of a manifest that identifies an output.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct OutputIdentity {
+    fingerprint: String,
+}
+
+impl ReportRecord {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a run that succeeded.
+    pub fn read(file: &str) -> Result<Self> {
+        let text = std::fs::read_to_string(file).context(|| format!("cannot read the record {file}"))?;
+        serde_json::from_str(&text).map_err(|e| {
+            Error::input(format!(
+                "{file} is not the record of a run that succeeded: name a file that `resemblance run --record` wrote"
+            ))
+            .because(e)
+        })
+    }
+
+    /// Adds the record to the report on the output with this `fingerprint`.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) if it is the record of another output.
+    fn add_to(&self, report: &mut Report, fingerprint: &str) -> Result<()> {
+        if self.manifest.fingerprint != fingerprint {
+            return Err(Error::job(format!(
+                "the record is of another result than {}: name the record of the run that made it",
+                report.output
+            )));
+        }
+        let cost = &mut report.cost;
+        cost.peak_memory = self.peak_memory_bytes;
+        cost.forecast.clone_from(&self.forecast);
+        for forecast in self.forecast.iter().flat_map(|forecast| &forecast.stages) {
+            if let Some(stage) = cost.stages.iter_mut().find(|stage| stage.name == forecast.name) {
+                stage.forecast = Some(forecast.clone());
+            }
+        }
+        Ok(())
+    }
 }

@@ -5,34 +5,34 @@ use std::collections::BTreeMap;
 use datafusion::prelude::SessionContext;
 use serde::Deserialize;
 
-use super::repeated;
 use super::view::{
-    AlarmView, ClusterSizes, Cost, Example, RecallView, Rejected, RemovalsBy, RemovalsOfGroup, RemovedView,
-    Report, ReportNumbers, Setting, SimilarityBin, StageCost, TableCost,
+    AlarmView, ClusterSizes, Cost, Example, FrequentShingles, RecallView, Rejected, RemovalsBy,
+    RemovalsOfGroup, RemovedView, RepeatedPassages, Report, ReportNumbers, Setting, SimilarityBin, StageCost,
+    TableCost,
 };
 use crate::address::masked;
-use crate::apply::{self, alarms, removals};
+use crate::apply::{self, GroupCounts, alarms, removals};
 use crate::error::Result;
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
 use crate::lookup::rows::query;
-use crate::page::settings;
 use crate::page::text::{count, either};
+use crate::page::{job_settings, shingle_name};
 use crate::schema::{Table, contract};
 
-/// Groups that are listed.
-const MOST_GROUPS: usize = 30;
-/// Warnings of a run that are listed.
-const MOST_WARNINGS: usize = 50;
+/// The maximum number of groups that are listed.
+const MAX_GROUPS: usize = 30;
+/// The maximum number of warnings that are listed.
+const MAX_WARNINGS: usize = 50;
 
-/// The report on `finished`, without clusters, texts and an earlier output.
+/// Reads the report on `finished`, without clusters, texts and an earlier output.
 ///
 /// # Errors
-/// When a table cannot be read.
+/// Fails if a table cannot be read.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
-    let (stored, job, run) = (finished, finished.job(), finished.manifest());
-    let removals = removals::removed(stored, job.source.group.as_deref(), None, None)?;
+    let (job, run) = (finished.job(), finished.manifest());
+    let removals = removals::removed(finished, job.source.group.as_deref(), None, None)?;
     session.register_table("removals", removals.into_view())?;
     let removed = removed(session, finished).await?;
     let numbers = ReportNumbers {
@@ -43,7 +43,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         lossy_removals: run.counts.lossy_removals,
     };
     let bounds = alarms::Bounds { alarms: job.alarms, may_fail: false, contained: None };
-    let verdicts = alarms::verdicts(stored, job, bounds).await?;
+    let verdicts = alarms::verdicts(finished, job, bounds).await?;
     let has_bounds = job.alarms.removed_share.is_some() || job.alarms.largest_cluster.is_some();
     let per_unit = per_unit(job.score.threshold);
     let (spared, spared_examples) = match job.clusters.contained {
@@ -59,13 +59,13 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         sentence: sentence(&numbers, job.candidates.method),
         shingle: format!(
             "Documents are compared by their {}. A shingle is so many words or characters in a row.",
-            settings::shingles(job, job.shingle.size)
+            shingle_name(job, job.shingle.size)
         ),
         numbers,
         alarms: AlarmView {
             has_bounds,
             exceeded: verdicts.into_iter().flat_map(|verdict| verdict.alarms).collect(),
-            warnings: run.warnings.iter().take(MOST_WARNINGS).cloned().collect(),
+            warnings: run.warnings.iter().take(MAX_WARNINGS).cloned().collect(),
         },
         removed,
         threshold: job.score.threshold,
@@ -81,17 +81,17 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         spared,
         spared_examples,
         rejected: rejected(session, &run.rejects).await?,
-        passages: repeated::passages(session, finished).await?,
-        frequent_shingles: repeated::frequent_shingles(session, finished).await?,
+        passages: passages(session, finished).await?,
+        frequent_shingles: frequent_shingles(session, finished).await?,
         recall: recall(session, finished).await?,
         judged: None,
         cost: cost(finished),
-        settings: settings_of(job),
+        settings: settings(job),
         before: None,
     })
 }
 
-/// The last part of the first URL that is no pattern, and the number of further URLs.
+/// Returns the last part of the first URL that is no pattern, and the number of further URLs.
 fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
     let first = masked(first);
@@ -127,7 +127,7 @@ fn sentence(numbers: &ReportNumbers, method: Method) -> String {
     }
 }
 
-/// A removal that keeps at least 98 % of its shingles is contained: see `crate::apply`.
+/// Counts removals by reason. A removal that keeps at least 98 % of its shingles is contained: see `crate::apply`.
 const BY_REASON: &str = "
     SELECT CASE WHEN r.jaccard IS NULL THEN 'chain' WHEN r.jaccard = 1 THEN 'same_shingles' WHEN r.containment IS NULL THEN 'not_counted'
         WHEN r.containment >= 0.98 THEN 'contained' ELSE 'lossy' END AS reason,
@@ -147,32 +147,30 @@ const REJECT_EXAMPLES: &str = "
         (SELECT *, row_number() OVER (PARTITION BY reason ORDER BY source, position) AS nth FROM rejects)
     WHERE nth <= 3 ORDER BY reason, source, position";
 
-/// A sum of no rows is null.
-#[derive(Deserialize)]
-struct Sum {
-    sum: Option<f64>,
-}
-
 async fn removed(session: &SessionContext, finished: &Finished) -> Result<RemovedView> {
-    let (stored, job) = (finished, finished.job());
+    #[derive(Deserialize)]
+    struct Sum {
+        sum: f64,
+    }
+    let (job, run) = (finished.job(), finished.manifest());
     let by_reason: Vec<RemovalsBy> = query(session, BY_REASON).await?;
-    let all: Vec<Sum> =
-        query(session, "SELECT CAST(sum(shingle_count) AS DOUBLE) AS sum FROM documents").await?;
-    let shingles = all.first().and_then(|all| all.sum).unwrap_or_default() as u64;
+    let sum = "SELECT coalesce(CAST(sum(shingle_count) AS DOUBLE), 0.0) AS sum FROM documents";
+    let shingles = query(session, sum).await?.first().map_or(0, |Sum { sum }| *sum as u64);
     let removed_shingles: u64 = by_reason.iter().map(|by| by.shingles).sum();
-    let source_bytes: u64 = finished.manifest().inputs.iter().map(|file| file.bytes).sum();
+    let source_bytes: u64 = run.inputs.iter().map(|file| file.bytes).sum();
     let share = removed_shingles as f64 / shingles.max(1) as f64;
     let (mut by_group, mut more_groups) = (None, 0);
     if let Some(group) = job.source.group.as_deref() {
-        let counts = alarms::group_counts(stored, group, &apply::ApplySettings::default()).await?;
-        let mut counts: Vec<RemovalsOfGroup> = counts
-            .into_iter()
-            .map(|of| RemovalsOfGroup { group: of.group, documents: of.documents, removed: of.removed })
-            .collect();
-        counts.sort_by_key(|of| std::cmp::Reverse(of.removed));
-        more_groups = counts.len().saturating_sub(MOST_GROUPS) as u64;
-        counts.truncate(MOST_GROUPS);
-        by_group = Some(counts);
+        let mut counts = alarms::group_counts(finished, group, &apply::ApplySettings::default()).await?;
+        counts.sort_by_key(|group| std::cmp::Reverse(group.removed));
+        more_groups = counts.len().saturating_sub(MAX_GROUPS) as u64;
+        let counts = counts.into_iter().take(MAX_GROUPS);
+        let group = counts.map(|GroupCounts { group, documents, removed, .. }| RemovalsOfGroup {
+            group,
+            documents,
+            removed,
+        });
+        by_group = Some(group.collect());
     }
     Ok(RemovedView {
         by_reason,
@@ -182,11 +180,11 @@ async fn removed(session: &SessionContext, finished: &Finished) -> Result<Remove
         removed_shingles,
         source_bytes,
         about_bytes: job.reference().is_none().then_some((source_bytes as f64 * share) as u64),
-        lost_shingles: finished.manifest().counts.lost_shingles,
+        lost_shingles: run.counts.lost_shingles,
     })
 }
 
-/// Intervals of similarity in 1: about ten to thirty from the threshold to 1.
+/// Returns the number of intervals of similarity from 0 to 1. About ten to thirty of them are above the threshold.
 fn per_unit(threshold: f64) -> u32 {
     match threshold {
         t if t < 0.6 => 20,
@@ -195,7 +193,7 @@ fn per_unit(threshold: f64) -> u32 {
     }
 }
 
-/// The pairs of the table `pairs` by similarity, in intervals without gaps up to 1; those of similarity 1 are an interval of
+/// Counts the pairs of the table `pairs` by similarity, in intervals without gaps up to 1. Pairs of similarity 1 have an interval of
 /// their own.
 pub(super) async fn similarities(
     session: &SessionContext,
@@ -222,7 +220,7 @@ pub(super) async fn similarities(
     Ok((first..=per_unit).map(bin).collect())
 }
 
-/// The clusters by size, in intervals without gaps that end at powers of two, and the last one at the largest size.
+/// Counts the clusters by size, in intervals without gaps that end at powers of two. The last interval ends at the largest size.
 async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
     #[derive(Deserialize)]
     struct Size {
@@ -233,37 +231,70 @@ async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
         "SELECT size, count(*) AS clusters FROM clusters WHERE representative GROUP BY size ORDER BY size";
     let sizes: Vec<Size> = query(session, sql).await?;
     let (Some(least), Some(largest)) = (sizes.first(), sizes.last()) else { return Ok(Vec::new()) };
-    let power = |of: &Size| of.size.next_power_of_two().ilog2();
+    let power = |size: &Size| size.size.next_power_of_two().ilog2();
     let interval = |to: u64| {
         let (from, to) = (to / 2 + 1, to.min(largest.size));
-        let within = || sizes.iter().filter(move |of| (from..=to).contains(&of.size));
-        let documents = within().map(|of| of.size * of.clusters).sum();
-        ClusterSizes { from, to, clusters: within().map(|of| of.clusters).sum(), documents }
+        let within = || sizes.iter().filter(move |size| (from..=to).contains(&size.size));
+        let documents = within().map(|size| size.size * size.clusters).sum();
+        ClusterSizes { from, to, clusters: within().map(|size| size.clusters).sum(), documents }
     };
     Ok((power(least)..=power(largest)).map(|power| interval(1 << power)).collect())
 }
 
-/// The rejected documents by reason, with examples.
+/// Counts the rejected documents by reason, with examples.
 async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> Result<Vec<Rejected>> {
-    let examples: Vec<Example> = match rejects.is_empty() {
-        true => Vec::new(),
-        false => query(session, REJECT_EXAMPLES).await?,
-    };
+    if rejects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut examples: Vec<Example> = query(session, REJECT_EXAMPLES).await?;
+    examples.iter_mut().for_each(|example| example.source = masked(&example.source));
     let reasons = &contract(Table::Rejects).reasons;
-    let of = |(reason, &documents): (&String, &u64)| Rejected {
+    let rejected = |(reason, &documents): (&String, &u64)| Rejected {
         reason: reason.clone(),
         meaning: reasons
             .iter()
             .find(|known| known.name == *reason)
             .map_or_else(String::new, |known| known.doc.clone()),
         documents,
-        examples: examples
-            .iter()
-            .filter(|example| example.reason == *reason)
-            .map(|example| Example { source: masked(&example.source), ..example.clone() })
-            .collect(),
+        examples: examples.iter().filter(|example| example.reason == *reason).cloned().collect(),
     };
-    Ok(rejects.iter().map(of).collect())
+    Ok(rejects.iter().map(rejected).collect())
+}
+
+const MOST_FREQUENT_PASSAGES: &str = "
+    SELECT passage_id, arrow_cast(sample, 'Utf8') AS sample, words, documents, occurrences
+    FROM passages ORDER BY documents DESC, occurrences DESC, passage_id LIMIT 10";
+
+/// Reads the most frequent passages; `None` if the job does not search for passages.
+async fn passages(session: &SessionContext, finished: &Finished) -> Result<Option<RepeatedPassages>> {
+    if finished.job().passages.is_none() {
+        return Ok(None);
+    }
+    let counts = &finished.manifest().counts;
+    Ok(Some(RepeatedPassages {
+        passages: counts.passages.unwrap_or_default(),
+        occurrences: counts.spans,
+        most_frequent: query(session, MOST_FREQUENT_PASSAGES).await?,
+    }))
+}
+
+/// Reads the most frequent shingles that do not count; `None` if all shingles count.
+async fn frequent_shingles(
+    session: &SessionContext,
+    finished: &Finished,
+) -> Result<Option<FrequentShingles>> {
+    let Some(max_frequency) = finished.job().max_frequency else { return Ok(None) };
+    let group = match finished.job().source.group {
+        Some(_) => ", arrow_cast(\"group\", 'Utf8') AS \"group\"",
+        None => "",
+    };
+    let sql = format!(
+        "SELECT arrow_cast(sample, 'Utf8') AS sample, documents, share{group} FROM frequent_shingles
+         ORDER BY share DESC, documents DESC, sample LIMIT 10"
+    );
+    let most_frequent = query(session, &sql).await?;
+    let shingles = finished.manifest().counts.frequent_shingles;
+    Ok(Some(FrequentShingles { max_frequency, shingles, most_frequent }))
 }
 
 async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallView> {
@@ -273,11 +304,11 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
     let sql = format!(
         "SELECT round(jaccard, 4) AS jaccard, jaccard >= {threshold:?} AS reaches, count(*) AS pairs FROM pairs GROUP BY 1, 2"
     );
-    let alike: Vec<Alike> = query(session, &sql).await?;
+    let pairs: Vec<PairsOfSimilarity> = query(session, &sql).await?;
     let mut missed = vec!["Every similarity is exact.".to_owned()];
     if by == ScoreBy::Signature {
-        let all: u64 = alike.iter().map(|of| of.pairs).sum();
-        let under: u64 = alike.iter().filter(|of| !of.reaches).map(|of| of.pairs).sum();
+        let all: u64 = pairs.iter().map(|row| row.pairs).sum();
+        let under: u64 = pairs.iter().filter(|row| !row.reaches).map(|row| row.pairs).sum();
         missed.push(format!(
             "The estimate of the signatures decides which candidates are pairs: the exact similarity of {} of {} pairs is under the \
              threshold.",
@@ -285,7 +316,7 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
             count(all)
         ));
     }
-    let ways = match (job.candidates.method.uses_buckets(), estimates) {
+    let missed_by_method = match (job.candidates.method.uses_buckets(), estimates) {
         _ if !job.candidates.method.compares() => "No documents were compared.",
         (true, false) => "Pairs that never became candidates are missed.",
         (true, true) => {
@@ -294,52 +325,49 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
         (_, true) => "Pairs whose estimate is under the threshold are missed.",
         (_, false) => "All similar documents are candidates.",
     };
-    missed.push(ways.to_owned());
+    missed.push(missed_by_method.to_owned());
     if let Some(left_out) = counts.dense_pairs_left_out.filter(|left_out| *left_out > 0) {
         missed.push(format!("About {} pairs within dense groups were not written.", count(left_out)));
     }
     Ok(RecallView {
         missed,
         at_threshold: job.expected_recall(),
-        expected: expected(&alike, job),
+        expected: expected(&pairs, job),
         refusal: evaluate::refusal(job),
         measured: None,
     })
 }
 
-/// The pairs of one similarity, rounded to four digits.
+/// The number of pairs of a similarity, rounded to four digits.
 #[derive(Deserialize)]
-struct Alike {
+struct PairsOfSimilarity {
     jaccard: f64,
     /// Whether the exact Jaccard similarity reaches the threshold.
     reaches: bool,
     pairs: u64,
 }
 
-/// The expected recall over all pairs: each found one represents as many as are needed to find one of its similarity (Horvitz and
-/// Thompson, 1952).
-fn expected(alike: &[Alike], job: &Job) -> Option<f64> {
+/// Returns the expected recall over all pairs. Each found pair represents the number of pairs of its similarity that are needed to
+/// find one (Horvitz and Thompson, 1952).
+fn expected(pairs: &[PairsOfSimilarity], job: &Job) -> Option<f64> {
     let curve = job.curve();
     let by_estimate = job.score.by == ScoreBy::Signature;
-    let true_ones = || alike.iter().filter(|of| !by_estimate || of.reaches);
-    let found: u64 = true_ones().map(|of| of.pairs).sum();
-    // Where a pair is hardly ever found, its weight is bounded.
-    let all: f64 = true_ones().map(|of| of.pairs as f64 / curve.kept(of.jaccard).max(1e-6)).sum();
+    let reaching = || pairs.iter().filter(|row| !by_estimate || row.reaches);
+    let found: u64 = reaching().map(|row| row.pairs).sum();
+    // The weight of a pair that is hardly ever found is bounded.
+    let all: f64 = reaching().map(|row| row.pairs as f64 / curve.kept(row.jaccard).max(1e-6)).sum();
     (found > 0).then(|| found as f64 / all)
 }
 
 fn cost(finished: &Finished) -> Cost {
     let run = finished.manifest();
-    let stages = run.stages.iter();
-    let stages: Vec<StageCost> = stages
-        .map(|stage| StageCost {
-            name: stage.name.clone(),
-            seconds: stage.seconds,
-            rows: stage.rows,
-            bytes: stage.bytes,
-            forecast: None,
-        })
-        .collect();
+    let stages = run.stages.iter().map(|stage| StageCost {
+        name: stage.name.clone(),
+        seconds: stage.seconds,
+        rows: stage.rows,
+        bytes: stage.bytes,
+        forecast: None,
+    });
     let tables = run.tables.iter().map(|(name, table)| TableCost {
         name: name.clone(),
         rows: table.rows,
@@ -347,25 +375,23 @@ fn cost(finished: &Finished) -> Cost {
         bytes: table.files.iter().map(|file| file.bytes).sum(),
     });
     Cost {
-        seconds: stages.iter().map(|stage| stage.seconds).sum(),
+        seconds: run.stages.iter().map(|stage| stage.seconds).sum(),
         memory: finished.job().engine.memory_bytes(),
-        stages,
+        stages: stages.collect(),
         tables: tables.collect(),
         forecast: None,
         peak_memory: None,
     }
 }
 
-/// The settings that determine pairs and clusters.
-pub(super) fn settings_of(job: &Job) -> Vec<Setting> {
-    let rows = settings::section(job).tables.into_iter().flat_map(|table| table.rows);
-    let rows = rows.filter_map(|row| <[String; 2]>::try_from(row).ok());
+/// Returns the settings that determine pairs and clusters.
+pub(super) fn settings(job: &Job) -> Vec<Setting> {
     let clusters = &job.clusters;
     let more = [
         ("measure", job.score.measure.to_string()),
         ("clusters", clusters.method.describe().to_owned()),
         ("contained", clusters.contained.map_or("not asked for".to_owned(), |share| share.to_string())),
     ];
-    let more = more.map(|(name, value)| [name.to_owned(), value]);
-    rows.chain(more).map(|[name, value]| Setting { name, value: masked(&value) }).collect()
+    let settings = job_settings(job).into_iter().chain(more);
+    settings.map(|(name, value)| Setting { name: name.to_owned(), value: masked(&value) }).collect()
 }

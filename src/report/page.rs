@@ -1,37 +1,36 @@
-//! The report as an HTML file that needs nothing else: no script, no font, no other file.
+//! The report as an HTML file without scripts, fonts or other files.
 
 use askama::Template;
 
 use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, SimilarityBin};
-use crate::audit::Judged;
-use crate::error::{Error, Result};
+use crate::audit::{Judged, JudgedStratum};
+use crate::error::Result;
 use crate::evaluate::{Estimate, Recall};
 use crate::page::text::decimal;
-use crate::page::{Axis, Chart, PageWords, Scale, Series, count};
+use crate::page::{self, Axis, Chart, PageWords, Scale, Series, count};
 
-/// What the template reads.
+/// The data of the template.
 #[derive(Template)]
 #[template(path = "report.html", config = "src/page/askama.toml")]
 struct ReportPage<'a> {
     report: &'a Report,
-    /// The curve of precision; `None` without labels.
+    /// The precision by threshold; `None` without labels.
     precision: Option<Chart>,
 }
 
-/// The HTML file of a report.
+/// Renders a report as an HTML file.
 ///
 /// # Errors
 /// Only if there is a bug.
 pub fn html(report: &Report) -> Result<String> {
     let judged = report.judged.as_ref().filter(|judged| judged.judged > 0);
-    let page = ReportPage { report, precision: judged.map(precision) };
-    page.render().map_err(|e| Error::bug("the page of a report cannot be written").because(e))
+    page::html(&ReportPage { report, precision: judged.map(precision) })
 }
 
-/// The share of true duplicates by threshold, with the ends of its interval.
+/// Returns the chart of the share of true duplicates by threshold, with the ends of its interval.
 fn precision(judged: &Judged) -> Chart {
-    let series = |name: &str, of: fn(&Estimate) -> f64| {
-        let points = judged.curve.iter().filter_map(|at| Some((at.threshold, of(at.share.as_ref()?))));
+    let series = |name: &str, value: fn(&Estimate) -> f64| {
+        let points = judged.curve.iter().filter_map(|at| Some((at.threshold, value(at.share.as_ref()?))));
         Series::new(name, points.collect())
     };
     Chart {
@@ -47,21 +46,21 @@ fn precision(judged: &Judged) -> Chart {
     }
 }
 
-/// The length of a bar in percent, if the largest of `all` has the whole length.
-fn length(of: u64, all: impl Iterator<Item = u64>) -> String {
-    decimal(100.0 * of as f64 / all.max().unwrap_or_default().max(1) as f64, 2)
+/// Returns the length of a bar as a percentage of the bar of the largest number.
+fn length(number: u64, all: impl Iterator<Item = u64>) -> String {
+    decimal(100.0 * number as f64 / all.max().unwrap_or_default().max(1) as f64, 2)
 }
 
 impl PageWords for ReportPage<'_> {}
 
 impl ReportPage<'_> {
-    /// The length of a bar in percent, of the longest one.
+    /// Returns the length of a bar of pairs.
     fn bar(&self, pairs: &u64) -> String {
         let bins = self.report.similarities.iter().chain(self.before_bins());
         length(*pairs, bins.map(|bin| bin.pairs))
     }
 
-    /// The length of the bar for the documents in clusters of some sizes.
+    /// Returns the length of a bar of documents in clusters.
     fn bar_of_documents(&self, documents: &u64) -> String {
         length(*documents, self.report.cluster_sizes.iter().map(|size| size.documents))
     }
@@ -74,7 +73,7 @@ impl ReportPage<'_> {
         self.report.before.as_ref().map_or(&[], |before| &before.similarities)
     }
 
-    /// The intervals of this output and of the earlier one, the highest similarity first: (from, to, pairs, pairs before).
+    /// Returns the intervals of both outputs, the highest similarity first: (from, to, pairs, pairs before).
     fn bins(&self) -> Vec<(f64, f64, u64, u64)> {
         let mut bins: Vec<(f64, f64, u64, u64)> =
             self.report.similarities.iter().map(|bin| (bin.from, bin.to, bin.pairs, 0)).collect();
@@ -90,10 +89,10 @@ impl ReportPage<'_> {
 
     /// `0.50 to 0.55`, or `1` for the same shingles.
     fn interval(&self, bin: &(f64, f64, u64, u64)) -> String {
-        match bin.0 == bin.1 {
-            true => "1 (same shingles)".to_owned(),
-            false => format!("{} to {}", decimal(bin.0, 2), decimal(bin.1, 2)),
+        if bin.0 == bin.1 {
+            return "1 (same shingles)".to_owned();
         }
+        format!("{} to {}", decimal(bin.0, 2), decimal(bin.1, 2))
     }
 
     fn reason(&self, by: &RemovalsBy) -> &'static str {
@@ -113,7 +112,7 @@ impl ReportPage<'_> {
         }
     }
 
-    /// Whether the list of documents of the cluster is not complete.
+    /// Whether the list leaves documents of the cluster out.
     fn lists_some(&self, cluster: &DrawnCluster) -> bool {
         (cluster.members.len() as u64) < cluster.size
     }
@@ -127,10 +126,12 @@ impl ReportPage<'_> {
     }
 
     fn judged(&self, judged: &Judged) -> Vec<(String, u64, u64, Option<Estimate>)> {
-        let strata = judged.strata.iter();
-        let mut rows: Vec<_> =
-            strata.map(|of| (format!("{}: {}", of.name, of.what), of.pairs, of.judged, of.share)).collect();
-        let pairs = judged.strata.iter().map(|of| of.pairs).sum();
+        let row = |stratum: &JudgedStratum| {
+            let JudgedStratum { name, what, pairs, judged, share, .. } = stratum;
+            (format!("{name}: {what}"), *pairs, *judged, *share)
+        };
+        let mut rows: Vec<_> = judged.strata.iter().map(row).collect();
+        let pairs = judged.strata.iter().map(|stratum| stratum.pairs).sum();
         rows.push(("all, weighted by their pairs".to_owned(), pairs, judged.judged, judged.all));
         rows
     }

@@ -1,8 +1,7 @@
-//! The content of a report, as plain data.
+//! The content of a report as plain data, which `--json` prints.
 
 use serde::{Deserialize, Serialize};
 
-use super::repeated::{FrequentShingles, RepeatedPassages};
 use crate::audit::Judged;
 use crate::evaluate::Evaluation;
 use crate::forecast::{Forecast, StageForecast};
@@ -19,7 +18,7 @@ pub struct Report {
     pub name: String,
     /// The version of this program that made the output.
     pub resemblance: String,
-    /// When the run finished, in UTC, as RFC 3339.
+    /// The time when the run finished, in UTC, as RFC 3339.
     pub finished: String,
     /// The answer in five numbers.
     pub numbers: ReportNumbers,
@@ -29,88 +28,88 @@ pub struct Report {
     pub shingle: String,
     /// Bounds of the job that are exceeded, and warnings of the run.
     pub alarms: AlarmView,
-    /// What `apply` would remove.
+    /// The documents that `apply` would remove.
     pub removed: RemovedView,
     /// The threshold of the job.
     pub threshold: f64,
-    /// What the threshold is for: jaccard, estimated jaccard or containment.
+    /// The measure of the threshold: jaccard, estimated jaccard or containment.
     pub measure: String,
-    /// Intervals of similarity in 1.
+    /// The number of intervals of similarity from 0 to 1.
     pub per_unit: u32,
     /// Pairs by similarity.
     pub similarities: Vec<SimilarityBin>,
     /// Clusters by size.
     pub cluster_sizes: Vec<ClusterSizes>,
-    /// The largest cluster, the loosest one, and one drawn at random.
+    /// The largest, the loosest and a random cluster.
     pub clusters: Vec<DrawnCluster>,
-    /// Why there are no texts; `None` if they were read.
+    /// The reason why there are no texts; `None` if they were read.
     pub no_texts: Option<String>,
-    /// Documents that stay although another one represents them; `None` if the job does not ask for it.
+    /// The documents that stay besides the representatives, by reason; `None` if the job does not ask for it.
     pub spared: Option<Vec<Spared>>,
-    /// Examples of those.
+    /// Examples of these documents.
     pub spared_examples: Vec<SpareExample>,
-    /// Documents that were not compared.
+    /// The documents that were not compared.
     pub rejected: Vec<Rejected>,
-    /// Passages that repeat inside documents; `None` if the job does not search for them.
+    /// The passages that repeat inside documents; `None` if the job does not search for them.
     pub passages: Option<RepeatedPassages>,
-    /// Shingles of templates; `None` if all shingles count.
+    /// The frequent shingles, which do not count; `None` if all shingles count.
     pub frequent_shingles: Option<FrequentShingles>,
-    /// What was found of what there is.
+    /// The expected and the measured recall.
     pub recall: RecallView,
-    /// What labels say about the pairs; `None` if no file has such.
+    /// The estimates from labels; `None` without a file of labels.
     pub judged: Option<Judged>,
-    /// What the run took.
+    /// The time, memory and bytes of the run.
     pub cost: Cost,
     /// The settings of the job.
     pub settings: Vec<Setting>,
-    /// What has changed since an earlier output; `None` if none is named.
+    /// The changes since an earlier output, if one is named.
     pub before: Option<Before>,
 }
 
 /// The answer in five numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ReportNumbers {
-    /// Documents that were compared.
+    /// The number of compared documents.
     pub documents: u64,
-    /// Pairs.
+    /// The number of pairs.
     pub pairs: u64,
-    /// Clusters.
+    /// The number of clusters.
     pub clusters: u64,
-    /// Documents that would be removed.
+    /// The number of documents that would be removed.
     pub removed: u64,
-    /// Removals that lose more than 2 % of their shingles; `None` if the run did not count them.
+    /// The number of removals that lose more than 2 % of their shingles; `None` if the run did not count them.
     pub lossy_removals: Option<u64>,
 }
 
-/// What a reader should look at first.
+/// The alarms and warnings, which a reader should look at first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AlarmView {
     /// Whether the job has bounds.
     pub has_bounds: bool,
-    /// Bounds that are exceeded, a sentence each.
+    /// A sentence for each exceeded bound.
     pub exceeded: Vec<String>,
-    /// Warnings of the run.
+    /// The warnings of the run.
     pub warnings: Vec<String>,
 }
 
-/// What `apply` would remove.
+/// The documents that `apply` would remove.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RemovedView {
-    /// By reason.
+    /// The removals by reason.
     pub by_reason: Vec<RemovalsBy>,
-    /// By group, the groups with the most removals first; `None` if the job has no groups.
+    /// The removals by group, the groups with the most removals first; `None` if the job has no groups.
     pub by_group: Option<Vec<RemovalsOfGroup>>,
-    /// Groups that the list leaves out.
+    /// The number of groups that the list leaves out.
     pub more_groups: u64,
-    /// Shingles of all documents, each counted once for each document that has it.
+    /// The sum of the sizes of the shingle sets of all documents.
     pub shingles: u64,
-    /// The same of the documents that would be removed.
+    /// The sum of the sizes of the shingle sets of removed documents.
     pub removed_shingles: u64,
-    /// Bytes of the source.
+    /// The bytes of the source.
     pub source_bytes: u64,
-    /// Bytes that would go, if they are in proportion to the shingles; `None` if the source has other documents too.
+    /// The estimated bytes of the removed documents, in proportion to the shingles; `None` with reference documents.
     pub about_bytes: Option<u64>,
-    /// Shingles that no kept document of the cluster has; `None` if the run did not count them.
+    /// The number of shingles that no kept document of the cluster has; `None` if the run did not count them.
     pub lost_shingles: Option<u64>,
 }
 
@@ -119,20 +118,20 @@ pub struct RemovedView {
 pub struct RemovalsBy {
     /// `same_shingles`, `contained`, `lossy`, `not_counted` or `chain`.
     pub reason: String,
-    /// Documents.
+    /// The number of documents.
     pub documents: u64,
-    /// Their shingles.
+    /// The sum of the sizes of their shingle sets.
     pub shingles: u64,
 }
 
 /// Removals of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemovalsOfGroup {
-    /// Its name; `None` for documents without one.
+    /// The name; `None` for documents without a group.
     pub group: Option<String>,
-    /// Its documents.
+    /// The number of documents.
     pub documents: u64,
-    /// Those that would be removed.
+    /// The number of removed documents.
     pub removed: u64,
 }
 
@@ -141,9 +140,9 @@ pub struct RemovalsOfGroup {
 pub struct SimilarityBin {
     /// The least Jaccard similarity.
     pub from: f64,
-    /// The greatest one, not included; 1 for pairs of similarity 1.
+    /// The end of the interval, not included; 1 for pairs of similarity 1.
     pub to: f64,
-    /// Pairs.
+    /// The number of pairs.
     pub pairs: u64,
 }
 
@@ -152,31 +151,31 @@ pub struct SimilarityBin {
 pub struct ClusterSizes {
     /// The smallest number of documents.
     pub from: u64,
-    /// The largest one.
+    /// The largest number of documents.
     pub to: u64,
-    /// Clusters.
+    /// The number of clusters.
     pub clusters: u64,
-    /// Their documents.
+    /// The number of documents in these clusters.
     pub documents: u64,
 }
 
 /// A cluster that is shown.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DrawnCluster {
-    /// Why: `largest`, `loosest` or `random`.
+    /// The reason: `largest`, `loosest` or `random`.
     pub why: String,
-    /// Its id.
+    /// The id.
     pub cluster_id: String,
-    /// Its documents.
+    /// The number of documents.
     pub size: u64,
-    /// Some of them, the representative first.
+    /// Some of the documents, the representative first.
     pub members: Vec<MemberOf>,
-    /// The pair that connects it the least; `None` if there are too many pairs to say, some may be in other outputs, or all have the
-    /// same shingles.
+    /// The weakest link that connects the cluster. `None` if there are too many pairs, if some may be in other outputs, or if all
+    /// documents have the same shingles.
     pub weakest_link: Option<Link>,
-    /// Pairs without which it would be two clusters, those with the larger parts first.
+    /// Pairs without which the cluster would be two, the largest smaller parts first.
     pub bridges: Vec<BridgeLink>,
-    /// All such pairs; `None` if there are too many pairs to count them, or some may be in other outputs.
+    /// The number of all such pairs; `None` if there are too many pairs, or some may be in other outputs.
     pub all_bridges: Option<u64>,
     /// Pairs with their texts.
     pub texts: Vec<PairOfTexts>,
@@ -185,7 +184,7 @@ pub struct DrawnCluster {
 /// A document of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemberOf {
-    /// Its id.
+    /// The id.
     pub id: String,
     /// Whether it represents the cluster.
     pub representative: bool,
@@ -200,11 +199,11 @@ pub struct MemberOf {
 /// A pair.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Link {
-    /// One document.
+    /// The id of the first document.
     pub id_a: String,
-    /// The other.
+    /// The id of the second document.
     pub id_b: String,
-    /// Their Jaccard similarity.
+    /// The Jaccard similarity.
     pub jaccard: f64,
 }
 
@@ -214,24 +213,24 @@ pub struct BridgeLink {
     /// The pair.
     #[serde(flatten)]
     pub link: Link,
-    /// Documents of the part of `id_a`.
+    /// The number of documents in the part of `id_a`.
     pub side_a: u64,
-    /// Documents of the part of `id_b`.
+    /// The number of documents in the part of `id_b`.
     pub side_b: u64,
 }
 
 /// Two texts side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PairOfTexts {
-    /// What the pair is, as a phrase.
+    /// A phrase that describes the pair.
     pub what: String,
-    /// Their Jaccard similarity.
+    /// The Jaccard similarity.
     pub jaccard: f64,
     /// The share of the shingles of the first that the second has.
     pub containment_a: f64,
     /// The share of the shingles of the second that the first has.
     pub containment_b: f64,
-    /// The two.
+    /// The two texts.
     pub sides: [Side; 2],
 }
 
@@ -240,26 +239,26 @@ pub struct PairOfTexts {
 pub struct Spared {
     /// `chain` or `not_contained`.
     pub reason: String,
-    /// Documents.
+    /// The number of documents.
     pub documents: u64,
-    /// Shingles that their removal would lose; `None` if they are unknown.
+    /// The number of shingles that their removal would lose, if known.
     pub lost_shingles: Option<u64>,
 }
 
 /// A document that is spared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpareExample {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// The document that represents its cluster.
+    /// The id of the representative of its cluster.
     pub representative: String,
-    /// As in [`Spared`].
+    /// The reason, see [`Spared`].
     pub reason: String,
-    /// Their Jaccard similarity.
+    /// The Jaccard similarity of the two.
     pub jaccard: Option<f64>,
     /// The share of its shingles that the representative has.
     pub containment: Option<f64>,
-    /// Shingles that its removal would lose.
+    /// The number of shingles that its removal would lose.
     pub lost_shingles: Option<u64>,
 }
 
@@ -268,11 +267,11 @@ pub struct SpareExample {
 pub struct Rejected {
     /// The reason.
     pub reason: String,
-    /// What it means.
+    /// The meaning of the reason.
     pub meaning: String,
-    /// Documents.
+    /// The number of documents.
     pub documents: u64,
-    /// Some of them.
+    /// Some of the documents.
     pub examples: Vec<Example>,
 }
 
@@ -281,34 +280,34 @@ pub struct Rejected {
 pub struct Example {
     #[serde(skip_serializing)]
     pub(super) reason: String,
-    /// Its id, if it has one.
+    /// The id, if any.
     pub id: Option<String>,
-    /// Its file.
+    /// The file.
     pub source: String,
-    /// Its number in the file, from 0.
+    /// The number in the file, from 0.
     pub position: u64,
 }
 
-/// What was found of what there is.
+/// The expected and the measured recall.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecallView {
     /// The ways in which the job may miss pairs, in sentences.
     pub missed: Vec<String>,
     /// The share of the pairs at the threshold that the job is expected to find.
     pub at_threshold: f64,
-    /// The share of all pairs whose exact similarity reaches the threshold that it is expected to find, as far as the similarities of
-    /// the found ones show; `None` without a pair.
+    /// The expected share of all pairs whose exact similarity reaches the threshold. It is estimated from the similarities of the
+    /// found pairs; `None` without a pair.
     pub expected: Option<f64>,
-    /// Why nothing can be measured; `None` if it can.
+    /// The reason why the recall cannot be measured; `None` if it can.
     pub refusal: Option<&'static str>,
-    /// What an evaluation measured; `None` if there was none.
+    /// The result of an evaluation, if any.
     pub measured: Option<Evaluation>,
 }
 
-/// What the run took.
+/// The time, memory and bytes of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
-    /// Seconds of all stages.
+    /// The seconds of all stages.
     pub seconds: f64,
     /// The memory budget in bytes.
     pub memory: u64,
@@ -316,85 +315,136 @@ pub struct Cost {
     pub stages: Vec<StageCost>,
     /// The tables of the output.
     pub tables: Vec<TableCost>,
-    /// The forecast of the run; `None` if the run was not forecast.
+    /// The forecast of the run, if any.
     pub forecast: Option<Forecast>,
-    /// The most memory of the process, if the record of the run says it.
+    /// The peak memory of the process in bytes, if the record of the run has it.
     pub peak_memory: Option<u64>,
 }
 
-/// A stage.
+/// The cost of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageCost {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Seconds.
+    /// The seconds.
     pub seconds: f64,
-    /// Rows that it wrote.
+    /// The number of rows written.
     pub rows: u64,
-    /// Bytes that it wrote.
+    /// The number of bytes written.
     pub bytes: u64,
-    /// What was forecast for it; `None` without a forecast, or if that lacks the stage.
+    /// The forecast for this stage, if any.
     pub forecast: Option<StageForecast>,
 }
 
-/// A table.
+/// The size of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TableCost {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Their bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
 /// A setting of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: String,
 }
 
-/// What has changed since an earlier output.
+/// The changes since an earlier output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Before {
     /// The earlier output, as the user named it.
     pub output: String,
     /// Counts of both runs.
     pub counts: Vec<Change<u64>>,
-    /// Rows that only one of the two has, by what they are.
+    /// The differences by kind of row.
     pub compared: Vec<ComparedOutputs>,
-    /// Pairs of the earlier output by similarity, in the intervals of the report.
+    /// The pairs of the earlier output by similarity, in the intervals of the report.
     pub similarities: Vec<SimilarityBin>,
-    /// Settings that differ.
+    /// The settings that differ.
     pub settings: Vec<Change<String>>,
 }
 
 /// A number or a setting of both runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change<T> {
-    /// The name of the number.
+    /// The name.
     pub name: String,
-    /// Its value in the earlier run.
+    /// The value in the earlier run.
     pub before: T,
-    /// Its value in this one.
+    /// The value in this run.
     pub now: T,
 }
 
-/// What only one of two outputs has.
+/// The differences between two outputs in one kind of row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedOutputs {
-    /// What is compared: documents, pairs, clusters or removals.
+    /// The kind of row: documents, pairs, clusters or removals.
     #[serde(default)]
     pub what: String,
-    /// Only in this output.
+    /// The number of rows only in this output.
     pub new: u64,
-    /// Only in the earlier one.
+    /// The number of rows only in the earlier output.
     pub gone: u64,
-    /// In both, but different: pairs with another similarity, clusters with other documents.
+    /// The number of rows in both that differ: pairs with another similarity, clusters with other documents.
     pub changed: Option<u64>,
+}
+
+/// The passages of an output that repeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RepeatedPassages {
+    /// The number of passages.
+    pub passages: u64,
+    /// The number of occurrences; `None` if the run did not count them.
+    pub occurrences: Option<u64>,
+    /// The passages in the most documents, at most ten.
+    pub most_frequent: Vec<FrequentPassage>,
+}
+
+/// A passage that repeats.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrequentPassage {
+    /// The id, as `show --passage` takes it.
+    pub passage_id: String,
+    /// The beginning of the passage.
+    pub sample: String,
+    /// The number of words.
+    pub words: u64,
+    /// The number of documents in which it occurs.
+    pub documents: u64,
+    /// The number of occurrences.
+    pub occurrences: u64,
+}
+
+/// The frequent shingles of an output.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FrequentShingles {
+    /// The share of the documents above which a shingle does not count.
+    pub max_frequency: f64,
+    /// The number of frequent shingles; `None` if the run did not count them.
+    pub shingles: Option<u64>,
+    /// The shingles with the largest shares, at most ten.
+    pub most_frequent: Vec<FrequentShingle>,
+}
+
+/// A shingle that does not count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FrequentShingle {
+    /// The text.
+    pub sample: String,
+    /// The number of documents that have it. With groups, this is the group in which its share is the largest.
+    pub documents: u64,
+    /// The share of the documents, or of the documents of that group.
+    pub share: f64,
+    /// The group.
+    #[serde(default)]
+    pub group: Option<String>,
 }

@@ -14,7 +14,7 @@ use crate::cli::screen::{Screen, print};
 use crate::engine::{RunControl, session};
 use crate::error::{Context, Result};
 use crate::job::Job;
-use crate::lab::compare::{Comparison, compare, page};
+use crate::lab::compare::{COLUMNS, Comparison, compare};
 use crate::page::{self as pages, Chart, HtmlPage, Series};
 
 /// Time three methods that find the same pairs, on growing samples
@@ -47,14 +47,13 @@ impl CompareCommand {
             compare(session, job, &self.documents, self.repeat, control).await
         });
         let (comparison, added) = measured?;
-        let page = page::page(&comparison, &added);
-        let charts = page::charts(&comparison, &added);
+        let (page, charts) = (comparison.page(&added), comparison.charts(&added));
         self.measure.publish(&comparison, ("compare", &page), &charts, &as_text(&comparison))
     }
 }
 
 fn as_text(comparison: &Comparison) -> String {
-    let mut text = print::table(&page::COLUMNS, &page::rows(comparison));
+    let mut text = print::table(&COLUMNS, &comparison.rows());
     let _ = writeln!(
         text,
         "\npairs of similarity {} or more; each time is the shortest of {}",
@@ -63,7 +62,7 @@ fn as_text(comparison: &Comparison) -> String {
     if let Some(note) = &comparison.note {
         let _ = writeln!(text, "{note}");
     }
-    for (sample, sentences) in page::verdicts(comparison) {
+    for (sample, sentences) in comparison.verdicts() {
         let _ = writeln!(text, "{sample}:");
         for sentence in sentences {
             let _ = writeln!(text, "  {sentence}");
@@ -132,7 +131,7 @@ impl Results {
     /// Reads the lines to add and creates the folder for charts, so that errors come before the measurement.
     fn prepare(&self) -> Result<Vec<Series>> {
         let added = match &self.add_series {
-            Some(file) => pages::added(file).context(|| "--add-series".to_owned())?,
+            Some(file) => pages::read_series(file).context(|| "--add-series".to_owned())?,
             None => Vec::new(),
         };
         if let Some(folder) = &self.plots {

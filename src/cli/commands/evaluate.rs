@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::audit::{self, Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack, html};
+use crate::audit::{self, Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack};
 use crate::cli::arguments;
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::print;
@@ -222,7 +222,7 @@ fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
 
 /// Writes a pack to `paths`. Existing files are not replaced.
 fn write_pack(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
-    let contents = [html(pack)?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
+    let contents = [pack.html()?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
     for (path, content) in paths.iter().zip(contents) {
         let folder = files::folder(path);
         std::fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))?;

@@ -17,8 +17,8 @@ use crate::cli::screen::print::{self, NumberColumn};
 use crate::engine::{InputProgress, InputUnit};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, ShingleSection};
-use crate::lab::corpus::write::{self, CorpusFiles};
-use crate::lab::corpus::{Corpus, CorpusSettings, settings};
+use crate::lab::corpus::files::{self as corpus_files, CorpusFiles};
+use crate::lab::corpus::{self, Corpus, CorpusSettings};
 use crate::lab::planted;
 
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
@@ -49,19 +49,19 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "COL", requires = "from")]
     id: Option<String>,
     /// Number of documents; with --from, the maximum from the source, and all of them by default
-    #[arg(long, value_name = "N", required_unless_present = "from", value_parser = arguments::one_to(settings::MAX_DOCUMENTS as usize))]
+    #[arg(long, value_name = "N", required_unless_present = "from", value_parser = arguments::one_to(corpus::MAX_DOCUMENTS as usize))]
     documents: Option<NonZeroUsize>,
     /// Average number of words in a document; lengths range evenly from half to one and a half times of it
-    #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(settings::MAX_WORDS))]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(corpus::MAX_WORDS))]
     words: NonZeroUsize,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
     /// Number of words in a shingle, for the Jaccard similarities of planted pairs
-    #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_to(settings::MAX_SHINGLE))]
+    #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_to(corpus::MAX_SHINGLE))]
     shingle: NonZeroUsize,
     /// Number of different words
-    #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(settings::MAX_VOCABULARY))]
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(corpus::MAX_VOCABULARY))]
     vocabulary: NonZeroUsize,
     /// Share of documents that are exact copies of other documents
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
@@ -85,7 +85,7 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     boilerplate: f64,
     /// Number of words in that passage; half of --words by default, and 50 with --from
-    #[arg(long, value_name = "N", value_parser = arguments::zero_to(settings::MAX_WORDS))]
+    #[arg(long, value_name = "N", value_parser = arguments::zero_to(corpus::MAX_WORDS))]
     boilerplate_words: Option<usize>,
     /// Number of documents that are all identical
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -155,10 +155,11 @@ impl Generate {
             );
         };
         let (files, existing) = (self.files.get(), arguments::on_existing(self.overwrite));
-        let written =
-            timed("documents", 1, &|| write::documents(&corpus, &self.out, files, existing, &advanced))?;
+        let written = timed("documents", 1, &|| {
+            corpus_files::write_documents(&corpus, &self.out, files, existing, &advanced)
+        })?;
         let truth = match &self.truth {
-            Some(path) => Some(timed("truth", 2, &|| write::truth(&corpus, path, existing))?),
+            Some(path) => Some(timed("truth", 2, &|| corpus_files::write_truth(&corpus, path, existing))?),
             None => None,
         };
         screen.clear();
@@ -239,7 +240,7 @@ impl Generate {
                 self.out.display()
             )));
         }
-        write::check_free(truth, arguments::on_existing(self.overwrite))
+        corpus_files::check_free(truth, arguments::on_existing(self.overwrite))
             .context(|| "--truth cannot be written".to_owned())
     }
 }

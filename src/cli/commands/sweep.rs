@@ -8,7 +8,7 @@ use crate::cli::commands::compare::MeasureArguments;
 use crate::cli::screen::{Screen, print};
 use crate::error::Result;
 use crate::job::MAX_SHINGLE_SIZE;
-use crate::lab::sweep::{Grid, page, sweep};
+use crate::lab::sweep::{COLUMNS, Grid, sweep};
 
 /// Try shingle sizes, thresholds and numbers of documents
 ///
@@ -64,13 +64,12 @@ impl SweepCommand {
         let measured =
             self.measure.run(screen, async |session, job, control| sweep(session, job, &grid, control).await);
         let (found, added) = measured?;
-        let mut text = print::table(&page::COLUMNS, &page::rows(&found));
-        let _ = writeln!(text, "\n{}", page::coverage(&found));
+        let mut text = print::table(&COLUMNS, &found.rows());
+        let _ = writeln!(text, "\n{}", found.coverage());
         if let Some(note) = &found.note {
             let _ = writeln!(text, "{note}");
         }
-        let page = page::page(&found, &added);
-        let charts = page::charts(&found, &added);
+        let (page, charts) = (found.page(&added), found.charts(&added));
         self.measure.publish(&found, ("sweep", &page), &charts, &text)
     }
 }

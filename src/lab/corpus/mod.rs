@@ -1,22 +1,122 @@
-//! Generated corpora: documents of made-up words. Some are planted as copies, near-duplicates of a known Jaccard similarity, or
-//! passages of others, and some share boilerplate.
+//! Generated corpora: documents of made-up words, some of them planted.
 //!
-//! A document depends on the settings and its number alone, so a corpus of any size is written in little memory, in any
-//! order and by any number of threads, and is always the same. Planted documents, and their originals, are spread over
-//! the corpus; no two have the same original. So all similar pairs are known: the planted ones, those of the identical
-//! documents, and, if there is boilerplate, those that it makes.
+//! Planted documents are copies, near-duplicates of a known Jaccard similarity, or passages of other documents. Some documents share
+//! boilerplate.
+//!
+//! A document depends on the settings and its number only. So a corpus of any size is written in little memory, in any order and by
+//! any number of threads, and is always the same. Planted documents and their originals are spread over the corpus, and no two have
+//! the same original. Thus all similar pairs are known, except for pairs that are similar because of boilerplate.
 
-mod plant;
-pub(crate) mod settings;
-mod shuffle;
-mod vocabulary;
-pub mod write;
+pub mod files;
+pub(super) mod words;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::hash::SplitMix64;
-pub use settings::CorpusSettings;
-use shuffle::Shuffle;
-use vocabulary::{Vocabulary, below};
+use words::{Vocabulary, below};
+
+/// The maximum average number of words of a document.
+pub(crate) const MAX_WORDS: usize = 10_000_000;
+/// The maximum number of different words.
+pub(crate) const MAX_VOCABULARY: usize = 1_000_000;
+/// The maximum number of words in a shingle.
+pub(crate) const MAX_SHINGLE: usize = 1_000;
+/// The maximum number of documents of a corpus.
+pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
+
+/// The settings of a corpus. Shares are shares of all documents, in [0, 1].
+#[derive(Debug, Clone, PartialEq)]
+pub struct CorpusSettings {
+    /// The number of documents.
+    pub documents: u64,
+    /// The average number of words of a document. Lengths are distributed evenly between half of it and one and a half times it.
+    pub words: usize,
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// The number of words in a shingle, for which the Jaccard similarities are stated.
+    pub shingle: usize,
+    /// The number of different words, at least 2.
+    pub vocabulary: usize,
+    /// The share of documents that are exact copies of another document.
+    pub copies: f64,
+    /// The share of documents that are another document with some words replaced.
+    pub near: f64,
+    /// Jaccard similarities of the near-duplicates in turn, each over 0 and at most 1.
+    pub jaccards: Vec<f64>,
+    /// The share of documents that are half of another document.
+    pub contained: f64,
+    /// The share of the documents that are not planted which begin with the boilerplate. Documents made from them may have it too.
+    pub boilerplate: f64,
+    /// The number of words of the boilerplate. It replaces words of a document, but leaves at least one shingle.
+    pub boilerplate_words: usize,
+    /// The number of documents that are equal to each other and similar to no other document.
+    pub identical: u64,
+}
+
+impl Default for CorpusSettings {
+    fn default() -> Self {
+        Self {
+            documents: 10_000,
+            words: 100,
+            seed: 42,
+            shingle: 5,
+            vocabulary: 20_000,
+            copies: 0.05,
+            near: 0.1,
+            jaccards: vec![0.95, 0.9, 0.8, 0.7, 0.5],
+            contained: 0.02,
+            boilerplate: 0.0,
+            boilerplate_words: 50,
+            identical: 0,
+        }
+    }
+}
+
+impl CorpusSettings {
+    /// Returns the ends of the slots of copies, near-duplicates, contained and identical documents.
+    ///
+    /// # Errors
+    /// See [`Corpus::new`].
+    fn slot_ends(&self) -> Result<[u64; 4]> {
+        let range = |name: &str, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::job(format!("{name} is {value}; allowed are {least} to {most}")))
+        };
+        range("shingle", self.shingle as u64, 1, MAX_SHINGLE as u64)?;
+        range("words", self.words as u64, self.shingle as u64, MAX_WORDS as u64)?;
+        range("vocabulary", self.vocabulary as u64, 2, MAX_VOCABULARY as u64)?;
+        range("boilerplate-words", self.boilerplate_words as u64, 0, MAX_WORDS as u64)?;
+        range("documents", self.documents, 1, MAX_DOCUMENTS)?;
+        let count = |name: &str, share: f64| {
+            if (0.0..=1.0).contains(&share) {
+                return Ok((self.documents as f64 * share).round() as u64);
+            }
+            Err(Error::job(format!("{name} is {share}; allowed is a share from 0 to 1")))
+        };
+        let copies = count("copies", self.copies)?;
+        let near = count("near", self.near)?;
+        let contained = count("contained", self.contained)?;
+        count("boilerplate", self.boilerplate)?;
+        let jaccard = |&jaccard: &f64| jaccard > 0.0 && jaccard <= 1.0;
+        if self.jaccards.is_empty() || !self.jaccards.iter().all(jaccard) {
+            return Err(Error::job(format!(
+                "jaccards are {:?}; allowed is one or more, each over 0 and at most 1",
+                self.jaccards
+            )));
+        }
+        let planted = copies + near + contained;
+        let needed = 2 * u128::from(planted) + u128::from(self.identical);
+        if needed > self.documents.into() {
+            return Err(Error::job(format!(
+                "copies, near and contained add up to {planted} documents, each made from a document of its own, and \
+                 identical is {}: that needs {needed} documents, but there are only {}; lower one of them",
+                self.identical, self.documents
+            )));
+        }
+        Ok([copies, copies + near, planted, planted + self.identical])
+    }
+}
 
 /// The kind of a planted document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,13 +127,13 @@ pub(crate) enum PlantedKind {
     Near,
     /// A passage of another document.
     Contained,
-    /// One of the identical documents; a copy of the first of them.
+    /// One of the identical documents: a copy of the first of them.
     Identical,
 }
 
 impl PlantedKind {
-    /// The kind in a table: `copy`, `near`, `contained` or `identical`.
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the kind in a table: `copy`, `near`, `contained` or `identical`.
+    fn name(self) -> &'static str {
         match self {
             PlantedKind::Copy => "copy",
             PlantedKind::Near => "near",
@@ -46,29 +146,29 @@ impl PlantedKind {
 /// A planted document.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CorpusDocument {
-    /// Its number.
+    /// The number of the document.
     pub document: u64,
     /// The number of its original.
-    pub of: u64,
-    /// Its kind.
+    pub original: u64,
+    /// The kind.
     pub kind: PlantedKind,
-    /// The Jaccard similarity of the two, exact, for shingles of [`CorpusSettings::shingle`] words.
+    /// The exact Jaccard similarity of the two, for shingles of [`CorpusSettings::shingle`] words.
     pub jaccard: f64,
 }
 
-/// A corpus: the data from which its documents are made.
+/// The data from which the documents of a corpus are made.
 ///
-/// Documents have *slots*, in this order: copies, near-duplicates, contained ones, identical ones, originals. The first
-/// three are made from the first originals, in the same order. A shuffle assigns the slots to documents.
+/// Documents have *slots*, in this order: copies, near-duplicates, contained ones, identical ones, originals. The first three are
+/// made from the first originals, in the same order. A permutation assigns the slots to documents.
 #[derive(Debug)]
 pub struct Corpus {
     settings: CorpusSettings,
     vocabulary: Vocabulary,
-    order: Shuffle,
+    order: Permutation,
     boilerplate: Vec<u32>,
-    /// Slots up to the end of the copies, the near-duplicates, the contained and the identical ones.
+    /// The ends of the slots of copies, near-duplicates, contained and identical documents.
     ends: [u64; 4],
-    /// The identical document of the lowest number.
+    /// The identical document with the lowest number.
     identical: Option<u64>,
 }
 
@@ -89,109 +189,101 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> SplitMix64 {
 }
 
 impl Corpus {
-    /// The corpus that `settings` describe.
+    /// Creates the corpus that `settings` describe.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if a number is out of its range, or if there are more documents to plant
-    /// than originals; the message names the setting.
+    /// [`Kind::Job`](crate::error::Kind::Job) if a number is out of its range, or if there are more documents to plant than
+    /// originals. The message names the setting.
     pub fn new(settings: CorpusSettings) -> Result<Self> {
-        let ends = settings.ends()?;
+        let ends = settings.slot_ends()?;
         let CorpusSettings { documents, seed, .. } = settings;
         let vocabulary = Vocabulary::new(settings.vocabulary, stream(seed, Purpose::Vocabulary, 0));
         let mut random = stream(seed, Purpose::Boilerplate, 0);
         let boilerplate = (0..settings.boilerplate_words).map(|_| vocabulary.draw(&mut random)).collect();
-        let order = Shuffle::new(documents, stream(seed, Purpose::Order, 0));
-        let identical = (ends[2]..ends[3]).map(|slot| order.from(slot)).min();
+        let order = Permutation::new(documents, stream(seed, Purpose::Order, 0));
+        let identical = (ends[2]..ends[3]).map(|slot| order.document(slot)).min();
         Ok(Self { settings, vocabulary, order, boilerplate, ends, identical })
     }
 
-    /// The settings of the corpus.
+    /// Returns the settings of the corpus.
     pub(crate) fn settings(&self) -> &CorpusSettings {
         &self.settings
     }
 
-    /// The id of a document: `d` and its number in nine digits, or more from a billion on. Below a billion, ids sort
-    /// like the numbers.
-    pub(crate) fn id(&self, document: u64) -> String {
+    /// Returns the id of a document: `d` and its number in at least nine digits, so that ids below a billion sort like the numbers.
+    fn id(&self, document: u64) -> String {
         format!("d{document:09}")
     }
 
-    /// Appends the text of a document, whose number is less than [`CorpusSettings::documents`]: words with one space between
-    /// them. `words` is a buffer that is reused.
+    /// Appends the text of a document: words separated by spaces. Its number is less than [`CorpusSettings::documents`]. `words` is
+    /// a buffer that is reused.
     pub fn text(&self, document: u64, words: &mut Vec<u32>, out: &mut String) {
-        self.words(self.order.to(document), words);
+        self.words(self.order.slot(document), words);
         words.iter().for_each(|&word| self.vocabulary.push(word, out));
         out.pop();
     }
 
-    /// The document that a document was made from, and the similarity of the two; `None` if it is an original.
-    pub(crate) fn planted(&self, document: u64) -> Option<CorpusDocument> {
-        let slot = self.order.to(document);
-        let (kind, of) = match self.made(slot) {
-            SlotOrigin::Original => return None,
-            SlotOrigin::Identical if Some(document) == self.identical => return None,
-            SlotOrigin::Identical => (PlantedKind::Identical, self.identical?),
-            SlotOrigin::From(kind, of) => (kind, self.order.from(of)),
+    /// Returns how a document was planted; `None` for an original.
+    fn planted(&self, document: u64) -> Option<CorpusDocument> {
+        let slot = self.order.slot(document);
+        let (kind, original) = self.origin(slot)?;
+        let original = match kind {
+            PlantedKind::Identical => self.identical.filter(|first| *first != document)?,
+            PlantedKind::Copy | PlantedKind::Near | PlantedKind::Contained => self.order.document(original),
         };
         let (mut a, mut b) = (Vec::new(), Vec::new());
         self.words(slot, &mut a);
-        self.words(self.order.to(of), &mut b);
-        Some(CorpusDocument { document, of, kind, jaccard: plant::jaccard(&a, &b, self.settings.shingle) })
+        self.words(self.order.slot(original), &mut b);
+        let jaccard = words::jaccard(&a, &b, self.settings.shingle);
+        Some(CorpusDocument { document, original, kind, jaccard })
     }
 
-    /// Every planted document, by kind.
-    pub(crate) fn all_planted(&self) -> impl Iterator<Item = CorpusDocument> {
-        (0..self.ends[3]).filter_map(|slot| self.planted(self.order.from(slot)))
+    /// Returns every planted document, by kind.
+    fn all_planted(&self) -> impl Iterator<Item = CorpusDocument> {
+        (0..self.ends[3]).filter_map(|slot| self.planted(self.order.document(slot)))
     }
 
-    fn made(&self, slot: u64) -> SlotOrigin {
-        let [copies, near, contained, identical] = self.ends;
-        let of = identical + slot;
-        match slot {
-            slot if slot < copies => SlotOrigin::From(PlantedKind::Copy, of),
-            slot if slot < near => SlotOrigin::From(PlantedKind::Near, of),
-            slot if slot < contained => SlotOrigin::From(PlantedKind::Contained, of),
-            slot if slot < identical => SlotOrigin::Identical,
-            _ => SlotOrigin::Original,
-        }
+    /// Returns the kind of the planted document in a slot and the slot of its original; `None` for an original.
+    fn origin(&self, slot: u64) -> Option<(PlantedKind, u64)> {
+        let kinds = [PlantedKind::Copy, PlantedKind::Near, PlantedKind::Contained, PlantedKind::Identical];
+        let (kind, _) = kinds.into_iter().zip(self.ends).find(|(_, end)| slot < *end)?;
+        Some((kind, self.ends[3] + slot))
     }
 
-    /// The words of the document in `slot`.
+    /// Makes the words of the document in `slot`.
     fn words(&self, slot: u64, words: &mut Vec<u32>) {
         let CorpusSettings { seed, shingle, ref jaccards, .. } = self.settings;
         words.clear();
-        match self.made(slot) {
-            SlotOrigin::Original => {
+        match self.origin(slot) {
+            None => {
                 if self.has_boilerplate(slot - self.ends[3]) {
                     words.extend(&self.boilerplate);
                 }
                 self.draw(stream(seed, Purpose::Original, slot), words);
             }
-            SlotOrigin::Identical => self.draw(stream(seed, Purpose::Identical, 0), words),
-            SlotOrigin::From(kind, of) => {
-                self.words(of, words);
+            Some((PlantedKind::Identical, _)) => self.draw(stream(seed, Purpose::Identical, 0), words),
+            Some((kind, original)) => {
+                self.words(original, words);
                 let mut random = stream(seed, Purpose::Change, slot);
-                match kind {
-                    PlantedKind::Near => {
-                        let target = jaccards[((slot - self.ends[0]) % jaccards.len() as u64) as usize];
-                        plant::edit(words, target, shingle, &self.vocabulary, &mut random);
-                    }
-                    PlantedKind::Contained => plant::passage(words, shingle, &mut random),
-                    PlantedKind::Copy | PlantedKind::Identical => {}
+                if kind == PlantedKind::Near {
+                    let target = jaccards[((slot - self.ends[0]) % jaccards.len() as u64) as usize];
+                    words::edit(words, target, shingle, &self.vocabulary, &mut random);
+                } else if kind == PlantedKind::Contained {
+                    words::passage(words, shingle, &mut random);
                 }
             }
         }
     }
 
-    /// Whether the original of this number has the boilerplate: evenly spread, with exactly the share in the settings.
+    /// Whether the original with this number has the boilerplate. It is spread evenly, with exactly the share in the settings.
     fn has_boilerplate(&self, original: u64) -> bool {
         let originals = self.settings.documents - self.ends[3];
-        let with = (originals as f64 * self.settings.boilerplate).round() as u128;
-        let before = |n: u64| u128::from(n) * with / u128::from(originals);
+        let with_boilerplate = (originals as f64 * self.settings.boilerplate).round() as u128;
+        let before = |n: u64| u128::from(n) * with_boilerplate / u128::from(originals);
         before(original) != before(original + 1)
     }
 
-    /// Draws words for the rest of the document's length, and at least for a shingle.
+    /// Draws words for the rest of a document, at least one shingle.
     fn draw(&self, mut random: SplitMix64, words: &mut Vec<u32>) {
         let CorpusSettings { words: mean, shingle, .. } = self.settings;
         let spread = (mean / 2).min(mean - shingle);
@@ -201,12 +293,66 @@ impl Corpus {
     }
 }
 
-/// The origin of the document in a slot.
-enum SlotOrigin {
-    Original,
-    Identical,
-    /// Made from the document in this slot.
-    From(PlantedKind, u64),
+/// The number of rounds of the Feistel network.
+const ROUNDS: usize = 4;
+
+/// A pseudorandom permutation of 0..n that is computed in both directions and not stored.
+///
+/// A Feistel network over the next even number of bits is repeated until the result is in the range (Black and Rogaway, *Ciphers
+/// with arbitrary finite domains*, CT-RSA 2002).
+#[derive(Debug)]
+struct Permutation {
+    n: u64,
+    half_bits: u32,
+    keys: [u64; ROUNDS],
+}
+
+impl Permutation {
+    fn new(n: u64, mut random: SplitMix64) -> Self {
+        let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+        let half_bits = bits.div_ceil(2).max(1);
+        Self { n, half_bits, keys: std::array::from_fn(|_| random.next()) }
+    }
+
+    /// Returns the slot of a document.
+    fn slot(&self, document: u64) -> u64 {
+        self.walk(document, |x| self.keys.iter().fold(x, |x, key| self.round(x, *key)))
+    }
+
+    /// Returns the document in a slot.
+    fn document(&self, slot: u64) -> u64 {
+        // A round is its own inverse if the halves are exchanged before and after.
+        let undone = |x| self.keys.iter().rev().fold(self.exchange(x), |x, key| self.round(x, *key));
+        self.walk(slot, |x| self.exchange(undone(x)))
+    }
+
+    fn walk(&self, mut x: u64, step: impl Fn(u64) -> u64) -> u64 {
+        loop {
+            x = step(x);
+            if x < self.n {
+                return x;
+            }
+        }
+    }
+
+    fn round(&self, x: u64, key: u64) -> u64 {
+        let (left, right) = self.halves(x);
+        let mixed = SplitMix64(key ^ right).next() & self.mask();
+        right << self.half_bits | (left ^ mixed)
+    }
+
+    fn exchange(&self, x: u64) -> u64 {
+        let (left, right) = self.halves(x);
+        right << self.half_bits | left
+    }
+
+    fn halves(&self, x: u64) -> (u64, u64) {
+        (x >> self.half_bits, x & self.mask())
+    }
+
+    fn mask(&self) -> u64 {
+        (1 << self.half_bits) - 1
+    }
 }
 
 #[cfg(test)]
@@ -254,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_asked_for_and_as_similar_as_said() {
+    fn planted_documents_have_the_stated_number_and_similarity() {
         let settings = CorpusSettings {
             documents: 2000,
             shingle: 3,
@@ -271,14 +417,18 @@ mod tests {
             [PlantedKind::Copy, PlantedKind::Near, PlantedKind::Contained, PlantedKind::Identical].map(count),
             [100, 300, 40, 6]
         );
-        let mut of = BTreeSet::new();
+        let mut originals = BTreeSet::new();
         let mut near: Vec<f64> = Vec::new();
         for p in &planted {
-            let (a, b) = (&texts[p.document as usize], &texts[p.of as usize]);
+            let (a, b) = (&texts[p.document as usize], &texts[p.original as usize]);
             assert_eq!(p.jaccard, jaccard(a, b, 3), "{p:?}");
             assert_eq!(corpus.planted(p.document), Some(*p));
-            assert_eq!(corpus.planted(p.of), None, "made of an original");
-            assert!(p.kind == PlantedKind::Identical || of.insert(p.of), "two are made of {}", p.of);
+            assert_eq!(corpus.planted(p.original), None, "made of an original");
+            assert!(
+                p.kind == PlantedKind::Identical || originals.insert(p.original),
+                "two are made of {}",
+                p.original
+            );
             match p.kind {
                 PlantedKind::Copy | PlantedKind::Identical => assert_eq!(a, b),
                 PlantedKind::Contained => assert!(b.contains(a.as_str())),
@@ -294,24 +444,47 @@ mod tests {
         let mut boilerplate = String::new();
         corpus.boilerplate.iter().for_each(|&word| corpus.vocabulary.push(word, &mut boilerplate));
         let with = |number: &u64| texts[*number as usize].starts_with(&boilerplate);
-        let originals = (0..2000).filter(|slot| *slot >= corpus.ends[3]).map(|slot| corpus.order.from(slot));
+        let originals =
+            (0..2000).filter(|slot| *slot >= corpus.ends[3]).map(|slot| corpus.order.document(slot));
         assert_eq!(originals.filter(with).count(), 466, "0.3 of 1553");
     }
 
     #[test]
     fn seeds_differ() {
-        let of = |seed| {
+        let texts_by_seed = |seed| {
             texts(&Corpus::new(CorpusSettings { documents: 20, seed, ..CorpusSettings::default() }).unwrap())
         };
-        assert_eq!(of(1), of(1));
-        assert!(of(1).iter().all(|text| !of(2).contains(text)));
+        assert_eq!(texts_by_seed(1), texts_by_seed(1));
+        assert!(texts_by_seed(1).iter().all(|text| !texts_by_seed(2).contains(text)));
+    }
+
+    #[test]
+    fn a_permutation_is_one_to_one_and_invertible() {
+        for n in [1, 2, 3, 4, 5, 16, 17, 1000, 4096, 4097] {
+            let permutation = Permutation::new(n, SplitMix64(n));
+            let mut slots: Vec<u64> = (0..n).map(|document| permutation.slot(document)).collect();
+            assert!(
+                slots.iter().zip(0..).all(|(slot, document)| permutation.document(*slot) == document),
+                "{n}"
+            );
+            slots.sort_unstable();
+            assert_eq!(slots, (0..n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_permutation_separates_neighbours() {
+        let permutation = Permutation::new(1_000_000, SplitMix64(7));
+        let near =
+            (0..1000).filter(|&x| permutation.slot(x).abs_diff(permutation.slot(x + 1)) < 1000).count();
+        assert!(near < 20, "{near} of 1000 neighbours stayed near");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(50))]
 
         #[test]
-        fn whatever_is_asked_for_is_made(
+        fn any_allowed_settings_make_a_corpus(
             documents in 1u64..60, words in 1usize..30, shingle in 1usize..9, vocabulary in 2usize..200,
             shares in [0.0..0.17f64, 0.0..0.17f64, 0.0..0.13f64], boilerplate in 0.0..=1.0f64,
             boilerplate_words in 0usize..40, seed in any::<u64>(),
@@ -327,7 +500,7 @@ mod tests {
                     let texts = texts(&corpus);
                     prop_assert!(texts.iter().all(|text| text.split(' ').count() >= shingle));
                     for p in corpus.all_planted() {
-                        let found = jaccard(&texts[p.document as usize], &texts[p.of as usize], shingle);
+                        let found = jaccard(&texts[p.document as usize], &texts[p.original as usize], shingle);
                         prop_assert_eq!(p.jaccard, found);
                     }
                 }

@@ -385,7 +385,7 @@ fn minhash_similarity_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Resu
             "minhash_similarity takes two lists or two binaries, and got one of each: `short_signature` makes a binary of a list"
         ),
         _ if a.len() != b.len() => exec_err!(
-            "minhash_similarity takes columns of equal length, and got {} and {} values",
+            "minhash_similarity takes signatures of equal length, and got {} and {} values",
             a.len(),
             b.len()
         ),

@@ -1,8 +1,8 @@
-//! What has changed since an earlier output.
+//! Changes since an earlier output.
 
 use datafusion::prelude::SessionContext;
 
-use super::numbers::{settings_of, similarities};
+use super::numbers::{settings, similarities};
 use super::view::{Before, Change, ComparedOutputs};
 use crate::address::masked;
 use crate::apply::removals;
@@ -12,7 +12,8 @@ use crate::lookup::rows::query;
 use crate::output::Stored;
 use crate::schema::Table;
 
-/// The query for documents of `table` that only one of two outputs has. Ids are compared as text: a column may have changed its type.
+/// Returns the query that counts the documents of `table` that only one of two outputs has. Ids are compared as text, because the
+/// column may have changed its type.
 fn documents(table: &str) -> String {
     format!(
         "SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
@@ -28,8 +29,8 @@ const PAIRS: &str = "
     FULL JOIN (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM before_pairs) b
     ON n.a = b.a AND n.b = b.b AND n.r = b.r";
 
-/// A cluster is new if none of its documents was in one, gone if none is in one now, and unchanged if one of the other output has
-/// exactly its documents.
+/// Counts new, gone and changed clusters. No document of a new cluster was in a cluster before, and no document of a gone cluster is
+/// in a cluster now. A cluster is changed if no cluster of the other output has exactly its documents.
 const CLUSTERS: &str = "
     WITH n AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM clusters),
         b AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM before_clusters),
@@ -39,10 +40,10 @@ const CLUSTERS: &str = "
         (SELECT count(DISTINCT c) FROM b) - (SELECT count(DISTINCT bc) FROM both_have) AS gone,
         (SELECT count(DISTINCT nc) FROM both_have) - (SELECT count(*) FROM both_have WHERE common = ns AND common = bs) AS changed";
 
-/// Compares `finished`, whose tables are in the session with the view `removals`, with the finished output at `url`.
+/// Compares `finished` with the finished output at `url`. The tables of `finished` and the view `removals` are in the session.
 ///
 /// # Errors
-/// As [`Stored::open`], and when a table cannot be read.
+/// The errors of [`Stored::open`]. Also fails if a table cannot be read.
 pub(super) async fn compare(
     session: &SessionContext,
     finished: &Finished,
@@ -76,8 +77,8 @@ pub(super) async fn compare(
         ("removals", then.removed_documents, now.removed_documents),
     ];
     let counts = counts.map(|(name, before, now)| Change { name: name.to_owned(), before, now });
-    let then = settings_of(before.job());
-    let changes = settings_of(finished.job()).into_iter().filter_map(|now| {
+    let then = settings(before.job());
+    let changes = settings(finished.job()).into_iter().filter_map(|now| {
         let then = then.iter().find(|then| then.name == now.name && then.value != now.value)?;
         Some(Change { name: now.name, before: then.value.clone(), now: now.value })
     });

@@ -1,4 +1,4 @@
-//! Writes corpora and the list of planted documents as Parquet files.
+//! The files of a corpus: documents and the list of planted documents, as Parquet.
 
 use std::fs::File;
 use std::ops::Range;
@@ -16,38 +16,39 @@ use crate::error::{Context, Error, Result};
 use crate::output::ownership;
 use crate::pipeline::OnExisting;
 
-/// The most rows of a row group.
+/// The maximum number of rows of a row group.
 const ROW_GROUP: usize = 50_000;
-/// Encoded bytes at which a row group ends earlier: each file that is being written holds as many in memory.
+/// The number of encoded bytes at which a row group ends earlier. Each open file holds as many in memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 /// The approximate limits of rows and bytes of text that are generated at a time.
 const BATCH: usize = 4_096;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The most files of a corpus: up to this number their names sort like their numbers.
+/// The maximum number of files of a corpus. Up to this number, their names sort like their numbers.
 const MAX_FILES: usize = 100_000;
 
-/// The files that were written.
+/// Files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorpusFiles {
     /// The files, in the order of their rows.
     pub files: Vec<PathBuf>,
-    /// Their rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Their bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// Writes the documents as Parquet with the columns `id` and `text`: into one file if `out` ends in `.parquet`, else
-/// into a folder, as `part-00000.parquet` and so on, `files` of them with equally many documents in a row each.
-/// A file gets its name when it is complete. Several threads call `advanced` with the number of documents that they
-/// have generated since their last call. [`OnExisting::Overwrite`] replaces the files of an earlier corpus; other files
-/// in the folder stay.
+/// Writes the documents as Parquet with the columns `id` and `text`.
+///
+/// If `out` ends in `.parquet`, it is the only file. Otherwise it is a folder for `part-00000.parquet` and so on: `files` files with
+/// equally many consecutive documents. A file gets its name when it is complete. Several threads call `advanced` with the number of
+/// documents that they have generated since their last call. [`OnExisting::Overwrite`] replaces the files of an earlier corpus and
+/// keeps other files.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `out` exists or cannot be written, or is one file and `files` is not 1;
 /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
-pub fn documents(
+pub fn write_documents(
     corpus: &Corpus,
     out: &Path,
     files: usize,
@@ -55,9 +56,8 @@ pub fn documents(
     advanced: &(dyn Fn(u64) + Sync),
 ) -> Result<CorpusFiles> {
     let paths = paths(out, files)?;
-    match paths[0] == out {
-        true => check_free(out, existing)?,
-        false => make_way(out, existing)?,
+    if paths[0] != out {
+        clear_folder(out, existing)?;
     }
     let documents = corpus.settings().documents;
     let bound = |file: usize| (u128::from(documents) * file as u128 / paths.len() as u128) as u64;
@@ -67,41 +67,37 @@ pub fn documents(
     Ok(CorpusFiles { files: paths, rows: documents, bytes })
 }
 
-/// Writes one row for each planted document and its original as Parquet: `id_a` < `id_b`,
-/// `kind` (`copy`, `near`, `contained`, `identical`), `jaccard` (exact) and `size` (words in a shingle).
+/// Writes a row for each planted document and its original as Parquet: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`,
+/// `identical`), `jaccard` (exact) and `size` (words in a shingle).
 ///
 /// # Errors
-/// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
-pub(crate) fn truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
-    check_free(path, existing)?;
-    let mut file = NewFile::create(path, existing, &pairs(corpus, &[])?)?;
-    let (mut rows, mut planted) = (0, corpus.all_planted().peekable());
-    while planted.peek().is_some() {
-        let some: Vec<CorpusDocument> = planted.by_ref().take(BATCH).collect();
-        rows += some.len() as u64;
-        file.write(&pairs(corpus, &some)?)?;
+/// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
+pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
+    let size = corpus.settings().shingle;
+    let mut file = NewFile::create(path, existing, &truth_batch(Vec::new(), size)?)?;
+    let pair = |planted: CorpusDocument| PlantedPair {
+        ids: [corpus.id(planted.document), corpus.id(planted.original)],
+        kind: planted.kind.name(),
+        jaccard: planted.jaccard,
+    };
+    let (mut rows, mut pairs) = (0, corpus.all_planted().map(pair).peekable());
+    while pairs.peek().is_some() {
+        let batch = truth_batch(pairs.by_ref().take(BATCH).collect(), size)?;
+        rows += batch.num_rows() as u64;
+        file.write(&batch)?;
     }
     Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: file.finish()? })
-}
-
-fn pairs(corpus: &Corpus, planted: &[CorpusDocument]) -> Result<RecordBatch> {
-    let pair = |p: &CorpusDocument| PlantedPair {
-        ids: [corpus.id(p.document), corpus.id(p.of)],
-        kind: p.kind.name(),
-        jaccard: p.jaccard,
-    };
-    truth_batch(planted.iter().map(pair).collect(), corpus.settings().shingle)
 }
 
 /// A planted document and its original.
 pub(in crate::lab) struct PlantedPair {
     pub(in crate::lab) ids: [String; 2],
     pub(in crate::lab) kind: &'static str,
-    /// Their exact similarity.
+    /// The exact similarity.
     pub(in crate::lab) jaccard: f64,
 }
 
-/// Rows of the table of planted pairs, for shingles of `size` words.
+/// Returns rows of the table of planted pairs, for shingles of `size` words.
 pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> Result<RecordBatch> {
     pairs.iter_mut().for_each(|pair| pair.ids.sort_unstable());
     let ids = |end: usize| -> ArrayRef {
@@ -118,60 +114,56 @@ pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> R
 }
 
 fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
-    match (out.extension().is_some_and(|extension| extension == "parquet"), files) {
-        (_, files) if !(1..=MAX_FILES).contains(&files) => {
-            Err(Error::job(format!("files is {files}; allowed are 1 to {MAX_FILES}")))
-        }
-        (true, 1) => Ok(vec![out.to_owned()]),
-        (true, _) => Err(Error::job(format!(
+    if !(1..=MAX_FILES).contains(&files) {
+        return Err(Error::job(format!("files is {files}; allowed are 1 to {MAX_FILES}")));
+    }
+    if out.extension().is_none_or(|extension| extension != "parquet") {
+        return Ok((0..files).map(|file| out.join(format!("part-{file:05}.parquet"))).collect());
+    }
+    if files > 1 {
+        return Err(Error::job(format!(
             "files is {files}, but {} is one file; name a folder, or leave files at 1",
             out.display()
-        ))),
-        (false, _) => Ok((0..files).map(|file| out.join(format!("part-{file:05}.parquet"))).collect()),
+        )));
     }
+    Ok(vec![out.to_owned()])
 }
 
 /// Refuses a path that cannot be written: a folder, a file that must not be overwritten, or a file of another program.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with the path and its present content.
+/// [`Kind::Job`](crate::error::Kind::Job) with the path and its content.
 pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     let shown = path.display();
     if path.is_dir() {
         return Err(Error::job(format!("{shown} is a folder: expected the name of a file")));
     }
-    match (path.symlink_metadata().is_ok(), existing) {
-        (false, _) => Ok(()),
-        (true, OnExisting::Fail) => {
-            Err(Error::job(format!("{shown} is there already; replace it with --overwrite")))
-        }
-        (true, OnExisting::Overwrite) if ownership::is_generated(path) => Ok(()),
-        (true, OnExisting::Overwrite) => Err(Error::job(format!(
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    match existing {
+        OnExisting::Fail => Err(Error::job(format!("{shown} is there already; replace it with --overwrite"))),
+        OnExisting::Overwrite if ownership::is_generated(path) => Ok(()),
+        OnExisting::Overwrite => Err(Error::job(format!(
             "{shown} was not written by generate under this name, so --overwrite does not replace it: move it away, or choose \
              another place"
         ))),
     }
 }
 
-/// Makes the folder, or removes the files of an earlier corpus from it if it holds no others.
-fn make_way(folder: &Path, existing: OnExisting) -> Result<()> {
+/// Creates the folder, or removes the files of an earlier corpus from it.
+fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
+    let shown = folder.display();
     if !folder.exists() {
-        return std::fs::create_dir_all(folder)
-            .context(|| format!("cannot create the folder {}", folder.display()));
+        return std::fs::create_dir_all(folder).context(|| format!("cannot create the folder {shown}"));
     }
     if !folder.is_dir() {
-        return Err(Error::job(format!(
-            "{} is a file; name a folder, or a file that ends in .parquet",
-            folder.display()
-        )));
+        return Err(Error::job(format!("{shown} is a file; name a folder, or a file that ends in .parquet")));
     }
     if existing == OnExisting::Fail {
-        return Err(Error::job(format!(
-            "{} is there already; replace it with --overwrite",
-            folder.display()
-        )));
+        return Err(Error::job(format!("{shown} is there already; replace it with --overwrite")));
     }
-    let cannot = || format!("cannot replace what is in {}", folder.display());
+    let cannot = || format!("cannot replace what is in {shown}");
     let mut earlier = Vec::new();
     for entry in std::fs::read_dir(folder).context(cannot)? {
         let path = entry.context(cannot)?.path();
@@ -182,32 +174,26 @@ fn make_way(folder: &Path, existing: OnExisting) -> Result<()> {
             earlier.push(path);
         }
     }
-    for path in earlier {
-        std::fs::remove_file(&path).context(cannot)?;
-    }
-    Ok(())
+    earlier.iter().try_for_each(std::fs::remove_file).context(cannot)
 }
 
-/// A Parquet file that gets its name when it is complete, and is removed if it never is.
+/// A Parquet file that gets its name when it is complete. An incomplete file is removed.
 pub(in crate::lab) struct NewFile {
     writer: ArrowWriter<File>,
-    partial: Partial,
-}
-
-/// The file as it is named while it is written.
-struct Partial {
     path: PathBuf,
+    /// The path until the file is complete.
     partial: PathBuf,
     existing: OnExisting,
 }
 
 impl NewFile {
-    /// Creates a temporary file, which gets the name `path` when it is complete. It has the columns of `rows`, and no rows yet.
+    /// Creates an empty file with the columns of `rows`.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if another process writes it; [`Kind::Input`](crate::error::Kind::Input) if it cannot be
-    /// created.
+    /// The errors of [`check_free`]; [`Kind::Job`](crate::error::Kind::Job) if another process writes the file;
+    /// [`Kind::Input`](crate::error::Kind::Input) if it cannot be created.
     pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<Self> {
+        check_free(path, existing)?;
         let mut name = path.as_os_str().to_owned();
         name.push(".partial");
         let partial = PathBuf::from(name);
@@ -220,15 +206,15 @@ impl NewFile {
             }
             created => created.context(|| format!("cannot write {}", path.display()))?,
         };
-        let partial = Partial { path: path.to_owned(), partial, existing };
-        // No dictionaries: ids and texts differ. The footer has the name of this program and of the file.
+        // No dictionaries, because ids and texts differ. The footer has the names of this program and of the file.
         let properties = WriterProperties::builder()
             .set_created_by(ownership::generated_as(path))
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_dictionary_enabled(false)
             .set_max_row_group_row_count(Some(ROW_GROUP))
             .build();
-        Ok(Self { writer: ArrowWriter::try_new(file, rows.schema(), Some(properties))?, partial })
+        let writer = ArrowWriter::try_new(file, rows.schema(), Some(properties))?;
+        Ok(Self { writer, path: path.to_owned(), partial, existing })
     }
 
     /// Writes rows.
@@ -236,7 +222,7 @@ impl NewFile {
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
     pub(in crate::lab) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        let cannot = || format!("cannot write {}", self.partial.path.display());
+        let cannot = || format!("cannot write {}", self.path.display());
         self.writer.write(rows).context(cannot)?;
         if self.writer.in_progress_size() < ROW_GROUP_BYTES {
             return Ok(());
@@ -244,28 +230,27 @@ impl NewFile {
         self.writer.flush().context(cannot)
     }
 
-    /// Gives the file its name, and returns its bytes.
+    /// Completes the file and gives it its name. Returns the number of bytes.
     ///
     /// # Errors
     /// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be completed or renamed.
-    pub(in crate::lab) fn finish(self) -> Result<u64> {
-        let Self { writer, partial: Partial { ref path, ref partial, existing } } = self;
-        let cannot = || format!("cannot write {}", path.display());
-        writer.close().context(cannot)?;
-        check_free(path, existing)?;
-        std::fs::rename(partial, path).context(cannot)?;
-        std::fs::metadata(path).map(|file| file.len()).context(cannot)
+    pub(in crate::lab) fn finish(mut self) -> Result<u64> {
+        let cannot = || format!("cannot write {}", self.path.display());
+        self.writer.finish().context(cannot)?;
+        check_free(&self.path, self.existing)?;
+        std::fs::rename(&self.partial, &self.path).context(cannot)?;
+        std::fs::metadata(&self.path).map(|file| file.len()).context(cannot)
     }
 }
 
-impl Drop for Partial {
+impl Drop for NewFile {
     fn drop(&mut self) {
-        // After the end there is no such file, and the error of writing is reported.
+        // A complete file no longer has this name, and an error of writing is reported elsewhere.
         let _ = std::fs::remove_file(&self.partial);
     }
 }
 
-/// Runs `work` for each number under `count`, on as many threads as there are cores, and adds up what it returns.
+/// Runs `work` for each number under `count` on as many threads as there are cores. Returns the sum of the results.
 fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Result<u64> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     let next = AtomicUsize::new(0);
@@ -280,15 +265,12 @@ fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Re
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        let mut sum = 0;
-        for worker in workers {
-            sum += worker.join().map_err(|_| Error::bug("a thread that writes documents panicked"))??;
-        }
-        Ok(sum)
+        let panicked = |_| Error::bug("a thread that writes documents panicked");
+        workers.into_iter().map(|worker| worker.join().map_err(panicked)?).sum()
     })
 }
 
-/// Writes these documents as a file, and returns its bytes.
+/// Writes a range of documents as a file. Returns its number of bytes.
 fn write_range(
     corpus: &Corpus,
     mut documents: Range<u64>,
@@ -309,9 +291,7 @@ fn write_range(
             rows += 1;
             bytes += text.len();
         }
-        let columns: [(&str, ArrayRef); 2] =
-            [("id", Arc::new(ids.finish())), ("text", Arc::new(texts.finish()))];
-        Ok(RecordBatch::try_from_iter(columns)?)
+        documents_batch(ids.finish(), texts.finish())
     };
     let mut rows = batch()?;
     let mut file = NewFile::create(path, existing, &rows)?;
@@ -321,4 +301,10 @@ fn write_range(
         rows = batch()?;
     }
     file.finish()
+}
+
+/// Returns rows of the table of documents.
+pub(in crate::lab) fn documents_batch(ids: StringArray, texts: StringArray) -> Result<RecordBatch> {
+    let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
+    Ok(RecordBatch::try_from_iter(columns)?)
 }

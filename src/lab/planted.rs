@@ -1,0 +1,373 @@
+//! Real texts with planted documents: copies, edits of a given similarity, passages, and texts under a common header.
+//!
+//! Each planted document is a variant of an original. No original has two variants, so all planted pairs are known.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::Path;
+
+use arrow::array::{Array, RecordBatch, StringArray};
+use datafusion::common::cast::{as_boolean_array, as_string_array};
+use datafusion::prelude::{SessionContext, col};
+use futures::TryStreamExt;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::corpus::files::{NewFile, PlantedPair, documents_batch, truth_batch};
+use super::corpus::words::below;
+use crate::error::{Error, Result};
+use crate::frames::utf8;
+use crate::job::{Shingle, Source};
+use crate::kernel::hash::SplitMix64;
+use crate::kernel::measure::{jaccard_of, shared};
+use crate::kernel::text::shingles::{ShingleBuffers, shingles};
+use crate::pipeline::OnExisting;
+use crate::source;
+
+/// The settings of planted documents. Shares are shares of all documents that are written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlantingSettings {
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// How texts are cut, for the similarities.
+    pub shingle: Shingle,
+    /// The share of copies.
+    pub copies: f64,
+    /// The share of documents with replaced words.
+    pub near: f64,
+    /// The similarities of documents with replaced words, in turn.
+    pub jaccards: Vec<f64>,
+    /// The share of documents that are a passage of another document.
+    pub contained: f64,
+    /// The share of documents that are another document under a common header.
+    pub header: f64,
+    /// The number of words of the header, which is the beginning of the first text with as many words.
+    pub header_words: usize,
+}
+
+/// The numbers of documents and bytes that were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlantedFiles {
+    /// The number of documents of the source.
+    pub originals: u64,
+    /// The number of planted documents.
+    pub planted: u64,
+    /// The number of rows of the source without an id or a text, which were left out.
+    pub left_out: u64,
+    /// The bytes of the file of documents.
+    pub bytes: u64,
+    /// The bytes of the file of planted pairs; `None` without such a file.
+    pub truth_bytes: Option<u64>,
+}
+
+/// Writes the documents of `source` with planted documents as the Parquet file `out` with the columns `id` and `text`.
+///
+/// A planted document follows its original. `most` limits the documents of the source, in the order of their files. `truth` gets a
+/// row for each planted document and its original: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`, `header`), `jaccard` (exact)
+/// and `size` (words in a shingle).
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for settings that are out of range, and files that exist;
+/// [`Kind::Input`](crate::error::Kind::Input) if the source cannot be read, or a file cannot be written.
+pub async fn write(
+    session: &SessionContext,
+    source: &Source,
+    most: Option<usize>,
+    settings: &PlantingSettings,
+    (out, truth, existing): (&Path, Option<&Path>, OnExisting),
+) -> Result<PlantedFiles> {
+    let mut planter = Planter::new(settings)?;
+    let mut documents = NewFile::create(out, existing, &batch(&[])?)?;
+    let size = settings.shingle.size;
+    let truth = truth.map(|path| NewFile::create(path, existing, &truth_batch(Vec::new(), size)?));
+    let mut truth = truth.transpose()?;
+    let read = source::open(session, source).await?;
+    let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
+    let frame = read.frame.sort(order)?.limit(0, most)?;
+    let has_defect = col("defect").is_not_null().alias("has_defect");
+    let mut batches = frame.select(vec![utf8("id"), utf8("text"), has_defect])?.execute_stream().await?;
+    let (mut originals, mut all_planted, mut left_out) = (0, 0, 0);
+    while let Some(read) = batches.try_next().await? {
+        let (ids, texts) = (as_string_array(read.column(0))?, as_string_array(read.column(1))?);
+        let defects = as_boolean_array(read.column(2))?;
+        let (mut rows, mut pairs) = (Vec::new(), Vec::new());
+        for row in 0..read.num_rows() {
+            if ids.is_null(row) || texts.is_null(row) || defects.value(row) {
+                left_out += 1;
+                continue;
+            }
+            let (id, text) = (ids.value(row), texts.value(row));
+            originals += 1;
+            rows.push((id.to_owned(), text.to_owned()));
+            if let Some(PlantedDocument { id: planted, text, kind, jaccard }) = planter.plant(id, text)? {
+                all_planted += 1;
+                pairs.push(PlantedPair { ids: [id.to_owned(), planted.clone()], kind, jaccard });
+                rows.push((planted, text));
+            }
+        }
+        documents.write(&batch(&rows)?)?;
+        if let Some(truth) = &mut truth {
+            truth.write(&truth_batch(pairs, size)?)?;
+        }
+    }
+    if originals == 0 {
+        return Err(Error::input(format!(
+            "{} has no document with an id and a text",
+            source.urls.join(", ")
+        )));
+    }
+    let (bytes, truth_bytes) = (documents.finish()?, truth.map(NewFile::finish).transpose()?);
+    Ok(PlantedFiles { originals, planted: all_planted, left_out, bytes, truth_bytes })
+}
+
+fn batch(rows: &[(String, String)]) -> Result<RecordBatch> {
+    documents_batch(
+        StringArray::from_iter_values(rows.iter().map(|row| &row.0)),
+        StringArray::from_iter_values(rows.iter().map(|row| &row.1)),
+    )
+}
+
+/// A planted document.
+#[derive(Debug, Clone, PartialEq)]
+struct PlantedDocument {
+    id: String,
+    text: String,
+    kind: &'static str,
+    /// The exact similarity with the original.
+    jaccard: f64,
+}
+
+/// Plants documents, one original after the other.
+struct Planter<'a> {
+    settings: &'a PlantingSettings,
+    /// The cumulative chances that the variant of an original is of each kind.
+    chances: [f64; 4],
+    pool: Pool,
+    header: Option<String>,
+    /// The number of edits so far.
+    edits: usize,
+}
+
+/// The kinds of planted documents.
+const KINDS: [&str; 4] = ["copy", "near", "contained", "header"];
+
+impl<'a> Planter<'a> {
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) if a share is not in [0, 1], or the shares add up to more than a half.
+    fn new(settings: &'a PlantingSettings) -> Result<Self> {
+        let PlantingSettings { copies, near, contained, header, .. } = *settings;
+        let shares = [copies, near, contained, header];
+        let all: f64 = shares.iter().sum();
+        if shares.iter().any(|share| !(0.0..=1.0).contains(share)) || all > 0.5 {
+            return Err(Error::job(format!(
+                "copies, near, contained and boilerplate add up to {all}: each is a share from 0 to 1, and together they are at most \
+                 0.5, since every planted document has an original of its own"
+            )));
+        }
+        if settings.jaccards.is_empty() {
+            return Err(Error::job("jaccards is empty: name a similarity"));
+        }
+        let mut sum = 0.0;
+        let chances = shares.map(|share| {
+            sum += share / (1.0 - all);
+            sum
+        });
+        Ok(Self { settings, chances, pool: Pool::default(), header: None, edits: 0 })
+    }
+
+    /// Plants a variant of an original; `None` for most originals, and for texts without a shingle.
+    fn plant(&mut self, id: &str, text: &str) -> Result<Option<PlantedDocument>> {
+        let PlantingSettings { seed, shingle, header_words, .. } = self.settings;
+        let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), *seed));
+        let chance = random.next() as f64 / u64::MAX as f64;
+        let mut planted = None;
+        if let Some((kind, _)) = KINDS.into_iter().zip(self.chances).find(|(_, end)| chance < *end)
+            && !similarity(text, text, shingle)?.is_nan()
+            && let Some(variant) = self.variant(kind, text, &mut random)?
+        {
+            let jaccard = similarity(text, &variant, shingle)?;
+            planted = Some(PlantedDocument { id: format!("{id}~{kind}"), text: variant, kind, jaccard });
+        }
+        self.pool.add(text);
+        if self.header.is_none() {
+            let words = word_ranges(text);
+            let last = header_words.checked_sub(1).and_then(|last| words.get(last));
+            self.header = last.map(|last| text[..last.end].to_owned());
+        }
+        Ok(planted)
+    }
+
+    /// Makes a variant of a text; `None` before there is a header for it.
+    fn variant(&mut self, kind: &str, text: &str, random: &mut SplitMix64) -> Result<Option<String>> {
+        let PlantingSettings { shingle, jaccards, .. } = self.settings;
+        Ok(match kind {
+            "copy" => Some(text.to_owned()),
+            "near" => {
+                let target = jaccards[self.edits % jaccards.len()];
+                self.edits += 1;
+                Some(edit(text, target, shingle, &self.pool, random)?)
+            }
+            "contained" => Some(passage(text, shingle.size, random).to_owned()),
+            _ => self.header.as_ref().map(|header| format!("{header}\n{text}")),
+        })
+    }
+}
+
+/// The maximum number of words that are remembered.
+const POOL: usize = 1_000;
+/// The maximum number of draws of a word that differs from the replaced word.
+const DRAWS: usize = 8;
+
+/// The last words that were read, which replace other words.
+#[derive(Debug, Default)]
+struct Pool(VecDeque<String>);
+
+impl Pool {
+    /// Remembers the words of a text.
+    fn add(&mut self, text: &str) {
+        self.0.extend(text.split_whitespace().take(POOL).map(str::to_owned));
+        let over = self.0.len().saturating_sub(POOL);
+        self.0.drain(..over);
+    }
+
+    /// Draws a word other than `old`.
+    fn draw(&self, old: &str, random: &mut SplitMix64) -> String {
+        let words = (0..DRAWS).filter_map(|_| self.0.get(below_usize(random, self.0.len())));
+        let mut others = words.filter(|word| word.to_lowercase() != old.to_lowercase());
+        others.next().cloned().unwrap_or_else(|| format!("{old}x"))
+    }
+}
+
+fn below_usize(random: &mut SplitMix64, end: usize) -> usize {
+    below(random.next(), end as u64) as usize
+}
+
+/// Returns the byte ranges of the words of a text, which are separated by white space.
+fn word_ranges(text: &str) -> Vec<Range<usize>> {
+    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
+}
+
+/// Replaces words so that the Jaccard similarity with the original text comes as close to `target` as possible. The steps are larger
+/// in texts of few words.
+fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut SplitMix64) -> Result<String> {
+    let words = word_ranges(text);
+    // The order in which words are replaced, and the new words.
+    let mut order: Vec<usize> = (0..words.len()).collect();
+    for at in 0..order.len() {
+        let other = at + below_usize(random, order.len() - at);
+        order.swap(at, other);
+    }
+    let new: Vec<String> = order.iter().map(|&word| pool.draw(&text[words[word].clone()], random)).collect();
+    let replaced = |count: usize| {
+        let mut chosen: Vec<(usize, &String)> = order[..count].iter().copied().zip(&new).collect();
+        chosen.sort_unstable_by_key(|(word, _)| *word);
+        let (mut edited, mut at) = (String::with_capacity(text.len()), 0);
+        for (word, new) in chosen {
+            edited.push_str(&text[at..words[word].start]);
+            edited.push_str(new);
+            at = words[word].end;
+        }
+        edited.push_str(&text[at..]);
+        edited
+    };
+    // The similarity falls with the number of replaced words. The best number is the last above the target, or the next.
+    let (mut low, mut high) = (0, words.len());
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if similarity(text, &replaced(middle), shingle)? >= target {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let [a, b] = [low, high].map(replaced);
+    let distance = |edited: &str| Ok::<_, Error>((similarity(text, edited, shingle)? - target).abs());
+    Ok(if distance(&a)? <= distance(&b)? { a } else { b })
+}
+
+/// Returns a passage of half of the words, and at least `least`.
+fn passage<'a>(text: &'a str, least: usize, random: &mut SplitMix64) -> &'a str {
+    let words = word_ranges(text);
+    let length = (words.len() / 2).max(least).min(words.len());
+    let first = below_usize(random, words.len() - length + 1);
+    match (words.get(first), words.get((first + length).wrapping_sub(1))) {
+        (Some(first), Some(last)) => &text[first.start..last.end],
+        _ => text,
+    }
+}
+
+/// Returns the Jaccard similarity of the shingle sets of two texts; NaN if neither has a shingle.
+fn similarity(a: &str, b: &str, shingle: &Shingle) -> Result<f64> {
+    let mut scratch = ShingleBuffers::default();
+    let mut sets = [Vec::new(), Vec::new()];
+    for (text, set) in [a, b].into_iter().zip(&mut sets) {
+        shingles(text, shingle, &mut scratch, set)?;
+    }
+    let [a, b] = sets;
+    Ok(jaccard_of(shared(&a, &b), a.len() as u64, b.len() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job;
+
+    fn settings() -> PlantingSettings {
+        let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nshingle.size = 3";
+        let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
+        PlantingSettings {
+            seed: 1,
+            shingle: job.shingle,
+            copies: 0.1,
+            near: 0.2,
+            jaccards: vec![0.9, 0.5],
+            contained: 0.1,
+            header: 0.1,
+            header_words: 10,
+        }
+    }
+
+    /// A text of words that no other text has.
+    fn text(number: usize) -> String {
+        (0..200).map(|word| format!("w{number}x{word}")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn texts_are_as_similar_as_asked_for() {
+        let settings = settings();
+        let mut planter = Planter::new(&settings).unwrap();
+        let mut found = std::collections::BTreeMap::new();
+        for number in 0..600 {
+            let original = text(number);
+            let Some(planted) = planter.plant(&number.to_string(), &original).unwrap() else { continue };
+            assert_eq!(planted.id, format!("{number}~{}", planted.kind));
+            assert_eq!(planted.jaccard, similarity(&original, &planted.text, &settings.shingle).unwrap());
+            *found.entry(planted.kind).or_insert(0) += 1;
+            match planted.kind {
+                "copy" => assert_eq!(planted.text, original),
+                "near" => {
+                    let close =
+                        settings.jaccards.iter().any(|target| (planted.jaccard - target).abs() < 0.02);
+                    assert!(close, "{}", planted.jaccard);
+                }
+                "contained" => assert!(original.contains(&planted.text) && planted.jaccard < 0.51),
+                _ => assert!(planted.text.starts_with("w0x0 ") && planted.text.ends_with(&original)),
+            }
+        }
+        // Shares are of all documents: twice as large among the originals.
+        for (kind, expected) in [("copy", 120), ("near", 240), ("contained", 120), ("header", 120)] {
+            let found = f64::from(found[kind]);
+            assert!((found - f64::from(expected)).abs() < 0.25 * f64::from(expected), "{kind}: {found}");
+        }
+    }
+
+    #[test]
+    fn texts_without_a_shingle_have_no_variant() {
+        let settings = PlantingSettings { copies: 0.5, near: 0.0, contained: 0.0, header: 0.0, ..settings() };
+        let mut planter = Planter::new(&settings).unwrap();
+        assert_eq!(planter.plant("a", " ").unwrap(), None);
+        assert_eq!(planter.plant("b", "but three words").unwrap().unwrap().kind, "copy");
+        assert!(Planter::new(&PlantingSettings { copies: 0.6, ..settings.clone() }).is_err());
+        assert!(Planter::new(&PlantingSettings { near: f64::NAN, ..settings }).is_err());
+    }
+}
