@@ -6,8 +6,8 @@ use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use serde::{Deserialize, Serialize};
 
+use super::decisions::{clustered, contained_only, removed_ids, represented, with_columns};
 use super::manifest::ApplySettings;
-use super::removals::{clustered, contained_only, removed_ids, represented, with_columns};
 use crate::error::{Error, Result};
 use crate::frames::groups;
 use crate::job::{Alarms, Job, Per};
@@ -186,7 +186,7 @@ pub struct RemovalLosses {
     pub lost_shingles: Option<u64>,
 }
 
-/// The rows of [`super::removals::clustered`], in which spared documents represent themselves.
+/// The rows of [`super::decisions::clustered`], in which spared documents represent themselves.
 pub(super) fn annotated(
     clustered: DataFrame,
     stored: &Stored,

@@ -6,8 +6,8 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::alarms::{self, GroupCounts, RemovalLosses};
+use super::decisions::{self, dropped, removed};
 use super::manifest::{ApplySettings, PassageAction};
-use super::removals::{self, dropped, removed};
 use super::{columns, delta, files, passages};
 use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Job, TableFormat};
@@ -132,7 +132,7 @@ impl Opened {
 
     /// The counts of the sources before any removal.
     pub(super) async fn documents(&self) -> Result<DocumentCounts> {
-        let counts = removals::counts(&self.stored, self.shares_files()).await?;
+        let counts = decisions::counts(&self.stored, self.shares_files()).await?;
         let mut all = counts.values().copied().fold(DocumentCounts::default(), DocumentCounts::plus);
         let left_out = if self.shares_files() {
             let mut rows = 0;

@@ -21,12 +21,12 @@
 
 pub mod alarms;
 mod columns;
+pub(crate) mod decisions;
 mod delta;
 mod files;
 mod input;
 mod manifest;
 mod passages;
-pub(crate) mod removals;
 pub mod result;
 mod tables;
 mod target;
@@ -35,11 +35,11 @@ use arrow::datatypes::SchemaRef;
 use datafusion::prelude::SessionContext;
 
 pub use self::alarms::{GroupCounts, RemovalLosses};
+use self::decisions::removed_schema;
 use self::files::SourceToWrite;
 pub use self::input::Opened;
 pub use self::manifest::{ApplyManifest, ApplySettings, PassageAction, PassageCounts, SizeCounts};
 use self::passages::removed_spans_schema;
-use self::removals::removed_schema;
 use self::tables::Decided;
 pub use self::tables::{ApplyForecast, forecast};
 use crate::engine::{Engine, RunControl};
@@ -146,7 +146,7 @@ async fn write(
     let records = target.within(APPLIED);
     let output = stored.layout().shown().to_owned();
     target::begin(target, claim, &fingerprint, &output).await?;
-    let counts = removals::counts(stored, opened.shares_files()).await?;
+    let counts = decisions::counts(stored, opened.shares_files()).await?;
     let stages = (&records, claim);
     let runner = Runner::new(engine, stages, control, &fingerprint, fingerprint.clone());
     let stages = tables::tables(settings) + 1;

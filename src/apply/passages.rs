@@ -7,8 +7,8 @@ use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{bool_or, sum};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
+use super::decisions::{rejected, removed_ids, with_columns};
 use super::manifest::{ApplySettings, PassageAction};
-use super::removals::{rejected, removed_ids, with_columns};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Job};
 use crate::origins::numbered;

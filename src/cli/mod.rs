@@ -7,13 +7,13 @@
 //! - `screen`: results, progress and the log on the terminal.
 //! - `process`: threads, panics, memory and local files of the process.
 //! - `record`: the record of a run, and its events, spans and metrics for other programs.
-//! - `signals`, `exit_codes`: signals and exit codes of the process.
+//! - `signals`, `report_error`: signals and the error that ends the process.
 
 mod arguments;
 mod commands;
-mod exit_codes;
 mod process;
 mod record;
+mod report_error;
 mod screen;
 mod signals;
 
@@ -24,6 +24,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use crate::address::secrets;
 use crate::engine::spills;
 use crate::environment::Environment;
+use crate::error::exit_codes::EXIT_CODES;
 use commands::Command;
 use process::panics;
 use record::{http, telemetry};
@@ -32,7 +33,7 @@ use screen::log::{self, LogFormat};
 
 /// Finds every pair of similar documents, and says how similar they are.
 #[derive(Parser)]
-#[command(name = "resemblance", version, max_term_width = 100, after_help = exit_codes::HELP)]
+#[command(name = "resemblance", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -51,7 +52,7 @@ struct Arguments {
 fn command() -> clap::Command {
     Arguments::command().mut_subcommands(|command| {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        command.after_help(format!("Examples:\n{examples}\n\n{}", exit_codes::HELP))
+        command.after_help(format!("Examples:\n{examples}\n\n{}", EXIT_CODES))
     })
 }
 
@@ -64,7 +65,7 @@ pub fn main() -> ExitCode {
     let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
     let code = match parsed {
         Ok(arguments) => run(&arguments),
-        Err(refused) => exit_codes::report_arguments(&refused),
+        Err(refused) => report_error::report_arguments(&refused),
     };
     spills::remove_all();
     code
@@ -88,7 +89,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     http::wait();
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit_codes::report(&error, format),
+        Err(error) => report_error::report(&error, format),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A component as one cluster, which its first node represents, and the strongest paths to that node.
 
-use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
+use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
 /// The largest number of a node in a component whose paths are searched, which takes 20 to 40 bytes per node.
 const MOST_NODES: u32 = 1_000_000;

@@ -1,6 +1,6 @@
 //! Greedy representatives, each with the nodes that are paired with it.
 
-use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
+use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;

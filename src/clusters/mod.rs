@@ -1,23 +1,23 @@
 //! Clusters of pairs in memory: plain functions on numbered nodes, one edge at a time.
 //!
-//! - `components`: connected components by union-find, and the parts of a component that stronger edges alone connect.
-//! - `representatives`: the interface of a cluster method.
+//! - `union_find`: connected components by union-find, and the parts of a component that stronger edges alone connect.
+//! - `interface`: the interface of a cluster method.
 //! - `connected`: a component as one cluster, with the strongest path from each node to the first.
 //! - `greedy`: representatives, each with the nodes that are paired with it.
 //! - `losses`: the shingles that are lost when the duplicates of a cluster are removed.
 
-mod components;
 mod connected;
 mod greedy;
+mod interface;
 mod losses;
-mod representatives;
+mod union_find;
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::ClusterMethod;
-pub(crate) use components::Components;
+pub(crate) use interface::{Edge, EdgeOrder, Representatives, Represented};
 pub(crate) use losses::ClusterLosses;
-pub(crate) use representatives::{Edge, EdgeOrder, Representatives, Represented};
+pub(crate) use union_find::Components;
 
 /// The way in which the nodes of a component are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) enum Division {
 pub(crate) fn representatives(division: Division) -> Box<dyn Representatives> {
     match division {
         Division::Whole(ClusterMethod::Components) => Box::<connected::Connected>::default(),
-        Division::Part(ClusterMethod::Components) => Box::<components::Parts>::default(),
+        Division::Part(ClusterMethod::Components) => Box::<union_find::Parts>::default(),
         Division::Whole(ClusterMethod::Representative) | Division::Part(ClusterMethod::Representative) => {
             Box::<greedy::Greedy>::default()
         }

@@ -6,9 +6,9 @@
 mod action;
 mod names;
 mod protocol;
-mod snapshot;
+mod read_log;
 
 pub(crate) use action::{Action, Add, CommitInfo, MetaData, Protocol, Remove, TableCommit, actions};
 pub(crate) use names::{FOLDER, commit_name, version_of};
 pub(crate) use protocol::{same_type, schema_string, unfit};
-pub(crate) use snapshot::{Snapshot, TableState, read};
+pub(crate) use read_log::{Snapshot, TableState, read};

@@ -1,9 +1,11 @@
 //! The error type. Its kind says who must act; the command line turns it into an exit code.
 //!
+//! - `exit_codes`: the exit code of each kind.
 //! - `guard`: panics of libraries that decode input, as errors.
 //! - `library_errors`: the sentences in errors of other libraries that this program reads.
 //! - `visible`: foreign text made safe for terminals.
 
+pub(crate) mod exit_codes;
 pub(crate) mod guard;
 pub(crate) mod library_errors;
 pub(crate) mod visible;
@@ -41,18 +43,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the exit code of a process that ends with this kind of error.
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Kind::Job => 2,
-            Kind::Input => 3,
-            Kind::Engine | Kind::Memory => 4,
-            Kind::Bug => 5,
-            Kind::Alarm => 6,
-            Kind::Interrupted => 130,
-        }
-    }
-
     /// Returns the word in logs and records.
     pub fn name(self) -> &'static str {
         match self {

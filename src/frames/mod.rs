@@ -8,7 +8,7 @@ pub mod clusters;
 pub mod components;
 pub mod copies;
 pub mod documents;
-pub(crate) mod frequent;
+pub(crate) mod frequent_shingles;
 pub(crate) mod groups;
 pub(crate) mod keep;
 pub(crate) mod losses;

@@ -8,7 +8,7 @@ use datafusion::functions_window::expr_fn::{dense_rank, lag};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 
-use super::frequent::without_frequent;
+use super::frequent_shingles::without_frequent;
 use super::{columns, document_columns, number, shingles_of_text};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash, Short, Unit};

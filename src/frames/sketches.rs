@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, bitwise_xor};
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
-use super::frequent::without_frequent;
+use super::frequent_shingles::without_frequent;
 use super::{columns, shingles_of_text};
 use crate::error::{Error, Result};
 use crate::job::{Bits, Family, Job, Lsh, ShingleHash, Short};

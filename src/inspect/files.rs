@@ -1,4 +1,4 @@
-//! The format of the files that paths name, by their names and first bytes.
+//! The files that paths name, grouped by their formats.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,21 +7,15 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::dataset::{any_source, title};
-use super::sniff;
+use super::sniff::{FileKind, JSON, ending, kind};
 use crate::error::{Error, Result};
-use crate::job::{self, Encoding, Format};
+use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile};
 
-/// Bytes by which a file is judged.
-const JUDGED_BYTES: usize = 64 * 1024;
 /// Files of an ending that are judged. They are the largest, and the others count as the largest.
 const JUDGED_FILES: usize = 16;
-/// The first bytes of a Parquet file.
-const PARQUET: &[u8] = b"PAR1";
 /// Files of other formats are left out if they have at most one part in this many of the bytes.
 const NEGLIGIBLE: u64 = 20;
-/// The length of the longest ending that can name a format.
-const MAX_ENDING: usize = 8;
 /// URLs that a message shows.
 const SHOWN: usize = 3;
 
@@ -33,14 +27,6 @@ pub(super) struct FilesOfFormat {
     /// Other files.
     pub left_out: Vec<String>,
 }
-
-/// The format of a file, or the title of files that cannot be read as they are.
-type FileKind = std::result::Result<Format, &'static str>;
-
-/// JSON arrays, and a single JSON document.
-const JSON: &str = "JSON documents that are not an object per line";
-/// Files of other formats, and compressed Parquet files and texts.
-const UNKNOWN: &str = "files of no known format, or compressed";
 
 /// Files of one kind.
 struct FileGroup<'a> {
@@ -124,61 +110,6 @@ async fn by_kind<'a>(
     }
     groups.sort_by_key(|group| Reverse((group.bytes, group.files.len())));
     Ok(groups)
-}
-
-/// The ending of a name, including the ending of its compression. Empty for endings that are numbers or long.
-fn ending(name: &str) -> &str {
-    let last = name.rsplit('/').next().unwrap_or(name);
-    let inner = job::without_compression(last).unwrap_or(last);
-    let ending = inner.rsplit_once('.').map_or("", |(_, ending)| ending);
-    if ending.len() <= MAX_ENDING && ending.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        &last[inner.len() - ending.len() - 1..]
-    } else {
-        ""
-    }
-}
-
-/// The kind of a file. `alone` if there is no other file.
-async fn kind(
-    ctx: &SessionContext,
-    file: &SourceFile,
-    given: Option<Encoding>,
-    alone: bool,
-) -> Result<FileKind> {
-    let named = Format::from_path(file.path())
-        .filter(|format| matches!(format, Format::Parquet | Format::Csv | Format::Jsonl));
-    if file.size() == 0 {
-        return Ok(Ok(named.unwrap_or(Format::Text)));
-    }
-    let ending = ending(file.name()).to_ascii_lowercase();
-    let may_be_document = ending == ".json" || ending.starts_with(".json.");
-    let head = file.head(ctx, JUDGED_BYTES).await?;
-    let encoding = match given {
-        Some(given) => given,
-        None => sniff::encoding(&head.bytes, head.whole)?,
-    };
-    let text = sniff::decode(&head.bytes, encoding);
-    Ok(match named {
-        _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(UNKNOWN),
-        _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
-        Some(Format::Parquet) => Ok(Format::Parquet),
-        _ if sniff::is_json_array(&text) => Err(JSON),
-        _ if sniff::is_json_lines(&text, head.whole) => Ok(Format::Jsonl),
-        Some(Format::Jsonl) if may_be_document && alone => Err(JSON),
-        Some(Format::Jsonl) if may_be_document => Ok(Format::Text),
-        Some(format) => Ok(format),
-        None if is_binary(&text) => Err(UNKNOWN),
-        // A single text could not be compared with anything.
-        None if alone && sniff::dialect(&text, head.whole).is_table => Ok(Format::Csv),
-        None if head.compressed => Err(UNKNOWN),
-        None => Ok(Format::Text),
-    })
-}
-
-/// Whether more than 1 % of the characters are control characters that texts do not have.
-fn is_binary(text: &str) -> bool {
-    let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
-    text.starts_with("%PDF") || text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
 /// The paths, or narrower patterns, if they name exactly the files `read` out of `all`. Otherwise the files one by one.

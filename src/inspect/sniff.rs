@@ -1,10 +1,12 @@
-//! The encoding, the dialect and the kind of a file, judged by its first bytes.
+//! The format, the encoding and the dialect of a file, judged by its name and its first bytes.
 
 use std::borrow::Cow;
 
+use datafusion::execution::context::SessionContext;
+
 use crate::error::Result;
-use crate::job::{Csv, Encoding};
-use crate::source::first_records;
+use crate::job::{self, Csv, Encoding, Format};
+use crate::source::{SourceFile, first_records};
 
 /// The delimiters that are tried, the more usual ones first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -14,6 +16,75 @@ const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 const JUDGED: usize = 100;
 /// Shares of regular records are compared in steps of one part in this many, so that one odd record does not decide.
 const PARTS: usize = 20;
+/// Bytes by which a file is judged.
+const JUDGED_BYTES: usize = 64 * 1024;
+/// The first bytes of a Parquet file.
+const PARQUET: &[u8] = b"PAR1";
+/// The length of the longest ending that can name a format.
+const MAX_ENDING: usize = 8;
+
+/// The format of a file, or the title of files that cannot be read as they are.
+pub(super) type FileKind = std::result::Result<Format, &'static str>;
+
+/// JSON arrays, and a single JSON document.
+pub(super) const JSON: &str = "JSON documents that are not an object per line";
+/// Files of other formats, and compressed Parquet files and texts.
+const UNKNOWN: &str = "files of no known format, or compressed";
+
+/// The kind of a file. `alone` if there is no other file.
+pub(super) async fn kind(
+    ctx: &SessionContext,
+    file: &SourceFile,
+    given: Option<Encoding>,
+    alone: bool,
+) -> Result<FileKind> {
+    let named = Format::from_path(file.path())
+        .filter(|format| matches!(format, Format::Parquet | Format::Csv | Format::Jsonl));
+    if file.size() == 0 {
+        return Ok(Ok(named.unwrap_or(Format::Text)));
+    }
+    let ending = ending(file.name()).to_ascii_lowercase();
+    let may_be_document = ending == ".json" || ending.starts_with(".json.");
+    let head = file.head(ctx, JUDGED_BYTES).await?;
+    let encoding = match given {
+        Some(given) => given,
+        None => encoding(&head.bytes, head.whole)?,
+    };
+    let text = decode(&head.bytes, encoding);
+    Ok(match named {
+        _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(UNKNOWN),
+        _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
+        Some(Format::Parquet) => Ok(Format::Parquet),
+        _ if is_json_array(&text) => Err(JSON),
+        _ if is_json_lines(&text, head.whole) => Ok(Format::Jsonl),
+        Some(Format::Jsonl) if may_be_document && alone => Err(JSON),
+        Some(Format::Jsonl) if may_be_document => Ok(Format::Text),
+        Some(format) => Ok(format),
+        None if is_binary(&text) => Err(UNKNOWN),
+        // A single text could not be compared with anything.
+        None if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
+        None if head.compressed => Err(UNKNOWN),
+        None => Ok(Format::Text),
+    })
+}
+
+/// Whether more than 1 % of the characters are control characters that texts do not have.
+fn is_binary(text: &str) -> bool {
+    let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
+    text.starts_with("%PDF") || text.chars().filter(is_control).count() * 100 > text.chars().count()
+}
+
+/// The ending of a name, including the ending of its compression. Empty for endings that are numbers or long.
+pub(super) fn ending(name: &str) -> &str {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let inner = job::without_compression(last).unwrap_or(last);
+    let ending = inner.rsplit_once('.').map_or("", |(_, ending)| ending);
+    if ending.len() <= MAX_ENDING && ending.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        &last[inner.len() - ending.len() - 1..]
+    } else {
+        ""
+    }
+}
 
 /// Detects the encoding of a file that begins with `bytes`, or consists of them if `whole`: by its byte order mark, else UTF-8 if
 /// most lines with non-ASCII characters are UTF-8, else windows-1252, in which all bytes but five are characters.

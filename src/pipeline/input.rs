@@ -4,8 +4,8 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use super::overlap;
 use super::reference::ReferenceDocuments;
+use super::reference::ancestors::same_frequent;
 use super::reference::chain::{Chain, first_other, reason_to_read, union};
-use super::reference::lineage::same_frequent;
 use super::tables::AllSketches;
 use crate::error::{Error, Result};
 use crate::frames::documents::{documents, reused, reused_columns};

@@ -5,7 +5,7 @@ use datafusion::prelude::SessionContext;
 use super::numbers::{settings, similarities};
 use super::view::{Before, Change, ComparedOutputs};
 use crate::address::masked;
-use crate::apply::removals;
+use crate::apply::decisions;
 use crate::error::Result;
 use crate::lookup::Finished;
 use crate::lookup::rows::query;
@@ -55,7 +55,7 @@ pub(super) async fn compare(
         let rows = before.table(table)?;
         session.register_table(format!("before_{table}"), rows.into_view())?;
     }
-    let removals = removals::removed(&before, None, None, None)?;
+    let removals = decisions::removed(&before, None, None, None)?;
     session.register_table("before_removals", removals.into_view())?;
     let mut compared = Vec::new();
     for (what, sql) in [

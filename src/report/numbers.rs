@@ -11,7 +11,7 @@ use super::view::{
     TableCost,
 };
 use crate::address::masked;
-use crate::apply::{self, GroupCounts, alarms, removals};
+use crate::apply::{self, GroupCounts, alarms, decisions};
 use crate::error::Result;
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
@@ -32,7 +32,7 @@ const MAX_WARNINGS: usize = 50;
 /// Fails if a table cannot be read.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
     let (job, run) = (finished.job(), finished.manifest());
-    let removals = removals::removed(finished, job.source.group.as_deref(), None, None)?;
+    let removals = decisions::removed(finished, job.source.group.as_deref(), None, None)?;
     session.register_table("removals", removals.into_view())?;
     let removed = removed(session, finished).await?;
     let numbers = ReportNumbers {

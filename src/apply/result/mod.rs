@@ -14,9 +14,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectMeta;
 
 pub use self::removed::{Removed, RemovedFilter};
+use super::decisions::removed_schema;
 use super::manifest::ApplyManifest;
 use super::passages::removed_spans_schema;
-use super::removals::removed_schema;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, OnError};
 use crate::output::check::{self, Damage, ReadProgress};

@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::AppliedResult;
-use crate::apply::removals::DUPLICATE;
+use crate::apply::decisions::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::kernel::hash::document_key;

@@ -13,6 +13,7 @@
 
 mod errors;
 mod remote;
+mod resumed_reads;
 mod s3_http;
 
 use std::collections::BTreeMap;

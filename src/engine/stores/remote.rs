@@ -1,28 +1,26 @@
 //! A remote store: reads resume after a broken connection, uploads are aborted, and errors are explained.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attribute, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Attribute, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
     RenameOptions, Result, UploadPart,
 };
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::errors::{BucketUrl, STORE, is_transient, lost};
+use super::resumed_reads::Body;
 use super::s3_http::{CHECKSUM_METADATA, Checksum};
 use crate::output::upload::Digest;
 
-/// The most resumptions of a read without progress. Each has the full time limit of a request, since a long download may break
-/// off for that reason alone.
-const TIMES: usize = 3;
+/// The maximum number of repetitions of a put whose answer was lost.
+const PUT_REPEATS: usize = 3;
 
 /// A store with explained errors and reads that resume.
 #[derive(Clone)]
@@ -92,7 +90,9 @@ impl ObjectStore for Remote {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
                 // The client library does not retry a request that the store may have carried out. A second put would
                 // fail correctly.
-                Err(error) if options.mode != PutMode::Overwrite && failures < TIMES && lost(&error) => {
+                Err(error)
+                    if options.mode != PutMode::Overwrite && failures < PUT_REPEATS && lost(&error) =>
+                {
                     failures += 1
                 }
                 ended => return ended.map_err(self.explained(location)),
@@ -126,7 +126,8 @@ impl ObjectStore for Remote {
             return Ok(got);
         };
         let body = Body {
-            store: self.clone(),
+            reads: Arc::clone(&self.reads),
+            bucket_url: Arc::clone(&self.bucket_url),
             location: location.clone(),
             options,
             e_tag: got.meta.e_tag.clone(),
@@ -198,66 +199,6 @@ impl Repeats {
             self.since = 0;
         }
         false
-    }
-}
-
-/// The bytes of an object while they are read.
-struct Body {
-    store: Remote,
-    location: Path,
-    options: GetOptions,
-    e_tag: Option<String>,
-    /// The bytes of the object that are missing.
-    left: Range<u64>,
-    /// The checksum of an object that is read whole, if the store has a checksum.
-    checksum: Option<Checksum>,
-    stream: BoxStream<'static, Result<Bytes>>,
-    failures: usize,
-}
-
-impl Body {
-    async fn next(&mut self) -> Result<Option<Bytes>> {
-        loop {
-            let error = match self.stream.try_next().await {
-                Ok(Some(bytes)) => {
-                    let came = bytes.len() as u64;
-                    if came > self.left.end.saturating_sub(self.left.start) {
-                        let message = "more bytes came than were announced";
-                        return Err(self.store.bucket_url.refused(Some(&self.location), message));
-                    }
-                    self.left.start += came;
-                    self.failures = 0;
-                    if let Some(checksum) = &mut self.checksum {
-                        checksum.update(&bytes);
-                        // Before the last bytes are passed on, because a reader with all bytes does not poll again.
-                        if self.left.is_empty() && !checksum.is_right() {
-                            return Err(self.store.bucket_url.altered(&self.location));
-                        }
-                    }
-                    return Ok(Some(bytes));
-                }
-                // All bytes came, even if the connection broke after them.
-                _ if self.left.is_empty() => return Ok(None),
-                Ok(None) => self.store.bucket_url.cut_short(&self.location, self.left.end - self.left.start),
-                Err(error) => self.store.bucket_url.explain(Some(&self.location), error),
-            };
-            let (true, Some(e_tag)) = (is_transient(&error) && self.failures < TIMES, &self.e_tag) else {
-                return Err(error);
-            };
-            self.failures += 1;
-            // If the object was replaced meanwhile, the store refuses.
-            let options = GetOptions {
-                range: Some(GetRange::Bounded(self.left.clone())),
-                if_match: Some(e_tag.clone()),
-                ..self.options.clone()
-            };
-            let explain = self.store.explained(&self.location);
-            let got = self.store.reads.get_opts(&self.location, options).await.map_err(explain)?;
-            if got.meta.e_tag.as_deref() != Some(e_tag) {
-                return Err(self.store.bucket_url.replaced(&self.location));
-            }
-            self.stream = got.into_stream();
-        }
     }
 }
 

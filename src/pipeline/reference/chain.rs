@@ -5,7 +5,7 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::lineage::{self, KnownFingerprints, same_frequent};
+use super::ancestors::{self, KnownFingerprints, same_frequent};
 use crate::error::{Error, Result};
 use crate::frames::clusters::Founders;
 use crate::frames::{self, columns, merged, reference, utf8};
@@ -25,7 +25,7 @@ pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
 /// At least one finished output, in the order in which they were made.
 pub(crate) struct Chain {
     pub(in crate::pipeline) outputs: Vec<Stored>,
-    /// The outputs that each was made against: see [`lineage::made_against`].
+    /// The outputs that each was made against: see [`ancestors::made_against`].
     against: Vec<Vec<ReferenceOutput>>,
     /// The result of `apply` that was named instead of each output, if any.
     applied: Vec<Option<AppliedOutput>>,
@@ -49,8 +49,8 @@ impl Chain {
         let opened: Vec<(Stored, Option<AppliedOutput>)> =
             opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
         let (outputs, applied): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
-        let against = lineage::made_against(&outputs)?;
-        lineage::check_order(&outputs, &against, named_by)?;
+        let against = ancestors::made_against(&outputs)?;
+        ancestors::check_order(&outputs, &against, named_by)?;
         same_frequent(outputs.iter()).await?;
         let chain = Self { outputs, against, applied };
         chain.check_results()?;
@@ -60,9 +60,9 @@ impl Chain {
     /// Checks that every two documents of the outputs were compared.
     ///
     /// # Errors
-    /// As [`lineage::check_compared`].
+    /// As [`ancestors::check_compared`].
     pub(crate) fn check_compared(&self) -> Result<()> {
-        lineage::check_compared(&self.outputs, &self.against)
+        ancestors::check_compared(&self.outputs, &self.against)
     }
 
     /// Refuses an output that overlaps with one of these or with one of their sources. `setting` names the output's URL in messages.
@@ -382,7 +382,7 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
              clusters of the same kind: give both the same ones"
         )));
     }
-    if let Some([why, advice]) = lineage::own_pairs_missing(made) {
+    if let Some([why, advice]) = ancestors::own_pairs_missing(made) {
         return Err(Error::job(format!(
             "{url} was made with {why}, and {METHOD} needs their pairs: {advice}"
         )));

@@ -1,8 +1,8 @@
 //! The reference documents, of other outputs or of a second source, with which a run compares its new documents.
 
+pub(super) mod ancestors;
 pub(super) mod chain;
 mod documents;
-pub(super) mod lineage;
 pub(super) mod outputs;
 
 use arrow::datatypes::DataType;

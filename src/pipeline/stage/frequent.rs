@@ -4,7 +4,7 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::documents::first_of_each_id;
 use super::interface::{Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable};
-use crate::frames::frequent::{self, SAMPLE};
+use crate::frames::frequent_shingles::{self, SAMPLE};
 use crate::frames::groups::group;
 use crate::job::{Limit, LimitSize, Reference};
 use crate::pipeline::sketches::read_texts;
@@ -52,7 +52,7 @@ fn group_column(cx: &StageContext<'_>) -> Option<String> {
 
 /// The documents with their groups.
 fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
-    frequent::with_group_key(first_of_each_id(cx, documents)?, group_column(cx).as_deref())
+    frequent_shingles::with_group_key(first_of_each_id(cx, documents)?, group_column(cx).as_deref())
 }
 
 /// Counts the documents of each group, to draw a sample of them.
@@ -61,7 +61,7 @@ pub(super) static GROUP_SIZES: Stage = Stage::work(
     |_| "count the documents of each group".into(),
     |job| counts_shingles(job) && limit(job).is_none(),
     StagePlan::Now(|cx| {
-        let sizes = frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
+        let sizes = frequent_shingles::group_sizes(grouped(cx, cx.documents.clone())?)?;
         Ok(Planned::new(0, vec![sizes]))
     }),
 );
@@ -79,10 +79,10 @@ pub(super) static FREQUENT: Stage = Stage::work(
                 Some(limit) => grouped(cx, cx.input.sample(cx.session(), job, limit).await?)?,
                 None => {
                     let documents = grouped(cx, cx.documents.clone())?;
-                    frequent::sampled(documents, cx.table(WorkTable::GROUP_SIZES)?)?
+                    frequent_shingles::sampled(documents, cx.table(WorkTable::GROUP_SIZES)?)?
                 }
             };
-            let frequent = frequent::frequent(sample, &job.shingle, share)?;
+            let frequent = frequent_shingles::frequent(sample, &job.shingle, share)?;
             Ok(Planned::new(cx.source_bytes(), vec![frequent]))
         })
     }),
@@ -95,7 +95,7 @@ pub(super) static FREQUENT_POSITIONS: Stage = Stage::work(
     counts_shingles,
     StagePlan::Now(|cx| {
         let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
-        let positions = frequent::positions(cx.table(WorkTable::FREQUENT)?, documents, rejects)?;
+        let positions = frequent_shingles::positions(cx.table(WorkTable::FREQUENT)?, documents, rejects)?;
         Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![positions]))
     }),
 );
@@ -116,7 +116,7 @@ pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
                 Ok(texts.select(vec![col("doc"), col("text"), group(group_column(cx).as_deref())])?)
             });
             let table = cx.table(WorkTable::FREQUENT)?;
-            let frame = frequent::with_samples(table, texts.await?, &cx.job.shingle)?;
+            let frame = frequent_shingles::with_samples(table, texts.await?, &cx.job.shingle)?;
             Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![frame]))
         })
     }),

@@ -1,9 +1,9 @@
 //! Lists the files of a source.
 //!
-//! `files` lists folders and patterns, and `delta_tables` lists Delta tables by their logs. `pattern` parses the URLs of a job, and
+//! `files` lists folders and patterns, and `delta_files` lists Delta tables by their logs. `pattern` parses the URLs of a job, and
 //! `disk` reads folders of the local disk.
 
-mod delta_tables;
+mod delta_files;
 pub(super) mod disk;
 pub(super) mod files;
 mod pattern;
@@ -21,7 +21,7 @@ use super::formats::format_of;
 use crate::error::{Error, Result};
 use crate::job;
 
-pub(crate) use self::delta_tables::is_table as is_delta_table;
+pub(crate) use self::delta_files::is_table as is_delta_table;
 pub use self::files::Listed;
 pub(crate) use self::files::is_companion;
 pub(crate) use self::pattern::{Reach, same_store, without_pattern};
@@ -47,7 +47,7 @@ async fn find(ctx: &SessionContext, source: &job::Source, warns: bool) -> Result
     let format = format_of(source.format);
     match format.listing {
         Listing::Files => files::list(ctx, &source.urls, format, warns).await,
-        Listing::DeltaTables => delta_tables::list(ctx, source, format).await,
+        Listing::DeltaTables => delta_files::list(ctx, source, format).await,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Removals.
+//! The decision for each document: removed and for which reason, or kept, also instead of a document that became too short.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
+use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
 /// The value of an empty slot of the hash table.
 const EMPTY: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! The exit codes of the process, and the report of the error that determines one.
+//! Reports the error that ends a command.
 
 use std::process::ExitCode;
 
@@ -7,11 +7,7 @@ use crate::cli::screen::log::{self, LogFormat};
 use crate::cli::screen::{Screen, print};
 use crate::error::{Error, Kind};
 
-/// The exit codes, for the help of every command.
-pub(super) const HELP: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
-    (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was exceeded · 130 stopped; run it again to continue";
-
-/// Reports the error that ends a command.
+/// Reports an error, and returns its exit code.
 pub(super) fn report(error: &Error, format: LogFormat) -> ExitCode {
     match format {
         LogFormat::Json => log::failed(error),
@@ -38,17 +34,4 @@ pub(super) fn report_arguments(refused: &clap::Error) -> ExitCode {
     }
     print::message(&masked(&text));
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_help_has_every_exit_code() {
-        use Kind as K;
-        for kind in [K::Job, K::Input, K::Engine, K::Memory, K::Bug, K::Alarm, K::Interrupted] {
-            assert!(HELP.contains(&format!(" {} ", kind.exit_code())), "{kind:?}");
-        }
-    }
 }
