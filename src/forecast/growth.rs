@@ -32,7 +32,7 @@ const DEVIATIONS: f64 = 2.0;
 const UNSEEN: f64 = 3.0;
 /// Typical seconds per document in a stage that reads no texts, and per row that such a stage writes.
 const DOCUMENT_SECONDS: f64 = 0.1e-6;
-const ROW_SECONDS: f64 = 0.5e-6;
+const ROW_SECONDS: f64 = 0.9e-6;
 /// Typical bytes per row, used if the files of both runs differ by less than [`SMALL`], which is mostly footers.
 const ROW_BYTES: f64 = 16.0;
 const SMALL: f64 = 16_384.0;
