@@ -1,4 +1,4 @@
-//! The exit codes of the process, and the report of the error that determines one.
+//! The exit codes of the process, and the report of the error that determines the exit code.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use crate::cli::screen::log::{self, LogFormat};
 use crate::cli::screen::{Screen, print};
 use crate::error::{Error, Kind};
 
-/// The exit codes, for the help of every command.
+/// The list of exit codes in the help of every command.
 pub(super) const HELP: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
     (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was exceeded · 130 stopped; run it again to continue";
 

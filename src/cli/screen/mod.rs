@@ -31,12 +31,12 @@ pub(crate) struct Screen {
     /// The format of log lines.
     format: LogFormat,
     is_quiet: bool,
-    /// The costs of the stages of the next run, if they were forecast.
+    /// The costs of the stages in the next run, if they were forecast.
     costs: Arc<Mutex<Option<Costs>>>,
 }
 
 impl Screen {
-    /// A screen with a bar on a terminal, unless it is to be `plain`.
+    /// Returns a screen that shows a progress bar on a terminal, unless it is `plain`.
     pub(crate) fn new(plain: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() && !plain {
             ProgressBar::no_length().with_style(style(UNKNOWN))
@@ -46,17 +46,17 @@ impl Screen {
         Self { bar, format: LogFormat::Text, is_quiet: false, costs: Arc::default() }
     }
 
-    /// Sets the format of lines. A quiet screen shows only errors.
+    /// Sets the format of log lines. A quiet screen shows only errors.
     pub(crate) fn with(self, format: LogFormat, is_quiet: bool) -> Self {
         Self { format, is_quiet, ..self }
     }
 
-    /// Sets the forecast costs of the next run.
+    /// Sets the forecast costs of the next run's stages.
     pub(crate) fn expect(&self, costs: Costs) {
         *self.costs.lock() = Some(costs);
     }
 
-    /// Shows a line on standard error unless the screen is quiet. In a JSON log, the line is an event.
+    /// Shows a line on standard error unless the screen is quiet. If the log is JSON, the line becomes an event.
     pub(crate) fn say(&self, line: &str) {
         match self.format {
             _ if self.is_quiet => {}
@@ -67,8 +67,8 @@ impl Screen {
         }
     }
 
-    /// Starts the log. By default it has warnings, and without a bar also a line for each stage if `stages` is set or lines are JSON.
-    /// `-v` and `RESEMBLANCE_LOG` change that.
+    /// Starts the log. By default, it contains warnings. Without a bar, it also contains a line per stage if `stages` is set or the format
+    /// is JSON. `-v` and `RESEMBLANCE_LOG` change the defaults.
     pub(crate) fn start_log(&self, verbose: u8, stages: bool) {
         let format = self.format;
         let has_stages = self.bar.is_hidden() && (stages || format == LogFormat::Json);
@@ -86,7 +86,7 @@ impl Screen {
             .with_writer(self.clone())
             .with_target(false)
             .log_internal_errors(false);
-        // Fails only if the process already has a log.
+        // This fails only if the process already has a log.
         let _ = match format {
             LogFormat::Json => log.json().with_span_list(false).with_ansi(false).try_init(),
             LogFormat::Text => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
@@ -125,7 +125,7 @@ pub(crate) fn is_writing() -> bool {
     WRITING.try_with(Cell::get).unwrap_or(true)
 }
 
-/// Writes whole log lines. It never fails: a full disk or a closed pipe must not end a run.
+/// Writes whole log lines. Writing never fails, because a full disk or a closed pipe must not end a run.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.format);
@@ -143,21 +143,21 @@ impl Write for Screen {
     }
 }
 
-/// Templates of a bar: one for inputs of unknown size, and one for each unit.
+/// The templates of a bar: one for inputs of unknown size, and one per unit.
 const UNKNOWN: &str = "{spinner} {prefix} {msg} ({elapsed})";
 const ROWS: &str = "{spinner} {prefix} {percent}% of {human_len} rows, {speed}{msg} ({elapsed})";
 const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {speed}{msg} ({elapsed})";
 const PARTITIONS: &str = "{spinner} {prefix} {percent}% of {human_len} partitions, {speed}{msg} ({elapsed})";
 
-/// The time before a rate is shown. Data that are there immediately would distort it.
+/// The time before a rate is shown. Data that is available immediately would distort the rate.
 const FIRST_RATE: Duration = Duration::from_millis(500);
 
-/// The style of `template`. A test checks that all templates are valid.
+/// Returns the style for `template`. A test checks that all templates are valid.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// The mean rate and the remaining time at this rate, such as `8,230 rows/s, 12 s left, `. Empty until they are known.
+/// Returns the mean rate and the remaining time at this rate, such as `8,230 rows/s, 12 s left, `. The text is empty until they are known.
 fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     let rate = done as f64 / since.as_secs_f64();
     if since < FIRST_RATE || rate < 1e-3 {
@@ -171,10 +171,10 @@ fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     }
 }
 
-/// The target of log lines about the progress of a stage. No default filter passes them.
+/// The target of log lines about the progress of a stage. Default filters do not pass it.
 const TARGET: &str = "resemblance::progress";
 
-/// The interval of these lines.
+/// The interval between two such lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 struct Bar {
@@ -183,7 +183,7 @@ struct Bar {
     format: LogFormat,
     costs: Arc<Mutex<Option<Costs>>>,
     stage: Mutex<RunningStage>,
-    /// The run of a job and its start; `None` for other work.
+    /// The run of a job and its start, or `None` for other work.
     run: Mutex<Option<(TimeLeft, Instant)>>,
 }
 
@@ -195,7 +195,7 @@ struct RunningStage {
     stages: usize,
     /// The number of stages that have ended.
     ended: usize,
-    /// The tasks on a cluster; empty on one machine.
+    /// The tasks on a cluster. The text is empty on one machine.
     tasks: String,
     /// The unit of the input, once it is known.
     unit: Option<InputUnit>,
@@ -204,7 +204,7 @@ struct RunningStage {
 }
 
 impl Bar {
-    /// Updates the remaining time of the run. Returns the seconds, if they can be estimated.
+    /// Updates the remaining time of the run. Returns the remaining seconds if they can be estimated.
     fn left(&self, change: impl FnOnce(&mut TimeLeft)) -> Option<f64> {
         let mut run = self.run.lock();
         let (left, began) = run.as_mut()?;
@@ -218,7 +218,7 @@ impl Bar {
         self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
     }
 
-    /// Switches the bar to `unit`. `counted` are already done.
+    /// Switches the bar to `unit`. The amount `counted` is already done.
     fn count_in(&self, unit: InputUnit, counted: u64) {
         let template = match unit {
             InputUnit::Rows => ROWS,
@@ -254,14 +254,14 @@ impl Progress for Bar {
         self.bar.enable_steady_tick(Duration::from_millis(120));
         self.bar.set_message("");
         self.bar.tick();
-        // A visible bar shows the stage, and text lines are logged at the end of a stage.
+        // A visible bar already shows the stage, and text lines are logged at the end of a stage.
         if self.bar.is_hidden() && self.format == LogFormat::Json {
             tracing::info!(stage = name, number, stages, left_seconds, "begins");
         }
     }
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        // Most stages write only after they have read everything.
+        // Most stages write only after they have read all input.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
         let stage = self.stage.lock();
         let rows = match (rows_in > rows_out, rows_out > 0, stage.unit) {
