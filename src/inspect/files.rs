@@ -1,4 +1,4 @@
-//! The format of the files that paths name, by their names and first bytes.
+//! Determines the format of the files at given paths from their names and first bytes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,34 +12,34 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Format};
 use crate::source::{self, SourceFile};
 
-/// Bytes by which a file is judged.
+/// The number of bytes from which the format of a file is determined.
 const JUDGED_BYTES: usize = 64 * 1024;
-/// Files of an ending that are judged. They are the largest, and the others count as the largest.
+/// The number of files per ending whose format is determined. The largest files are chosen, and the others count like the largest file.
 const JUDGED_FILES: usize = 16;
 /// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
-/// Files of other formats are left out if they have at most one part in this many of the bytes.
+/// Files of other formats are skipped if their share of all bytes is at most 1 divided by this number.
 const NEGLIGIBLE: u64 = 20;
-/// The length of the longest ending that can name a format.
+/// The maximum length of an ending that can name a format.
 const MAX_ENDING: usize = 8;
-/// URLs that a message shows.
+/// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
-/// Files of one format.
+/// Files in one format.
 pub(super) struct FilesOfFormat {
     pub format: Format,
-    /// Paths, URLs and patterns that name exactly these files.
+    /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Other files.
+    /// Files that are skipped.
     pub left_out: Vec<String>,
 }
 
-/// The format of a file, or the title of files that cannot be read as they are.
+/// The format of a file, or a title for files that cannot be read in their current form.
 type FileKind = std::result::Result<Format, &'static str>;
 
 /// JSON arrays, and a single JSON document.
 const JSON: &str = "JSON documents that are not an object per line";
-/// Files of other formats, and compressed Parquet files and texts.
+/// Files in other formats, and compressed Parquet files and texts.
 const UNKNOWN: &str = "files of no known format, or compressed";
 
 /// Files of one kind.
@@ -49,8 +49,8 @@ struct FileGroup<'a> {
     files: Vec<&'a SourceFile>,
 }
 
-/// Finds the format of the files that `paths` name. Companions of data and small files of other formats are left out. The encoding
-/// of texts is detected unless it is `given`. Messages propose to run `command`.
+/// Finds the format of the files at `paths`. Companions of data and small files of other formats are skipped. The encoding of texts is
+/// detected unless it is `given`. Messages propose to run `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for paths that are empty or cannot be read, and
@@ -96,7 +96,7 @@ pub(super) async fn find(
     Ok(FilesOfFormat { format, urls: narrowed_urls(ctx, paths, format, &all, &read).await, left_out })
 }
 
-/// The files by kind, the kind with the most bytes first.
+/// Returns the files by kind, starting with the kind that has the most bytes.
 async fn by_kind<'a>(
     ctx: &SessionContext,
     files: &[&'a SourceFile],
@@ -126,7 +126,7 @@ async fn by_kind<'a>(
     Ok(groups)
 }
 
-/// The ending of a name, including the ending of its compression. Empty for endings that are numbers or long.
+/// Returns the ending of a name, including the ending of a compression. Returns an empty string for endings that are numbers or too long.
 fn ending(name: &str) -> &str {
     let last = name.rsplit('/').next().unwrap_or(name);
     let inner = job::without_compression(last).unwrap_or(last);
@@ -138,7 +138,7 @@ fn ending(name: &str) -> &str {
     }
 }
 
-/// The kind of a file. `alone` if there is no other file.
+/// Returns the kind of a file. `alone` is true if there is no other file.
 async fn kind(
     ctx: &SessionContext,
     file: &SourceFile,
@@ -168,20 +168,20 @@ async fn kind(
         Some(Format::Jsonl) if may_be_document => Ok(Format::Text),
         Some(format) => Ok(format),
         None if is_binary(&text) => Err(UNKNOWN),
-        // A single text could not be compared with anything.
+        // A single text could not be compared with another text.
         None if alone && sniff::dialect(&text, head.whole).is_table => Ok(Format::Csv),
         None if head.compressed => Err(UNKNOWN),
         None => Ok(Format::Text),
     })
 }
 
-/// Whether more than 1 % of the characters are control characters that texts do not have.
+/// Whether more than 1 % of the characters are control characters that do not occur in texts.
 fn is_binary(text: &str) -> bool {
     let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
     text.starts_with("%PDF") || text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
-/// The paths, or narrower patterns, if they name exactly the files `read` out of `all`. Otherwise the files one by one.
+/// Returns the paths, or narrower patterns, if they match exactly the files `read` out of `all`. Otherwise, returns each file.
 async fn narrowed_urls(
     ctx: &SessionContext,
     paths: &[String],
@@ -205,7 +205,7 @@ async fn narrowed_urls(
     read.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// The error for files of several formats or of an unknown format. It lists the kinds, and a command for each format.
+/// Returns the error for files of several formats or of an unknown format. It lists the kinds, and a command for each format.
 async fn refusal(
     ctx: &SessionContext,
     command: &str,
@@ -222,7 +222,7 @@ async fn refusal(
             kind.map_or_else(|other| other, title)
         ));
         if kind.is_ok() {
-            // The command inspects files with any ending.
+            // The command inspects the files regardless of their endings.
             let read = files.iter().map(|file| file.path()).collect();
             let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
             let more = if urls.len() > SHOWN { " ..." } else { "" };

@@ -4,10 +4,10 @@
 //! its name.
 //!
 //! - `file`: the job file, its sections, and the line of each key; `hints`: suggestions for unknown keys and values; `values`: rules,
-//! lists, sizes and small files.
+//!   lists, sizes and small files.
 //! - `resolve`: checks the sections together and creates the job, including a job over a finished output.
 //! - One file per section, with its keys, defaults and rules: `source` (with `format`, `encoding` and `rows`), `against`, `shingle`,
-//! `minhash`, `lsh`, `candidates`, `score`, `clusters` (with `[alarms]`), `passages`, `output` and `engine`.
+//!   `minhash`, `lsh`, `candidates`, `score`, `clusters` (with `[alarms]`), `passages`, `output` and `engine`.
 //! - `curve`: the S-curve of bands and rows, and the rules that choose them.
 //! - `fingerprint`: the settings and files that determine the rows; `keys`: a resolved job as keys of a job file.
 

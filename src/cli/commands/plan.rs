@@ -18,7 +18,7 @@ use crate::output::manifest::Run as Manifest;
 
 /// Forecast the seconds, memory, disk and requests of a run, each with a range, and its risks
 ///
-/// Runs the job on a part of the source, which is spread over all files, in a temporary folder. It uses the job's memory, threads and
+/// Runs the job in a temporary folder, on a sample that is spread over all files of the source. It uses the job's memory, threads and
 /// folder for spills. Nothing is written to the job's output. Larger samples give narrower ranges.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance plan my.toml

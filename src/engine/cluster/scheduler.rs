@@ -3,12 +3,12 @@
 //! Ballista's own scheduler does the work. [`PatientScheduler`] in front of it changes three things:
 //!
 //! - Executors poll for tasks, and drivers poll for the end of a job. Ballista answers immediately, and its clients sleep for 50 ms before
-//! the next request. A stage with ten query stages would therefore take half a second. Here, an empty answer is delayed by some
-//! milliseconds.
+//!   the next request. A stage with ten query stages would therefore take half a second. Here, an empty answer is delayed by some
+//!   milliseconds.
 //! - A new executor replaces the previous executor at its address, and a deregistered executor counts as lost. Their tasks begin again
-//! immediately instead of after the executor timeout.
+//!   immediately instead of after the executor timeout.
 //! - Ballista keeps the plan and every task of a job for an hour after its end, and a run sends a job per stage. Here, only the last few
-//! jobs are kept, for readers of the HTTP interface.
+//!   jobs are kept, for readers of the HTTP interface.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -9,13 +9,13 @@
 //! The manifest is written first, then the logs. Files that are in neither are removed last:
 //!
 //! - Until a log is updated, its readers see the complete previous result, because its files are removed last. If the logs came first, a
-//! run that dies in between would show its readers a result that was never published.
+//!   run that dies in between would show its readers a result that was never published.
 //! - A log contains the hash of the `manifest.json` that it follows. The next run of the job can therefore find a log that is behind and
-//! update it. `resemblance clean` also does this before it removes files.
+//!   update it. `resemblance clean` also does this before it removes files.
 //! - A commit is put only if no file with its name exists. A second process reads the log again, and then the manifest. In the other order,
-//! an older manifest could set the log back.
+//!   an older manifest could set the log back.
 //! - Each commit of this program contains the whole table: protocol, schema and every file. A log is therefore read backwards from its end
-//! to the newest such commit, even if other programs removed older commits.
+//!   to the newest such commit, even if other programs removed older commits.
 //!
 //! A folder that is written once, such as the target of `apply`, gets one commit before its own manifest (`commit`).
 //!
