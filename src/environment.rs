@@ -150,7 +150,8 @@ fn variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Whether a message contains the name of a variable of stores or of this program as a separate word, and not as a part of a path.
+/// Whether a message contains the name of a variable for stores or for this program. The name must be a separate word and not a part of a
+/// path.
 pub(crate) fn names_variable(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_name = |word: &str| {

@@ -59,7 +59,7 @@ pub(crate) struct QueueState {
 #[derive(Debug)]
 struct Queue {
     batches: Mutex<Receiver<Result<RecordBatch>>>,
-    /// Wakes all waiting tasks. If only one task were woken and is no longer polled, its batch would be lost to the others.
+    /// Wakes all waiting tasks. If only one task were woken and that task is no longer polled, the other tasks would not get the batch.
     arrived: Arc<Notify>,
     _reader: SpawnedTask<()>,
 }

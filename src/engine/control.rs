@@ -70,7 +70,7 @@ pub enum InputUnit {
 
 /// Receives the progress of a run. The methods are called often, so they must not block.
 pub trait Progress: Send + Sync {
-    /// A run of a job begins. The stages are known and passed in order.
+    /// A run of a job begins. The names of its known stages are passed in order.
     fn run_begins(&self, _stages: &[String]) {}
 
     /// A stage begins as the `number`-th of `stages` stages, counted from 1.
@@ -82,7 +82,8 @@ pub trait Progress: Send + Sync {
     /// The stage `name` has read a part of its input. This is not called if the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
-    /// Reports, for the running stage on a cluster, how many tasks are done and have begun, and how many of its query stages are done.
+    /// Reports the numbers of done and begun tasks for the running stage on a cluster. Also reports the numbers of done and of all query
+    /// stages.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
     /// The cluster lost the running stage or a part of it, or the stage ran out of memory. This work runs again.

@@ -185,8 +185,8 @@ fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
 }
 
 /// Returns a configuration for planning `plan` again if all its joins together hold more than one join is allowed to hold. `plan` was made
-/// with `config`. The planner decides for each join separately whether it holds its left side, but all of these sides may be in memory at
-/// the same time. With the new configuration, all joins together hold no more than the limit of one join, or one large side and several
+/// with `config`. The planner decides for each join separately whether it holds its left side. However, all of these sides may be in memory
+/// at the same time. With the new configuration, all joins together hold no more than the limit of one join, or one large side and several
 /// small sides.
 pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
     let most = config.options().optimizer.hash_join_single_partition_threshold;

@@ -23,7 +23,7 @@ pub struct AgainstSection {
     #[serde(default)]
     pub pairs: NewPairs,
     /// The treatment of a new document with the same id as a reference document. `error` ends the run, `replace` replaces the reference
-    /// document, and `skip` puts the new document into `rejects`. Only with `output`. Default: `error`.
+    /// document, and `skip` puts the new document into `rejects`. Requires `output`. Default: `error`.
     pub same_id: Option<SameId>,
 }
 
@@ -115,14 +115,14 @@ pub struct Against {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reference {
-    /// In finished outputs.
+    /// The reference documents are in finished outputs.
     Outputs {
         /// The folders or URL prefixes of the outputs, in the order of their creation.
         urls: Vec<String>,
         /// The treatment of a new document with the same id as a reference document.
         same_id: SameId,
     },
-    /// In a second source. Both sources may have the same id.
+    /// The reference documents are in a second source. Both sources may have the same id.
     Source(Box<Source>),
 }
 

@@ -1,8 +1,8 @@
 //! The S-curve of banding, the probabilities that follow from it, and the rules that choose bands and rows.
 //!
-//! With b bands of r rows, two documents with Jaccard similarity s share a bucket with probability 1 - (1 - s^r)^b (Leskovec, Rajaraman,
-//! Ullman, *Mining of Massive Datasets*, section 3.4.2). A [`Curve`] also includes all other settings of a job that decide whether a pair
-//! is found.
+//! With b bands of r rows, two documents with Jaccard similarity s share a bucket with probability 1 - (1 - s^r)^b. See Leskovec,
+//! Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2. A [`Curve`] also includes all other settings of a job that decide
+//! whether a pair is found.
 
 use std::iter::repeat_n;
 
@@ -71,9 +71,9 @@ fn log_not_by_chance(lsh: &Lsh) -> f64 {
 /// Returns values for two signatures of `n` values that differ in d = 0..`counts` positions: the logarithm of the number of placements of
 /// the differences, and the share of these placements in which the pair is a candidate.
 ///
-/// The pair is missed if each band contains a difference. The placements are therefore counted band by band: d differences in t + r values
-/// are h in the last r and d - h in the first t, which is C(r, h) C(t, d - h) of C(t + r, d) placements. All terms are positive, so no
-/// digits are lost.
+/// The pair is missed if each band contains a difference. The placements are therefore counted band by band. Of d differences in t + r
+/// values, h are in the last r values and d - h in the first t. These are C(r, h) C(t, d - h) of C(t + r, d) placements. All terms are
+/// positive, so no digits are lost.
 fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)> {
     let mut factorials = vec![0.0];
     factorials.extend((1..=n).scan(0.0, |sum, k| {
@@ -247,8 +247,8 @@ fn balanced(permutations: usize, threshold: f64) -> Bands {
     best.1
 }
 
-/// Chooses the largest r, then the smallest b, with b * r <= `permutations`, that find a pair at `threshold` with a probability of at least
-/// `target` in (0, 1). The largest r has the steepest curve and therefore the fewest false candidates.
+/// Chooses the largest r, then the smallest b, with b * r <= `permutations`. They must find a pair at `threshold` with a probability of at
+/// least `target` in (0, 1). The largest r has the steepest curve and therefore the fewest false candidates.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target. The error contains the highest recall.

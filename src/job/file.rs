@@ -99,8 +99,8 @@ impl JobFile {
 
 /// A parsed job file to which the overrides are applied.
 ///
-/// Values keep their span in `text`. The value of override number n gets the span that begins n + 1 bytes after the end of `text`, where
-/// the file has no value.
+/// Values keep their span in `text`. The value of override number n gets a span that begins n + 1 bytes after the end of `text`. The file
+/// has no value there.
 pub(super) struct JobDocument<'a> {
     path: &'a str,
     text: &'a str,

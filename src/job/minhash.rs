@@ -99,8 +99,8 @@ impl Minhash {
     /// shingles. Returns `None` for other families.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the modulus depends on the dictionary, and the dictionary has fewer entries than there are
-    /// permutations, or too many for a prime under 2^32.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the modulus depends on the dictionary and the dictionary has an unsuitable size. It must
+    /// have at least as many entries as there are permutations, and few enough for a prime under 2^32.
     pub fn linear(&self, dictionary: Option<u64>) -> Result<Option<(u64, u64)>> {
         let shingles = match self.modulus {
             None => return Ok(None),

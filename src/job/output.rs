@@ -20,8 +20,8 @@ pub struct Output {
     #[serde(default)]
     pub expand: Expand,
     /// With `all`, larger groups of identical documents are written as stars. With either value, if more documents than this share one of
-    /// their rarest shingles, each of them is paired with a leader instead of all others. For example, pages that consist mostly of a
-    /// common header share such a shingle. 0 writes all pairs, regardless of their number.
+    /// their rarest shingles, each is paired only with a leader. For example, pages that consist mostly of a common header share such a
+    /// shingle. 0 writes all pairs, regardless of their number.
     #[serde(default = "max_expand")]
     pub max_expand: u64,
     /// The maximum number of pairs. A run with more pairs ends before it writes them, with exit code 4 and advice.

@@ -40,8 +40,8 @@ pub struct ShingleSection {
     pub short: Short,
     /// Shingles that occur in more than this share of the documents are removed from all sets. They come from a template, such as
     /// navigation, licences or mail signatures. With `source.group`, the share in any group counts. Shingles in at most 10 documents always
-    /// count. A document without other shingles is rejected as `only_template`. Over 0 and under 1, such as 0.001. Default: all shingles
-    /// count.
+    /// count. A document without other shingles is rejected as `only_template`. The share is greater than 0 and less than 1, such as 0.001.
+    /// Default: all shingles count.
     pub max_frequency: Option<f64>,
 }
 

@@ -463,7 +463,7 @@ pub enum SourceId {
     Columns(Vec<String>),
     /// `file:row`: the path of the document's file below the URL of the source, and its row, counted from 0.
     RowNumber,
-    /// The path of the file relative to the folder of the source. Only for [`Format::Text`].
+    /// The path of the file relative to the folder of the source. Requires [`Format::Text`].
     Path,
 }
 

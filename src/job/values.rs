@@ -143,8 +143,8 @@ const UNITS: [(&str, u64); 13] = [
     ("t", 1 << 40),
 ];
 
-/// Parses an amount of memory in bytes, such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, or a share of the memory of the machine or
-/// its container, such as `50%`. Ignores case.
+/// Parses an amount of memory, such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, to bytes. Also parses a share of the memory of the
+/// machine or its container, such as `50%`. Ignores case.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for other texts, for 0 bytes, and for at least 2^64 bytes.

@@ -337,29 +337,29 @@ counts! {
     clustered_documents: u64,
     /// Clusters of similar documents.
     clusters: u64,
-    /// Documents of dense groups, which are paired with leaders instead of each other.
+    /// Documents in dense groups. They are paired with leaders instead of each other.
     dense_documents: Option<u64>,
     /// Pairs of different shingle sets within dense groups that were not written, estimated from a sample.
     dense_pairs_left_out: Option<u64>,
-    /// Entries of the dictionary of shingles.
+    /// Entries in the dictionary of shingles.
     dictionary: Option<u64>,
     /// Documents that were compared.
     documents: u64,
-    /// Pairs of groups that have pairs of documents.
+    /// Pairs of groups between which there are pairs of documents.
     group_pairs: Option<u64>,
     /// Documents in buckets larger than lsh.hot_bucket.
     hot_documents: Option<u64>,
-    /// Files that were not read, because the values in their paths do not meet source.where.
+    /// Files that were not read because the values in their paths do not meet source.where.
     files_left_out: Option<u64>,
-    /// Rows of the read files that do not meet source.where.
+    /// Rows in the read files that do not meet source.where.
     rows_left_out_by_where: Option<u64>,
-    /// Rows that meet source.where and are outside the sample of source.limit.
+    /// Rows that meet source.where but are not in the sample that source.limit draws.
     rows_left_out_by_limit: Option<u64>,
     /// Files of the second source that were not read.
     reference_files_left_out: Option<u64>,
-    /// Rows of the second source that its `where` and `limit` leave out.
+    /// Rows of the second source that its `where` and `limit` exclude.
     reference_rows_left_out: Option<u64>,
-    /// Documents of the reference outputs or of the second source.
+    /// Documents in the reference outputs or in the second source.
     reference_documents: Option<u64>,
     /// Documents of the second source that were rejected.
     reference_rejects: Option<u64>,
@@ -367,7 +367,7 @@ counts! {
     cluster_id_changes: Option<u64>,
     /// Documents whose removal loses more than 2 % of their shingles, because their representative lacks them.
     lossy_removals: Option<u64>,
-    /// Shingles of removed documents that no kept document of their cluster has.
+    /// Shingles of removed documents that no kept document in their cluster contains.
     lost_shingles: Option<u64>,
     /// Pairs of similar documents.
     pairs: u64,
@@ -377,32 +377,32 @@ counts! {
     rejects: u64,
     /// Documents that `apply` removes.
     removed_documents: u64,
-    /// Reference documents that new documents replaced. For a merged output, by any of its runs.
+    /// Reference documents that new documents replaced, in all runs of a merged output.
     replaced_documents: Option<u64>,
-    /// Rows in the sources that belong to replaced documents. Only for an output that reuses a merged one.
+    /// Rows in the sources that belong to replaced documents. Only counted for an output that reuses a merged output.
     replaced_in_sources: Option<u64>,
     /// Candidates whose similarity reached the threshold.
     scores: u64,
-    /// Documents that are no longer than one shingle, and are compared as a whole.
+    /// Documents that are no longer than one shingle and are compared as a whole.
     single_shingle_documents: Option<u64>,
     /// Different shingle sets among the compared documents.
     shingle_sets: u64,
-    /// Documents that stay in addition to the representative of their cluster.
+    /// Documents that are kept in addition to the representative of their cluster.
     spared: Option<u64>,
     /// Passages that occur more than once in the compared documents.
     passages: Option<u64>,
-    /// The places of these passages.
+    /// Places of the repeated passages.
     spans: Option<u64>,
-    /// Shingles that do not count, because too many documents have them.
+    /// Shingles that do not count because they occur in too many documents.
     frequent_shingles: Option<u64>,
-    /// Documents that reference outputs kept and another document represents now.
+    /// Documents that reference outputs kept and that another document now represents.
     superseded_reference_documents: Option<u64>,
-    /// Reference documents that may match new ones.
+    /// Reference documents that may match new documents.
     compared_reference_documents: Option<u64>,
 }
 
 impl Counts {
-    /// The rows of the read files that `where` and `limit` left out.
+    /// The number of rows in the read files that `where` and `limit` excluded.
     pub fn rows_left_out(&self) -> u64 {
         self.rows_left_out_by_where.unwrap_or_default() + self.rows_left_out_by_limit.unwrap_or_default()
     }

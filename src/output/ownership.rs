@@ -245,7 +245,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Whether this program wrote the file, which belongs to a table.
+    /// Whether this program wrote the file at `inside`, which must belong to a table.
     pub(super) fn owns(&self, inside: &str) -> bool {
         let known = Attempt::from_path(inside).is_some_and(|attempt| self.attempts.contains(&attempt));
         known || self.in_force.contains(inside) || self.named.contains(whole_name(inside))

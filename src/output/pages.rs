@@ -178,7 +178,7 @@ async fn selected(
 }
 
 impl LookedUpRows {
-    /// Returns the rows in those pages of a file that can contain wanted rows.
+    /// Returns the rows in the pages of a file that can contain wanted rows.
     fn rows(&self, metadata: &ParquetMetaData) -> RowSelection {
         let groups = 0..metadata.num_row_groups();
         groups.flat_map(|group| self.rows_of_group(metadata, group)).collect::<Vec<_>>().into()

@@ -37,8 +37,8 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::values::reinterpret;
 
-/// The range for the encoded size of a row group, in bytes. Within this range, each writer gets 1/32 of the memory pool, because encoded
-/// bytes are held until their row group ends, and a second time during their upload.
+/// The range for the encoded size of a row group, in bytes. Within this range, each writer gets 1/32 of the memory pool. Encoded bytes are
+/// held until their row group ends, and a second time during their upload.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
 /// A table that a writer node writes, with the rows and columns that it takes from the input.

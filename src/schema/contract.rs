@@ -165,8 +165,8 @@ pub enum Type {
     Int64,
     /// A 64-bit share.
     Float64,
-    /// A signature. With 32-bit values, it is a list of integers with the bits of the unsigned values. With 16-bit values, it is binary,
-    /// with two bytes per value.
+    /// A signature. With 32-bit values, it is a list of integers with the bits of the unsigned values. With 16-bit values, it is a binary
+    /// value with two bytes per value of the signature.
     #[serde(rename = "Binary or List<Int32>")]
     Signature,
     /// A list of 32-bit integers with the bits of unsigned values. Contract files do not use it.

@@ -126,8 +126,8 @@ impl SourceFile {
         Ok(bytes.inspect(move |_| _ = &reading).boxed())
     }
 
-    /// Reads a local file without DataFusion's object store, which reads only 8 KiB at a time and cannot open names that end in `#` and
-    /// digits.
+    /// Reads a local file without DataFusion's object store. The object store reads only 8 KiB at a time and cannot open names that end in
+    /// `#` and digits.
     async fn local_chunks(&self) -> Result<Chunks> {
         let Some(path) = local_path(&self.pin.location) else {
             return Err(Error::bug(format!("{} is not a local path", self.path)));

@@ -69,9 +69,9 @@ pub(crate) enum Listing {
 /// How documents are read.
 #[derive(Clone, Copy)]
 pub(crate) enum Reading {
-    /// By DataFusion's scan of Parquet files.
+    /// DataFusion's scan reads the Parquet files.
     ParquetScan,
-    /// By a parser of this program.
+    /// A parser of this program reads the files.
     Parser(&'static dyn ParsedFormat),
 }
 
@@ -114,7 +114,7 @@ pub(crate) trait ParsedFormat: Sync {
         false
     }
 
-    /// Whether some of these files can be cut into shingles while they are read, so that a long text is never in memory as a whole.
+    /// Whether some of these files can be cut into shingles while they are read. A long text is then never in memory as a whole.
     fn cuts_into_shingles(&self, _files: &[Arc<SourceFile>], _shingle: &Shingle) -> bool {
         false
     }

@@ -312,7 +312,7 @@ pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue
     with_numbers(texts, numbers)
 }
 
-/// Adds those numbers that are known.
+/// Adds the numbers that are known.
 fn with_numbers<const N: usize>(
     mut attributes: Vec<KeyValue>,
     numbers: [(&str, Option<u64>); N],

@@ -1,4 +1,4 @@
-//! `resemblance compare`: times three methods that find the same pairs. Also the arguments and results that `sweep` shares.
+//! `resemblance compare`: times three methods that find the same pairs. Also contains the arguments and results that `sweep` shares.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;

@@ -53,7 +53,7 @@ pub(crate) struct Dedup {
     /// Keep the tables of the run in this folder or URL, for show, sql and apply
     #[arg(long, value_name = "URL", conflicts_with = "dry_run")]
     output: Option<String>,
-    /// Print the first 20 documents that would be removed with the documents that are kept instead, show the texts of 3 of them, and write
+    /// Print the first 20 documents that would be removed, with the documents that are kept instead and the texts of 3 of them; write
     /// nothing
     #[arg(long)]
     dry_run: bool,

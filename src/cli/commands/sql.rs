@@ -18,8 +18,8 @@ use crate::lookup::{Finished, rows};
 ///
 /// The tables are documents, rejects, pairs, clusters and the tables that the job adds, such as spans. For a result of apply or dedup, the
 /// tables are kept, removed, rejected and removed_spans. Without --allow-writes, queries can only read the tables. Without a query, a
-/// prompt opens, which continues after a query fails. If standard input is not a terminal, its queries run one after the other, and the
-/// first query that fails ends the command with its exit code.
+/// prompt opens, which continues after a query fails. If standard input is not a terminal, its queries run one after the other. The first
+/// query that fails ends the command with its exit code.
 #[derive(clap::Args)]
 #[command(
     after_help = "  resemblance sql out/reviews/ \"SELECT * FROM pairs ORDER BY jaccard DESC LIMIT 10\"

@@ -1,7 +1,7 @@
 //! Panics. Each panic is a bug of this program. It ends the command with one line and the exit code for bugs.
 //!
-//! When a task panics, the engine may resume the panic in the waiting task, report a closed channel, or lose the panic if no task waits. A
-//! hook therefore also records every panic for the work to which its thread belongs.
+//! When a task panics, the engine may resume the panic in the waiting task or report a closed channel. If no task waits, the panic is lost.
+//! A hook therefore also records every panic for the work to which its thread belongs.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -216,7 +216,7 @@ async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     }
 }
 
-/// Returns the number of tasks for which plans are made, at most twice the number of cores. More tasks would only wait for each other and
+/// Returns the number of tasks for which plans are sized, at most twice the number of cores. More tasks would only wait for each other and
 /// exchange smaller partitions.
 fn cores(vcores: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(vcores, usize::from);

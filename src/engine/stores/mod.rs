@@ -8,7 +8,7 @@
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!
 //! Credentials come only from the environment of the process; plans and settings contain none. The client of S3 takes the `AWS_` variables
-//! without checks, and panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore checked
+//! without checks. It panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore checked
 //! here. Errors name the variable but never its value, which may be a secret.
 
 mod errors;

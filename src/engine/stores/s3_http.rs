@@ -1,8 +1,8 @@
 //! The HTTP connector of the S3 client, which checks answers in addition to the client.
 //!
 //! The client retries a request that got no answer. It does not retry a request whose answer ended early, except for the bytes of objects.
-//! This connector therefore reads every other answer completely, as a part of the request. The client also accepts a page of a listing
-//! without a token for the next page as the last page, and fails a whole listing if it cannot read one key. Pages are therefore parsed here
+//! This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for the next
+//! page, the client accepts it as the last page. It also fails a whole listing if it cannot read one key. Pages are therefore parsed here
 //! first.
 //!
 //! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. It never sends one for a range.

@@ -13,8 +13,8 @@
 //! An owner renews its claim every few seconds. A claim is dead if its process has ended (which is known on the same machine since the same
 //! boot). It is also dead if its content has not changed for its `seconds`, measured by the observer's own clock. The clocks of two
 //! machines are never compared. A renewal never restores a removed claim, regardless of how long the owner was paused before the renewal.
-//! If the server does not support the required condition, an owner that was silent for too long looks for another owner after its put, and
-//! withdraws.
+//! If the server does not support the required condition, an owner that was silent for too long looks for another owner after its put. If
+//! there is one, it withdraws.
 //!
 //! A claim lists the files that its process is reading. On this machine the list is always current, and on other machines it dates from the
 //! last renewal. If the process is killed, the next owner reports the files, because one of them may be the cause.

@@ -188,8 +188,8 @@ fn below(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
-/// Returns the time at which each file in a folder of an output was written, in milliseconds since 1970, by the file's path inside the
-/// output.
+/// Returns the time at which each file in a folder of an output was written, in milliseconds since 1970. The key is the file's path inside
+/// the output.
 pub(super) async fn last_modified(output: &Layout, folder: &str) -> Result<BTreeMap<String, i64>> {
     let listed = output.list(folder).await?;
     let modified = listed.iter().filter_map(|meta| {

@@ -35,7 +35,7 @@ impl Log {
         self.files.iter().map(move |(path, _)| format!("{table}/{path}"))
     }
 
-    /// Whether another program made the table. In that case, no commit is by this program.
+    /// Whether another program made the table. The table then contains no commit by this program.
     pub(super) fn is_foreign(&self) -> bool {
         self.follows.is_none()
     }

@@ -1,8 +1,8 @@
 //! The identity of source files: a file that was replaced since it was listed is never read.
 //!
-//! The fingerprint of a run covers the listed files. [`Pin`] records the state of each file and refuses changed content, so that rows of a
-//! new file never appear under the name of the old file. `checksums` computes the checksums that a run records, and `comparison` compares a
-//! listing with an earlier run.
+//! The fingerprint of a run covers the listed files. [`Pin`] records the state of each file and refuses changed content. Rows of a new file
+//! therefore never appear under the name of the old file. `checksums` computes the checksums that a run records, and `comparison` compares
+//! a listing with an earlier run.
 
 mod checksums;
 mod comparison;

@@ -102,8 +102,8 @@ impl Listed {
 
 /// Lists the files of `urls` recursively.
 ///
-/// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files with other endings than the
-/// format's endings are skipped too. A URL or a pattern that matches the whole name of a file selects the file regardless of its ending. If
+/// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files whose ending does not belong to
+/// the format are skipped too. A URL or a pattern that matches the whole name of a file selects the file regardless of its ending. If
 /// `warns` is true, the log counts and names the skipped files.
 ///
 /// # Errors

@@ -67,13 +67,13 @@ struct RecordScan {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CsvState {
-    /// Before the first byte of a field.
+    /// The scan is before the first byte of a field.
     #[default]
     Start,
-    /// In an unquoted field, or after the closing quote.
+    /// The scan is in an unquoted field, or after the closing quote.
     Plain,
     Quoted,
-    /// After a quote in a quoted field.
+    /// The scan is after a quote in a quoted field.
     AfterQuote,
 }
 
