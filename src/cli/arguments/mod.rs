@@ -183,7 +183,7 @@ impl JobArguments {
         draft.resolve(Some(&made_by(&url)?))
     }
 
-    /// Whether the job stays valid with another `KEY=VALUE`.
+    /// Whether the job is still valid with an additional `KEY=VALUE`.
     pub(crate) fn takes(&self, set: &str) -> bool {
         let sets: Vec<String> = self.sets.iter().cloned().chain([set.to_owned()]).collect();
         job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()

@@ -141,7 +141,7 @@ impl Rest {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Checks that the server is a scheduler. The error explains why it is not.
+    /// Checks that the server is a scheduler. The error explains why the server is not a scheduler.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
         self.get::<SchedulerVersion>("/api/version").await.map(|_| ())
     }

@@ -27,7 +27,7 @@ pub struct Listed {
     pub(super) partition_columns: Vec<String>,
     /// The versions of the Delta tables, in their order.
     pub(super) table_versions: Vec<u64>,
-    /// The first skipped files and folders: hidden ones and companions of data.
+    /// The first skipped files and folders that are hidden or that are companions of data.
     pub(super) companions: Vec<String>,
 }
 
@@ -396,7 +396,7 @@ impl Skipped {
         self.names.values().map(|names| names.count).sum()
     }
 
-    /// Returns the first skipped files and folders: hidden ones and companions of data.
+    /// Returns the first skipped files and folders that are hidden or that are companions of data.
     fn companions(&self) -> Vec<String> {
         let names = [HIDDEN, COMPANION].into_iter().filter_map(|reason| self.names.get(reason));
         names.flat_map(|names| names.first.clone()).collect()
