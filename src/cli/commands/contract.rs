@@ -26,7 +26,7 @@ pub(crate) struct ContractCommand {
 enum ContractFormat {
     /// Open Data Contract Standard 3.1, for datacontract-cli and catalogues
     Odcs,
-    /// dbt sources with tests
+    /// Sources for dbt, with tests
     Dbt,
 }
 

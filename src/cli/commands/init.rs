@@ -1,4 +1,4 @@
-//! `resemblance init`: writes a job file that fits data.
+//! `resemblance init`: writes a commented job file for data.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
 use crate::job::{self, Encoding, Format};
 
-/// Write a job file with comments that fits data
+/// Write a commented job file for data
 ///
 /// The file lists the columns of the data with an example value for each, and contains the settings of `resemblance dedup`. It is ready for
 /// `resemblance check` and `resemblance run`.
