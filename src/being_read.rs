@@ -1,4 +1,4 @@
-//! The files that this process is reading. Its claim names them, so that other processes know them if this one is killed.
+//! The files that this process is reading. Its claim lists them, so that other processes know the files if this process is killed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ static FILES: Mutex<FilesBeingRead> =
     Mutex::new(FilesBeingRead { names: BTreeMap::new(), next: 0, listeners: Vec::new() });
 
 struct FilesBeingRead {
-    /// In the order in which reading began.
+    /// The names of the files, in the order in which reading began.
     names: BTreeMap<u64, Arc<str>>,
     next: u64,
     listeners: Vec<Weak<OnChange>>,
@@ -47,7 +47,7 @@ impl Drop for BeingRead {
     }
 }
 
-/// Calls `listener` after each change, as long as it exists. It must not begin or end the reading of a file.
+/// Calls `listener` after each change, as long as `listener` exists. It must not begin or end reading a file.
 pub(crate) fn listen(listener: &Arc<OnChange>) {
     FILES.lock().listeners.push(Arc::downgrade(listener));
 }

@@ -11,48 +11,48 @@ use crate::error::{Error, Result};
 /// The shared secret of a cluster.
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
-/// The file of the certificate authorities that a cluster's clients trust.
+/// The file with the certificate authorities that a cluster's clients trust.
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_CA: &str = "RESEMBLANCE_CLUSTER_CA";
-/// The file of the certificate of a cluster's servers.
+/// The file with the certificate of a cluster's servers.
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
-/// The file of the key of that certificate.
+/// The file with the private key of that certificate.
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_KEY: &str = "RESEMBLANCE_CLUSTER_KEY";
 
-/// Parts of the names of variables that may hold secrets, in their values or in URLs.
+/// Parts of the names of variables that may contain secrets, in their values or in URLs.
 const WITH_SECRETS: [&str; 7] =
     [AWS, "AZURE_", "GOOGLE_", "OPENLINEAGE_", "OTEL_", "RESEMBLANCE_CLUSTER_TOKEN", "_PROXY"];
 /// Parts of the names of variables whose whole value is a secret.
 const SECRETS: [&str; 7] = ["KEY", "SECRET", "TOKEN", "PASSWORD", "AUTH", "HEADERS", "SAS"];
-/// Parts of the names of variables that are no secrets in spite of [`SECRETS`].
+/// Parts of the names of variables that are not secrets despite a match with [`SECRETS`].
 const NO_SECRETS: [&str; 6] = ["_FILE", "_PATH", "_URI", "_URL", "_TYPE", "_HOST"];
 
-/// Prefixes of the variables of stores.
+/// The prefix of the variables for S3.
 pub(crate) const AWS: &str = "AWS_";
 pub(crate) const AZURE: &str = "AZURE_";
 pub(crate) const GOOGLE: &str = "GOOGLE_";
 
-/// A variable whose value is a number of seconds.
+/// A variable that contains a number of seconds.
 pub(crate) struct Seconds {
     pub(crate) name: &'static str,
     pub(crate) default: u64,
     allowed: RangeInclusive<u64>,
 }
 
-/// The silence after which other machines consider a claim of this process dead.
+/// The time without a renewal after which other machines consider a claim of this process dead.
 pub(crate) const LEASE: Seconds =
     Seconds { name: "RESEMBLANCE_LEASE_SECONDS", default: 60, allowed: 2..=3_600 };
-/// How long a request is retried after a 5xx, a broken connection or a timeout.
+/// The time for which a request is retried after a 5xx status, a broken connection or a timeout.
 pub(crate) const RETRY: Seconds =
     Seconds { name: "RESEMBLANCE_RETRY_SECONDS", default: 60, allowed: 0..=3_600 };
-/// The time limit of one request with its body, such as the upload of a part of 8 MiB. Longer downloads are resumed.
+/// The time limit for one request with its body, such as the upload of a part of 8 MiB. Longer downloads are resumed.
 pub(crate) const REQUEST: Seconds =
     Seconds { name: "RESEMBLANCE_REQUEST_SECONDS", default: 60, allowed: 1..=3_600 };
 
 impl Seconds {
-    /// Limits `seconds` to the allowed range.
+    /// Returns the nearest number of seconds in the allowed range.
     pub(crate) fn nearest(&self, seconds: u64) -> u64 {
         seconds.clamp(*self.allowed.start(), *self.allowed.end())
     }
@@ -72,24 +72,24 @@ impl Seconds {
     }
 }
 
-/// Environment variables. An empty variable counts as unset, because compose files pass on unset variables in this way. White space
-/// around a value is removed: a secret that is mounted as a file ends in a line break.
+/// Environment variables. An empty variable counts as unset, because compose files pass on unset variables as empty. White space around a
+/// value is removed, because a secret that is mounted as a file ends in a line break.
 #[derive(Clone)]
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The environment that this process was started with.
+    /// Returns the environment with which this process was started.
     pub(crate) fn process() -> &'static Self {
         static PROCESS: LazyLock<Environment> = LazyLock::new(|| Environment(variables()));
         &PROCESS
     }
 
-    /// An environment with these variables only.
+    /// Returns an environment with only these variables.
     pub(crate) fn new(variables: BTreeMap<String, String>) -> Self {
         Self(variables)
     }
 
-    /// The value of a variable, if it is set.
+    /// Returns the value of a variable, if it is set.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
@@ -99,18 +99,18 @@ impl Environment {
         self.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// The first of these variables that is set, with its value.
+    /// Returns the first of these variables that is set, with its value.
     pub(crate) fn first<const N: usize>(&self, names: [&'static str; N]) -> Option<(&'static str, &str)> {
         names.into_iter().find_map(|name| Some((name, self.get(name)?)))
     }
 
-    /// The names and values of the variables that start with `prefix`.
+    /// Returns the names and values of the variables that start with `prefix`.
     pub(crate) fn starting(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
         let named = self.0.iter().filter(move |(name, _)| name.starts_with(prefix));
         named.map(|(name, value)| (name.as_str(), value.trim())).filter(|(_, value)| !value.is_empty())
     }
 
-    /// The value of a variable of seconds, or its default.
+    /// Returns the value of a variable in seconds, or its default.
     ///
     /// # Errors
     /// Returns the error of [`Seconds::parse`].
@@ -123,7 +123,7 @@ impl Environment {
         let has = |name: &str, words: &[&str]| words.iter().any(|word| name.contains(word));
         for (name, value) in self.0.iter().filter(|(name, _)| has(name, &WITH_SECRETS)) {
             secrets::remember(value);
-            // The id of a key may be a plain word, such as the name of a bucket.
+            // The id of a key may be an ordinary word, such as the name of a bucket.
             let is_word = name.ends_with("_ID") && value.bytes().all(|b| b.is_ascii_lowercase());
             if has(name, &SECRETS) && !has(name, &NO_SECRETS) && !is_word {
                 secrets::remember_value(value.trim());
@@ -131,12 +131,12 @@ impl Environment {
         }
     }
 
-    /// Whether output to terminals may have colours. `NO_COLOR` turns them off with any value, also an empty one.
+    /// Whether output to terminals may contain colours. `NO_COLOR` disables them with any value, even an empty value.
     pub(crate) fn allows_colour(&self) -> bool {
         !self.0.contains_key("NO_COLOR")
     }
 
-    /// The user's cache folders.
+    /// Returns the cache folders of the user.
     pub(crate) fn cache_folders(&self) -> impl Iterator<Item = PathBuf> {
         let cache = self.get("XDG_CACHE_HOME").map(PathBuf::from);
         cache.into_iter().chain(self.get("HOME").map(|home| PathBuf::from(home).join(".cache")))
@@ -144,13 +144,14 @@ impl Environment {
 }
 
 fn variables() -> BTreeMap<String, String> {
-    // Converted lossily; the parser of an invalid value then rejects it and names the variable.
+    // Invalid values are converted lossily. The parser of such a value then rejects it and names the variable.
     std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
         .collect()
 }
 
-/// Whether a message names a variable of stores or of this program as a separate word, and not as a part of a path.
+/// Whether a message contains the name of a variable for stores or for this program. The name must be a separate word and not a part of a
+/// path.
 pub(crate) fn names_variable(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_name = |word: &str| {
@@ -160,7 +161,8 @@ pub(crate) fn names_variable(text: &str) -> bool {
     text.split_whitespace().map(|word| word.trim_matches([',', ':', ';', '.', '(', ')'])).any(is_name)
 }
 
-/// The root of this checkout. Cargo sets the variable when it runs tests; the compiled value may belong to another checkout that
+/// Returns the root of this checkout. Cargo sets the variable when it runs tests. The compiled-in value may belong to another checkout that
+/// shares the target folder.
 /// shares the target folder.
 #[cfg(test)]
 pub(crate) fn sources() -> PathBuf {
@@ -175,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Variables that libraries read by themselves.
+    /// Variables that libraries read themselves.
     const OF_LIBRARIES: [&str; 7] =
         ["TMPDIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 
@@ -183,7 +185,7 @@ mod tests {
         std::fs::read_to_string(sources().join(file)).unwrap()
     }
 
-    /// The Rust sources that are not tests, by path.
+    /// Returns the Rust sources without tests, by path.
     fn code() -> BTreeMap<PathBuf, String> {
         let files =
             walkdir::WalkDir::new(sources().join("src")).into_iter().map(|file| file.unwrap().into_path());

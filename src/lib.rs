@@ -1,6 +1,6 @@
-//! Finds every pair of similar documents in a dataset, and says how similar they are.
+//! Finds every pair of similar documents in a dataset and computes their similarity.
 //!
-//! The flow, which is also the order of the modules; each imports only from those above it:
+//! The flow is also the order of the modules. Each module imports only from modules above it:
 //!
 //! ```text
 //! documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters
@@ -8,22 +8,22 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`error`] | one error type; its kinds say who must act; what this program reads in errors of libraries |
+//! | [`error`] | the error type, whose kinds determine who must act; the parser for errors of libraries |
 //! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
 //! | `environment` | every environment variable, read once |
 //! | `machine` | the memory that this process may use |
 //! | `being_read` | the files that this process is reading |
-//! | `parquet_headers` | numbers that Parquet files declare, checked before they are decoded |
+//! | `parquet_headers` | checks of the numbers that Parquet files declare, before they are decoded |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
 //! | `clusters` | clusters of pairs: connected components, strongest paths, representatives |
-//! | [`plan`] | the node of every operator, and the store of rows that spill |
+//! | [`plan`] | the node of every operator, and the store of spilled rows |
 //! | `delta` | the logs of Delta tables: actions, protocol, snapshots |
 //! | [`source`] | files of any format -> documents |
-//! | `inspect` | data before there is a job for them: format, encoding, columns, and the first texts |
+//! | `inspect` | inspection of data without a job: format, encoding, columns, and the first texts |
 //! | [`operator`] | physical operators that DataFusion lacks |
-//! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
-//! | [`frames`] | functions from frames to frames: what stages, look-ups and measurements compute of tables |
+//! | [`output`] | an output: its paths, its store, its manifests, and functions that read and write its tables |
+//! | [`frames`] | functions from frames to frames, for stages, look-ups and measurements |
 //! | `origins` | the sources of finished outputs, listed again |
 //! | `rewrite` | rewrites the files of a source without some of their rows |
 //! | [`engine`] | sessions, object stores, and the engines that run plans |
@@ -31,9 +31,9 @@
 //! | `page` | charts as SVG, pairs of texts in two columns, and pages of charts and tables |
 //! | [`lookup`] | queries on finished outputs |
 //! | [`apply`] | writes a copy of the source without its duplicates |
-//! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
-//! | [`forecast`](mod@forecast) | what a run will take, by a sample of its documents |
-//! | [`audit`](mod@audit) | packs of pairs to judge, and estimates from the labels |
+//! | [`evaluate`](mod@evaluate) | the pairs that a finished output missed, measured on a sample |
+//! | [`forecast`](mod@forecast) | the time and resources of a run, forecast from a sample of its documents |
+//! | [`audit`](mod@audit) | packs of pairs for people to judge, and estimates from their labels |
 //! | [`report`](mod@report) | a page about a finished output |
 //! | [`lab`] | generated corpora, and measurements of methods and settings on samples |
 //! | `lineage` | the OpenLineage events of a run |
@@ -45,18 +45,18 @@
 //!
 //! # Words
 //!
-//! - **shingle**: `k` words or characters in a row; a document is the set of its shingles.
-//! - **permutation**: a hash function on shingles, taken as a random order of them.
-//! - **signature**: the least value of a document's shingles under each permutation. The share of equal values in
+//! - **shingle**: `k` consecutive words or characters; a document is the set of its shingles.
+//! - **permutation**: a hash function on shingles, interpreted as a random order of the shingles.
+//! - **signature**: the minimum value of a document's shingles under each permutation. The share of equal values in
 //!   two signatures estimates the Jaccard similarity of the two sets.
 //! - **band**, **row**: a signature is cut into `b` bands of `r` rows.
 //! - **bucket**: the hash of a band. Two documents that share a bucket are a **candidate**.
 //! - **pair**: two documents whose similarity reaches the threshold.
 //! - **cluster**: documents that are connected by pairs.
-//! - **leader**: a document that the others of a dense group, which is too large for all of its pairs, are compared with.
-//! - **home**: the place where a pair is verified; a sketch goes once to each home that asks for it.
-//! - **stage**: a part of a run, whose tables are published together; a run that resumes does not repeat it. **query stage**: a
-//!   part of a plan between two shuffles, as Ballista calls it.
+//! - **leader**: a document with which the other documents in a dense group are compared, because the group has too many pairs.
+//! - **home**: the place where a pair is verified; each home that needs a sketch gets it once.
+//! - **stage**: a part of a run whose tables are published together; a resumed run does not repeat it. **query stage**: a
+//!   part of a plan between two shuffles, as in Ballista.
 //!
 //! # As a library
 //!

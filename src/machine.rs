@@ -1,75 +1,75 @@
-//! The machine: its memory or the limit of the container (cgroup v1 or v2), the free space of disks, the limit of open files, and the
-//! clock.
+//! The machine: its memory or the memory limit of the container (cgroup v1 or v2), the free space on disks, the limit of open files, and
+//! the clock.
 
 use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The memory that is assumed if the system does not report any.
+/// The memory that is assumed if the system does not report it, in bytes.
 pub(crate) const UNKNOWN: u64 = 8 << 30;
 
-/// Seconds since 1970, for the manifest, the record, the metrics and the events of a run. No row depends on them.
+/// Returns the seconds since 1970 for the manifest, the record, the metrics and the events of a run. No row depends on them.
 #[allow(clippy::disallowed_methods, reason = "the one place that asks the clock")]
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Bytes of memory that this process may use; `None` if the system does not report them.
+/// Returns the number of bytes of memory that this process may use, or `None` if the system does not report it.
 pub(crate) fn memory() -> Option<u64> {
     memory_below(Path::new("/"))
 }
 
-/// Free bytes on the disk of an existing folder; `None` if the system does not report them.
+/// Returns the number of free bytes on the disk of an existing folder, or `None` if the system does not report it.
 #[cfg(unix)]
 pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
-/// Not supported on this system.
+/// Returns `None`, because this system is not supported.
 #[cfg(not(unix))]
 pub(crate) fn free_bytes(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// The most bytes of memory that this process has had since it began or since [`forget_peak_memory`]; `None` if the system does not report
-/// them.
+/// Returns the maximum number of bytes of memory that this process used since its start or since [`forget_peak_memory`]. Returns `None` if
+/// the system does not report it.
 pub(crate) fn peak_memory() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
 }
 
-/// Resets [`peak_memory`], if the system allows it.
+/// Resets [`peak_memory`] if the system allows it.
 pub(crate) fn forget_peak_memory() {
-    // 5 resets only the peak: proc(5), /proc/PID/clear_refs.
+    // The value 5 resets only the peak: see proc(5), /proc/PID/clear_refs.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The number of files that this process may have open at once; `None` if the system does not report it.
+/// Returns the number of files that this process may have open at the same time, or `None` if the system does not report it.
 pub(crate) fn open_files() -> Option<u64> {
     soft_limit_of_files(&fs::read_to_string("/proc/self/limits").ok()?)
 }
 
-/// The soft limit of open files in `/proc/PID/limits`.
+/// Returns the soft limit of open files from the text of `/proc/PID/limits`.
 fn soft_limit_of_files(limits: &str) -> Option<u64> {
     let of_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     of_files.split_whitespace().next()?.parse().ok()
 }
 
-/// As [`memory`], with the files of the system below `root`.
+/// Returns the same as [`memory`], but reads the system files below `root`.
 fn memory_below(root: &Path) -> Option<u64> {
     let total = kilobytes(&fs::read_to_string(root.join("proc/meminfo")).ok()?, "MemTotal:")?;
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     groups.lines().filter_map(|line| limit(root, line)).chain([total]).min()
 }
 
-/// The bytes in the line `name` of a file in `/proc`, which has them in kB.
+/// Returns the number of bytes in the line `name` of a file in `/proc`. The line contains the value in kB.
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// The least limit of the cgroup in a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. The root of the mount
-/// is always included, since a container may have a path of the host.
+/// Returns the minimum limit of the cgroup in a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. The root of
+/// the mount is always included, because a container may see a path of the host.
 fn limit(root: &Path, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, group) = (parts.next()?, parts.next()?);
@@ -81,7 +81,7 @@ fn limit(root: &Path, line: &str) -> Option<u64> {
         _ => return None,
     };
     let group = Path::new(group.trim_start_matches('/'));
-    // "max" is no number and sets no limit.
+    // "max" is not a number and sets no limit.
     let read = |group: &Path| {
         fs::read_to_string(root.join(mount).join(group).join(file)).ok()?.trim().parse::<u64>().ok()
     };
@@ -92,7 +92,7 @@ fn limit(root: &Path, line: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A root folder with these files.
+    /// Returns a root folder with these files.
     fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -109,14 +109,14 @@ mod tests {
     fn the_least_limit_counts() {
         let of = |files: &[(&str, &str)]| memory_below(root(&[&[MEMINFO], files].concat()).path());
         assert_eq!(of(&[]), Some(16_384_000));
-        // Version 2: the group's own limit, one above it, or none.
+        // Version 2: the limit of the group itself, a limit of a group above it, or no limit.
         let group = ("proc/self/cgroup", "0::/pod/container\n");
         assert_eq!(of(&[group, ("sys/fs/cgroup/pod/container/memory.max", "5000\n")]), Some(5_000));
         let above =
             [("sys/fs/cgroup/pod/container/memory.max", "max\n"), ("sys/fs/cgroup/pod/memory.max", "7000\n")];
         assert_eq!(of(&[&[group], above.as_slice()].concat()), Some(7_000));
         assert_eq!(of(&[group, ("sys/fs/cgroup/memory.max", "max\n")]), Some(16_384_000));
-        // Version 1, in a container whose mount is its own group, and without a limit.
+        // Version 1: in a container whose mount is its own group, and without a limit.
         let group = ("proc/self/cgroup", "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n0::/\n");
         let file = "sys/fs/cgroup/memory/memory.limit_in_bytes";
         assert_eq!(of(&[group, (file, "9000\n")]), Some(9_000));

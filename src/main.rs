@@ -1,4 +1,4 @@
-//! The command `resemblance`. Everything is in the library; see `resemblance::cli`.
+//! The command `resemblance`. All code is in the library; see `resemblance::cli`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The sources of finished outputs, listed again: the files that were read, if they have not changed since.
+//! Lists the sources of finished outputs again: the files that were read, if they have not changed since.
 
 use datafusion::prelude::SessionContext;
 
@@ -8,24 +8,24 @@ use crate::output::Stored;
 use crate::output::manifest::{Origin, read_job};
 use crate::source::{self, InputComparison, Listed};
 
-/// The places to which the sources of the output or result `of` were moved, one for each of their URLs; empty if they were not moved.
+/// The new locations of the moved sources of the output or result `of`, one per URL. There are none if the sources were not moved.
 #[derive(Clone, Copy)]
 pub(crate) struct Moved<'a> {
     pub(crate) of: &'a str,
     pub(crate) places: &'a [String],
 }
 
-/// Sources with their numbers in the column `origin_number`.
+/// Returns the sources with their numbers in the column `origin_number`.
 pub(crate) fn numbered(sources: &[(Job, Listed)]) -> impl Iterator<Item = (u64, &Source, &Listed)> {
     (0..).zip(sources).map(|(origin, (job, listed))| (origin, &job.source, listed))
 }
 
 impl Stored {
-    /// The job that read the texts, and the files of its source. Messages start with the reason `why` the source is needed, and end with
-    /// the alternative `or`.
+    /// Returns the job that read the texts, and the files of its source. Messages start with the reason `why` the source is needed, and end
+    /// with the alternative `or`.
     ///
     /// # Errors
-    /// If the job cannot be read, and [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
+    /// If the job cannot be read, and [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
     pub(crate) async fn source(&self, why: &str, or: &str) -> Result<(Job, Listed)> {
         if !self.manifest().origins.is_empty() {
             return Err(Error::input(format!(
@@ -38,7 +38,7 @@ impl Stored {
         Self::source_of(self.session(), &origin, job, self.places(), (why, or)).await
     }
 
-    /// As [`Self::source`], for the `job` of an origin, whose files were moved to `places` if there are any.
+    /// Does the same as [`Self::source`] for the `job` of an origin. If its files were moved, `places` contains their new locations.
     ///
     /// # Errors
     /// As [`Self::source`].
@@ -67,7 +67,7 @@ impl Stored {
         let mut inputs = as_read.inputs.clone();
         inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
         if fingerprint(&job, &inputs)? != origin.fingerprint {
-            // The records also have the files of a second source.
+            // The records also include the files of a second source.
             let gone = as_read.gone.as_deref().filter(|_| job.second_source().is_none());
             let how = as_read.difference.as_deref().or(gone).map_or_else(
                 || format!("{} has other files, or was written again", job.source.urls.join(", ")),
@@ -81,7 +81,7 @@ impl Stored {
         }
     }
 
-    /// The jobs that read the texts of an output, which may be merged, and the files of their sources: see [`Self::source`].
+    /// Returns the jobs that read the texts of an output, which may be merged, and the files of their sources: see [`Self::source`].
     ///
     /// # Errors
     /// As [`Self::source`].
@@ -91,10 +91,10 @@ impl Stored {
         Self::sources_of(self.session(), &self.origins(), version, places, (why, or)).await
     }
 
-    /// As [`Self::sources`], for runs of the version `resemblance`.
+    /// Does the same as [`Self::sources`] for runs of the version `resemblance`.
     ///
     /// # Errors
-    /// As [`Self::source`], and [`Kind::Job`](crate::error::Kind::Job) if the number of places is not the number of URLs.
+    /// As [`Self::source`], and [`Kind::Job`](crate::error::Kind::Job) if the number of places differs from the number of URLs.
     pub(crate) async fn sources_of(
         session: &SessionContext,
         origins: &[Origin],

@@ -1,23 +1,23 @@
 //! Checks the numbers in Parquet footers and page headers, before the library allocates memory for them.
 //!
-//! Both are structs of the Thrift compact protocol. `thrift-compact-protocol.md` of Thrift specifies the encoding, and `parquet.thrift`
-//! of the Parquet format has the numbers of the fields.
+//! Both are structs in the Thrift compact protocol. The encoding is specified in `thrift-compact-protocol.md` of Thrift, and the numbers of
+//! the fields are in `parquet.thrift` of the Parquet format.
 
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::error::{Error, Result};
 
-/// The maximum nesting depth. Parquet needs half of it.
+/// The maximum nesting depth. Parquet needs only half of it.
 const DEPTH: usize = 16;
-/// The maximum size of a decompressed page of a file in memory, relative to the size of the file.
+/// The maximum size of a decompressed page, relative to the size of the file. It applies to a file in memory.
 const MOST_INFLATED: usize = 1000;
 /// The path of `PageHeader.dictionary_page_header.num_values`.
 const DICTIONARY_VALUES: &[i16] = &[7, 1];
 
-/// Checks that a footer does not declare longer lists and strings than it has.
+/// Checks that a footer does not declare longer lists and strings than it contains.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for a footer that declares more than it has.
+/// [`Kind::Input`](crate::error::Kind::Input) for a footer that declares more than it contains.
 pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
     let mut reader = ThriftReader { bytes, path: Vec::new() };
     reader
@@ -26,6 +26,7 @@ pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
 }
 
 /// Checks the page headers of a column chunk. A decompressed page must not exceed `limit` bytes, and a dictionary must not declare more
+/// values than its page has bytes.
 /// values than its page has bytes.
 ///
 /// # Errors
@@ -50,7 +51,7 @@ pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
                  (engine.memory), or write the file with smaller pages"
             )));
         }
-        // A value takes at least a byte.
+        // A value takes at least one byte.
         if values > uncompressed {
             return Err(Error::input(format!(
                 "a dictionary of {uncompressed} bytes declares {values} values: the file is damaged, restore it"
@@ -67,7 +68,7 @@ pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
 /// Checks the footer and the pages of a whole Parquet file in memory.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for a file that declares more than it has, or is not Parquet.
+/// [`Kind::Input`](crate::error::Kind::Input) for a file that declares more than it contains, or that is not Parquet.
 pub(crate) fn check_file(file: &[u8]) -> Result<()> {
     let not_parquet = || Error::input("it has no readable Parquet footer");
     let (rest, tail) = file.split_last_chunk::<8>().ok_or_else(not_parquet)?;
@@ -85,15 +86,15 @@ pub(crate) fn check_file(file: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Skips structs without keeping values.
+/// Skips structs without keeping their values.
 struct ThriftReader<'a> {
     bytes: &'a [u8],
-    /// The numbers of the current fields, from the outermost struct on. Lists add none.
+    /// The numbers of the current fields, from the outermost struct to the innermost. Lists add no numbers.
     path: Vec<i16>,
 }
 
 impl ThriftReader<'_> {
-    /// Skips a struct, and calls `visit` with the path and the value of each integer. Returns `None` for damaged bytes.
+    /// Skips a struct and calls `visit` with the path and the value of each integer. Returns `None` for damaged bytes.
     fn skip_struct(&mut self, visit: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
         if self.path.len() == DEPTH {
             return None;
@@ -112,7 +113,7 @@ impl ThriftReader<'_> {
                 self.path.last()?.checked_add(delta)?
             };
             *self.path.last_mut()? = field;
-            // The value of a boolean is in its type.
+            // The value of a boolean is part of its type.
             if !matches!(header & 0x0f, 1 | 2) {
                 self.skip_value(header & 0x0f, visit)?;
             }
@@ -137,14 +138,14 @@ impl ThriftReader<'_> {
                 let header = self.byte()?;
                 let short = u64::from(header >> 4);
                 let count = if short == 15 { self.unsigned()? } else { short };
-                // An element takes at least a byte.
+                // An element takes at least one byte.
                 if count > self.bytes.len() as u64 {
                     return None;
                 }
                 (0..count).try_for_each(|_| self.skip_value(header & 0x0f, visit))
             }
             12 => self.skip_struct(visit),
-            // Headers of Parquet have no maps or UUIDs.
+            // Parquet headers contain no maps or UUIDs.
             _ => None,
         }
     }

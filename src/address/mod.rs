@@ -11,7 +11,8 @@ use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 pub(crate) use secrets::masked;
 
-/// The folder for everything in a result of `apply` except the kept documents. Readers of datasets skip names that start with `_`.
+/// The folder in a result of `apply` that contains everything except the kept documents. Readers of datasets skip names that start with
+/// `_`.
 pub(crate) const APPLIED: &str = "_resemblance";
 
 /// Splits a URL into its scheme and the rest. Returns `None` for a path.
@@ -21,8 +22,8 @@ pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     legal.then_some((scheme, rest))
 }
 
-/// Returns the beginning of the error for a local path that does not exist, with a similar name in its folder. Returns `None` for a path
-/// that exists and for a URL of an object store.
+/// Returns the beginning of the error for a local path that does not exist, with a similar name in its folder. Returns `None` for an
+/// existing path and for a URL of an object store.
 pub(crate) fn missing(address: &str) -> Option<String> {
     let path = match scheme(address) {
         None => Path::new(address).to_owned(),
@@ -46,7 +47,7 @@ pub(crate) fn missing(address: &str) -> Option<String> {
     Some(format!("there is no `{address}`{}", near.unwrap_or_default()))
 }
 
-/// Refuses an address with credentials.
+/// Refuses an address that contains credentials.
 ///
 /// # Errors
 /// The predicate of a sentence about the address. It does not repeat the address.
@@ -62,7 +63,7 @@ pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
         }
         return Ok(());
     }
-    // Azure URLs have a container before the `@`: `abfss://container@account.dfs.core.windows.net/`.
+    // Azure URLs contain a container before the `@`: `abfss://container@account.dfs.core.windows.net/`.
     let container = scheme.to_ascii_lowercase().starts_with("abfs") && authority.matches('@').count() == 1;
     if authority.contains(':') || authority.contains('@') && !container {
         return Err(
@@ -81,10 +82,10 @@ pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
 }
 
 /// Returns the URL of an address with a scheme. The path of a `file` URL is percent-encoded. The key of an object is not, as in the
-/// commands of object stores.
+/// command-line tools of object stores.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for an address that is not a URL or has credentials.
+/// [`Kind::Job`](crate::error::Kind::Job) for an address that is not a URL or that contains credentials.
 pub(crate) fn url(address: &str) -> Result<Url> {
     check(address).map_err(|why| Error::job(format!("a URL {why}")))?;
     let written = match scheme(address) {
@@ -123,12 +124,12 @@ pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     Ok(plain)
 }
 
-/// Wildcards of local paths.
+/// The wildcard characters in local paths.
 const WILD: &[char] = &['*', '?', '['];
 
-/// Makes an address independent of the working directory. URLs and absolute paths do not change, and neither do patterns in them.
+/// Makes an address independent of the working directory. URLs and absolute paths, including patterns in them, do not change.
 ///
-/// A pattern stays relative if the path of the working directory has wildcards.
+/// A pattern remains relative if the path of the working directory contains wildcards.
 ///
 /// # Errors
 /// If the working directory is unknown, or a component of a path with `..` cannot be read.

@@ -1,8 +1,8 @@
-//! Masks secrets in texts that are shown: users, passwords and queries in URLs, and the values of secret environment variables.
+//! Masks secrets in shown text: users, passwords and queries in URLs, and the values of secret environment variables.
 //!
-//! The end of a URL in a sentence is uncertain, because a password may contain quotes and spaces. Therefore [`remember`] finds secrets in
-//! arguments and values of the job file, where the bounds of a URL are known. [`masked`] masks them everywhere, and also masks text that
-//! looks like a URL with a password or a query.
+//! The end of a URL in a sentence is uncertain, because a password may contain quotes and spaces. Therefore, [`remember`] finds secrets in
+//! arguments and in values of the job file, where the bounds of a URL are known. [`masked`] masks these secrets everywhere. It also masks
+//! text that looks like a URL with a password or a query.
 
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
@@ -11,22 +11,22 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use url::form_urlencoded;
 
-/// The mask of a secret.
+/// The text that replaces a secret.
 const MASK: &str = "***";
 
-/// Shorter secrets are masked only in URLs, because they may be ordinary words.
+/// The minimum length of a secret that is masked outside URLs. Shorter secrets may be ordinary words.
 const MIN_LENGTH: usize = 4;
 
-/// Shorter values of variables are not masked, because they may be ordinary words.
+/// The minimum length of a variable's value that is masked. Shorter values may be ordinary words.
 const MIN_VALUE: usize = 8;
 
-/// The most secrets to remember.
+/// The maximum number of secrets to remember.
 const MAX_KNOWN: usize = 10_000;
 
-/// The remembered secrets, in all spellings.
+/// The remembered secrets in all spellings.
 static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
-/// Remembers the possible secrets in the URLs of a text from a user.
+/// Remembers the possible secrets in the URLs of a text that a user entered.
 pub(crate) fn remember(text: &str) {
     let found = secrets(text);
     if !found.is_empty() {
@@ -52,7 +52,7 @@ pub(crate) fn remember_secret(secret: &str) {
     }
 }
 
-/// Remembers the value of a secret environment variable, and the keys or headers in it.
+/// Remembers the value of a secret environment variable, and the keys or headers inside the value.
 pub(crate) fn remember_value(value: &str) {
     remember_secret(value);
     if let Ok(serde_json::Value::Object(entries)) = serde_json::from_str(value) {
@@ -62,7 +62,7 @@ pub(crate) fn remember_value(value: &str) {
     for (_, header) in value.split(',').filter_map(|header| header.split_once('=')) {
         let header = percent_encoding::percent_decode_str(header.trim()).decode_utf8_lossy();
         remember_secret(&header);
-        // Without the scheme, such as Bearer.
+        // The secret without the authentication scheme, such as Bearer.
         remember_secret(header.rsplit(' ').next().unwrap_or_default());
     }
 }
@@ -72,7 +72,7 @@ pub(crate) fn masked(text: &str) -> String {
     let mut text = text.to_owned();
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let mut present: Vec<&String> = known.iter().filter(|secret| text.contains(secret.as_str())).collect();
-    // A secret may contain another.
+    // Longer secrets are masked first, because a secret may contain another secret.
     present.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     for secret in present {
         let mask = if secret.ends_with('@') { "***@" } else { MASK };
@@ -87,12 +87,12 @@ fn secrets(text: &str) -> BTreeSet<String> {
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = (&rest[..at], &rest[at + 3..]);
-        // The URL ends at the scheme of the next URL. A password may contain anything else.
+        // The URL ends at the scheme of the next URL. A password may contain any other character.
         let end = after.find("://").map_or(after.len(), |next| next - scheme(&after[..next]).len());
         add_secrets(scheme(before), &after[..end], &mut found);
         rest = after;
     }
-    // A URL whose password contains `://` looks like two.
+    // A URL with `://` in its password looks like two URLs.
     if let (Some(first), Some(at)) = (text.find("://"), text.rfind('@'))
         && text.matches("://").count() > 1
         && first + 3 < at
@@ -103,7 +103,7 @@ fn secrets(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Adds the possible secrets in the URL `scheme://url`. Other text may follow in `url`.
+/// Adds the possible secrets in the URL `scheme://url`. `url` may include text that follows the URL.
 fn add_secrets(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     let mut insert = |secret: &str| {
         if secret.len() >= MIN_LENGTH || secret.ends_with('@') && secret.len() > 1 {
@@ -155,7 +155,7 @@ fn forms(secret: &str) -> BTreeSet<String> {
     }
     forms.insert(form_urlencoded::byte_serialize(secret.as_bytes()).collect());
     forms.insert(quick_xml::escape::escape(secret).into_owned());
-    // URL parsers drop these characters.
+    // URL parsers remove these characters.
     forms.insert(secret.replace(['\t', '\n', '\r'], ""));
     if let Ok(mut url) = url::Url::parse("http://host/")
         && url.set_password(Some(secret.trim_end_matches('@'))).is_ok()
@@ -177,17 +177,17 @@ fn authority(url: &str) -> &str {
     url.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// Whether a URL may have `name@` or `name:password@` before its host.
+/// Whether a URL may contain `name@` or `name:password@` before its host.
 fn has_user(scheme: &str, url: &str) -> bool {
     let authority = authority(url);
-    // Azure URLs have a container before the `@`.
+    // Azure URLs contain a container before the `@`.
     let container = scheme.to_ascii_lowercase().starts_with("abfs")
         && authority.matches('@').count() == 1
         && !authority.contains(':');
     if authority.contains('@') {
         return !container;
     }
-    // A password may contain a slash, which seems to end the host. A port is not a password.
+    // A password may contain a slash, which looks like the end of the host. A port is not a password.
     let address = authority.starts_with('[');
     match authority.split_once(':') {
         Some((_, port)) => !address && !port.chars().all(|c| c.is_ascii_digit()),

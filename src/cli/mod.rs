@@ -1,9 +1,9 @@
 //! The command line: arguments, dispatch, and everything that the commands share.
 //!
-//! Results go to standard output, everything else to standard error.
+//! Results are written to standard output, and all other text to standard error.
 //!
 //! - `commands`: one file per command.
-//! - `arguments`: arguments of several commands, and their parsers.
+//! - `arguments`: arguments that several commands use, and their parsers.
 //! - `screen`: results, progress and the log on the terminal.
 //! - `process`: threads, panics, memory and local files of the process.
 //! - `record`: the record of a run, and its events, spans and metrics for other programs.
@@ -31,13 +31,13 @@ use record::{http, telemetry};
 use screen::Screen;
 use screen::log::{self, LogFormat};
 
-/// Finds every pair of similar documents, and says how similar they are.
+/// Finds every pair of similar documents and computes their similarity.
 #[derive(Parser)]
 #[command(name = "resemblance", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Log more: -v says what each stage does, -vv shows the plans
+    /// Log more: -v logs the work of each stage, -vv also the plans
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     /// Log only errors, and show no progress
@@ -48,7 +48,7 @@ struct Arguments {
     log_format: LogFormat,
 }
 
-/// The command line. The help of every command ends with its examples and the exit codes.
+/// Returns the command line. The help of every command ends with its examples and the exit codes.
 fn command() -> clap::Command {
     Arguments::command().mut_subcommands(|command| {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -58,7 +58,7 @@ fn command() -> clap::Command {
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    // Every message masks the secrets in arguments and variables.
+    // Every message masks the secrets that are in arguments and variables.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
     Environment::process().remember_secrets();
     panics::watch();
@@ -97,7 +97,7 @@ fn run(arguments: &Arguments) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// The words of a line as a shell splits it, without a redirection.
+    /// Splits a line into words like a shell, without a redirection.
     fn words(line: &str) -> Vec<String> {
         let (command, _) = line.split_once(" > ").unwrap_or((line, ""));
         let parts = command.split('"').enumerate();

@@ -1,4 +1,4 @@
-//! Signals: the first Ctrl-C or SIGTERM stops the work, the second one ends the process.
+//! Signals: the first Ctrl-C or SIGTERM stops the work, and the second ends the process.
 
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ pub(crate) async fn stop_on_signal(stop: CancellationToken) {
     }
 }
 
-/// Waits for a signal. Returns false if signals cannot be received.
+/// Waits for a signal. Returns false if the process cannot receive signals.
 #[cfg(unix)]
 pub(crate) async fn signalled() -> bool {
     use tokio::signal::unix::{SignalKind, signal};
@@ -32,7 +32,7 @@ pub(crate) async fn signalled() -> bool {
     }
 }
 
-/// Waits for Ctrl-C. Returns false if it cannot be received.
+/// Waits for Ctrl-C. Returns false if the process cannot receive it.
 #[cfg(not(unix))]
 pub(crate) async fn signalled() -> bool {
     tokio::signal::ctrl_c().await.is_ok()

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The start of `engineInfo` in commits of this program.
+/// The beginning of `engineInfo` in commits of this program.
 const ENGINE: &str = "resemblance ";
 
-/// A line of a commit or a row of a checkpoint, which has one of these. Other actions are ignored.
+/// A line of a commit or a row of a checkpoint. It contains one of these actions. Other actions are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Action {
@@ -26,18 +26,18 @@ pub(crate) struct Action {
     pub remove: Option<Remove>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add: Option<Add>,
-    /// Only v2 checkpoints have this action and the next.
+    /// Only v2 checkpoints contain this action and the next.
     #[serde(skip_serializing)]
     pub sidecar: Option<IgnoredAny>,
     #[serde(skip_serializing)]
     pub checkpoint_metadata: Option<IgnoredAny>,
 }
 
-/// The program of a commit and its operation. Other programs may write anything here.
+/// The program that made a commit, and its operation. Other programs may write any values here.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct CommitInfo {
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub timestamp: serde_json::Value,
     pub operation: serde_json::Value,
     pub operation_parameters: serde_json::Value,
@@ -48,7 +48,7 @@ pub(crate) struct CommitInfo {
 }
 
 impl CommitInfo {
-    /// A commit of this program that replaces the table.
+    /// Returns the information for a commit of this program that replaces the table.
     pub(crate) fn new(timestamp: i64, manifest: Option<&str>) -> Self {
         Self {
             timestamp: timestamp.into(),
@@ -59,7 +59,7 @@ impl CommitInfo {
         }
     }
 
-    /// The hash of the manifest that the commit follows, or `None` for a commit of another program.
+    /// Returns the hash of the manifest that the commit follows, or `None` for a commit of another program.
     pub(crate) fn manifest(&self) -> Option<&str> {
         self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
     }
@@ -107,7 +107,7 @@ impl MetaData {
     }
 }
 
-/// The format of the files.
+/// The format of the table's files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileFormat {
     pub provider: String,
@@ -121,19 +121,19 @@ impl Default for FileFormat {
     }
 }
 
-/// A file that is removed from the table. Only the path is read.
+/// A file that is removed from the table. Only its path is read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Remove {
     pub path: String,
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     #[serde(skip_deserializing)]
     pub deletion_timestamp: i64,
     #[serde(skip_deserializing)]
     pub data_change: bool,
 }
 
-/// A file of the table. Only the path, the partition values, the size and the deletion vector are read.
+/// A file of the table. Only its path, partition values, size and deletion vector are read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Add {
@@ -141,12 +141,12 @@ pub(crate) struct Add {
     #[serde(default)]
     pub partition_values: BTreeMap<String, Option<String>>,
     pub size: u64,
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     #[serde(skip_deserializing)]
     pub modification_time: i64,
     #[serde(skip_deserializing)]
     pub data_change: bool,
-    /// JSON in a string, which the protocol demands.
+    /// Statistics as JSON in a string, as required by the protocol.
     #[serde(skip_deserializing)]
     pub stats: String,
     #[serde(skip_serializing)]
@@ -154,7 +154,7 @@ pub(crate) struct Add {
 }
 
 impl Add {
-    /// Returns a file at `path` in the folder of the table with the modification time `modified`.
+    /// Returns a file at `path` in the folder of the table. `modified` is its modification time.
     pub(crate) fn new(path: &str, rows: u64, size: u64, modified: i64) -> Self {
         Self {
             path: encoded(path),
@@ -168,7 +168,7 @@ impl Add {
     }
 }
 
-/// A commit that replaces all files of a table by the added files.
+/// A commit that replaces all files of a table with the added files.
 pub(crate) struct TableCommit {
     pub info: CommitInfo,
     pub protocol: Protocol,
@@ -178,7 +178,7 @@ pub(crate) struct TableCommit {
 }
 
 impl TableCommit {
-    /// Returns the bytes of the commit, with an action in each line.
+    /// Returns the bytes of the commit, with one action per line.
     ///
     /// # Errors
     /// If an action cannot be written, which is a bug.
@@ -207,7 +207,7 @@ pub(crate) fn actions(bytes: &[u8]) -> Option<Vec<Action>> {
     lines.map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The characters that are encoded in a URI. RFC 2396 excludes letters, digits and marks, and `/` separates folders.
+/// The characters that are encoded in a URI. RFC 2396 excludes letters, digits and marks. `/` is not encoded, because it separates folders.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -220,7 +220,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b')')
     .remove(b'/');
 
-/// Returns the URI of a path in the folder of the table.
+/// Returns the URI for a path in the folder of the table.
 fn encoded(path: &str) -> String {
     utf8_percent_encode(path, ENCODED).to_string()
 }

@@ -1,7 +1,7 @@
 //! Delta tables.
 //!
-//! `snapshot` reads a version of a table: `names` chooses the files of its log, `action` parses them, and `protocol` reports unsupported
-//! features. A commit is written as [`TableCommit`].
+//! `snapshot` reads a version of a table: `names` selects the files of its log, `action` parses them, and `protocol` reports unsupported
+//! features. A [`TableCommit`] is a commit to be written.
 
 mod action;
 mod names;

@@ -1,22 +1,22 @@
-//! The names of the files in a Delta log, and the files that a reader needs.
+//! The names of the files in a Delta log, and the selection of files that a reader needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The folder of the log in the folder of a table.
 pub(crate) const FOLDER: &str = "_delta_log";
 
-/// The digits of a version, and of a part of a checkpoint.
+/// The number of digits in a version, and in a part of a checkpoint.
 const DIGITS: usize = 20;
 const PART_DIGITS: usize = 10;
 
 /// The files of a log.
 #[derive(Debug, Default)]
 pub(super) struct LogNames {
-    /// Versions that have a commit.
+    /// The versions that have a commit.
     commits: BTreeSet<u64>,
     /// (version, number of parts) -> existing parts. A checkpoint in one file has one part.
     checkpoints: BTreeMap<(u64, u64), BTreeSet<u64>>,
-    /// Versions that have a v2 checkpoint.
+    /// The versions that have a v2 checkpoint.
     v2_checkpoints: BTreeSet<u64>,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct LogNames {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NeededFiles {
     pub version: u64,
-    /// The parts of the first checkpoint, or nothing if the first commit comes first.
+    /// The parts of the checkpoint to read first. The list is empty if reading starts with the first commit.
     pub checkpoint: Vec<String>,
-    /// The commits after it, oldest first.
+    /// The commits after the checkpoint, oldest first.
     pub commits: Vec<String>,
 }
 
@@ -36,12 +36,12 @@ pub(super) enum UnreadableLog {
     NoLog,
     /// This commit is missing, and no checkpoint replaces it.
     MissingCommit(String),
-    /// Only a v2 checkpoint replaces missing commits.
+    /// A commit is missing, and only a v2 checkpoint replaces it.
     V2Checkpoint,
 }
 
 impl LogNames {
-    /// Adds the name of a file. Other names are ignored.
+    /// Adds the name of a file. Names that do not belong to a log are ignored.
     pub(super) fn add(&mut self, name: &str) {
         let Some((version, rest)) = name.split_once('.') else { return };
         let Some(version) = number(version, DIGITS) else { return };
@@ -64,7 +64,8 @@ impl LogNames {
         }
     }
 
-    /// Returns the files that contain version `at` or the newest version: the newest complete checkpoint, and the commits after it.
+    /// Returns the files that contain version `at` or the newest version. These are the newest complete checkpoint and the commits after
+    /// it.
     ///
     /// # Errors
     /// If the log cannot be read.
@@ -112,7 +113,7 @@ pub(crate) fn commit_name(version: u64) -> String {
     format!("{version:0DIGITS$}.json")
 }
 
-/// Returns the version in the name of a file of a log.
+/// Returns the version from the name of a log file.
 pub(crate) fn version_of(name: &str) -> Option<u64> {
     number(name.split_once('.')?.0, DIGITS)
 }

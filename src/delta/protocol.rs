@@ -9,16 +9,16 @@ const DELETION_VECTORS: &str = "deletionVectors";
 const COLUMN_MAPPING: &str = "columnMapping";
 const TIMESTAMP_NTZ: &str = "timestampNtz";
 
-/// Supported features of readers. A table may have the first two without using them, which its files and properties show.
+/// Supported features of readers. A table may list the first two without using them. Its files and properties show whether it uses them.
 const READ: [&str; 4] = [DELETION_VECTORS, COLUMN_MAPPING, TIMESTAMP_NTZ, "vacuumProtocolCheck"];
 
 /// Supported features of writers.
 const WRITTEN: [&str; 3] = [TIMESTAMP_NTZ, "appendOnly", "invariants"];
 
-/// The highest supported version of readers.
+/// The maximum supported version of readers.
 const READER_VERSION: u32 = 3;
 
-/// The advice for most features.
+/// The advice for most unsupported features.
 const COPY: &str =
     "copy it into a table without that feature, or into Parquet files, by a program that can read it";
 
@@ -53,7 +53,7 @@ pub(super) fn deleted_rows(path: &str) -> String {
 }
 
 impl Protocol {
-    /// Returns the lowest protocol for a table with this schema that is not lower than `before`.
+    /// Returns the minimum protocol for a table with this schema. It is not lower than `before`.
     pub(crate) fn lowest(schema: &Schema, before: Option<&Protocol>) -> Protocol {
         let needs_ntz = schema.fields().iter().any(|field| has_ntz(field.data_type()));
         let mut protocol = before.cloned().unwrap_or(Protocol {
@@ -65,7 +65,7 @@ impl Protocol {
         let has =
             |features: &Option<Vec<String>>| features.iter().flatten().any(|name| name == TIMESTAMP_NTZ);
         if needs_ntz && !(has(&protocol.reader_features) && has(&protocol.writer_features)) {
-            // Version 7 lists the features that lower versions imply.
+            // Version 7 lists the features that earlier versions imply.
             let writer = match protocol.min_writer_version {
                 0 | 1 => vec![],
                 _ => vec!["appendOnly".to_owned(), "invariants".to_owned()],
@@ -84,7 +84,7 @@ impl Protocol {
         protocol
     }
 
-    /// Returns the part of the protocol that prevents this program from writing to the table.
+    /// Returns the first part of the protocol that prevents this program from writing to the table.
     pub(crate) fn unknown_to_writers(&self) -> Option<String> {
         let features = self.reader_features.iter().chain(&self.writer_features).flatten();
         if let Some(feature) = features.into_iter().find(|name| !WRITTEN.contains(&name.as_str())) {
@@ -96,10 +96,10 @@ impl Protocol {
     }
 }
 
-/// Returns the schema of a table for `metaData`. Column names must not differ only by case, which the tables of a run never do.
+/// Returns the schema of a table for `metaData`. Column names must not differ only by case. The column names of a run's tables never do.
 ///
 /// # Errors
-/// The name of a column that a Delta table cannot have, with advice.
+/// The name of a column that Delta tables do not support, with advice.
 pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     let delta_field_or_advice = |field: &FieldRef| {
         delta_field(field).ok_or_else(|| {
@@ -117,13 +117,13 @@ pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     Ok(json!({"type": "struct", "fields": fields}).to_string())
 }
 
-/// Returns the field of a schema, if Delta has its type.
+/// Returns the field of a schema if Delta supports its type.
 fn delta_field(field: &FieldRef) -> Option<Value> {
     let (kind, nullable) = (type_name(field.data_type())?, field.is_nullable());
     Some(json!({"name": field.name(), "type": kind, "nullable": nullable, "metadata": {}}))
 }
 
-/// Returns the Delta type of an Arrow type, if there is one.
+/// Returns the Delta type of an Arrow type, or `None` if there is none.
 fn type_name(data_type: &DataType) -> Option<Value> {
     Some(match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => json!("string"),
@@ -140,7 +140,7 @@ fn type_name(data_type: &DataType) -> Option<Value> {
         DataType::Decimal128(precision, scale) if (0..=*precision as i16).contains(&i16::from(*scale)) => {
             json!(format!("decimal({precision},{scale})"))
         }
-        // Delta has no nanoseconds.
+        // Delta does not support nanoseconds.
         DataType::Timestamp(TimeUnit::Millisecond | TimeUnit::Microsecond, zone) => match zone {
             Some(_) => json!("timestamp"),
             None => json!("timestamp_ntz"),

@@ -20,26 +20,26 @@ use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 use crate::parquet_headers::check_file;
 
-/// Files of the log that are read at the same time.
+/// The number of log files that are read at the same time.
 const CONCURRENT: usize = 16;
 
 /// A version of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub version: u64,
-    /// Columns whose values are in the log.
+    /// The columns whose values are in the log.
     pub partition_columns: Vec<String>,
-    /// The files, by their paths in the folder of the table.
+    /// The files by their paths in the folder of the table.
     pub files: BTreeMap<String, Add>,
 }
 
-/// Reads version `at`, or the newest version, of the table in the folder `root` of a store. `shown` is its name in errors.
+/// Reads version `at`, or the newest version, of the table in the folder `root` of a store. `shown` is the name of the table in errors.
 ///
-/// The folder of the log is listed, so `_last_checkpoint` is not needed.
+/// The folder of the log is listed, so `_last_checkpoint` is not read.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, it is damaged, or it needs a feature that this program does
-/// not support.
+/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, the log is damaged, or it needs a feature that this program does not
+/// support.
 pub(crate) async fn read(
     store: &Arc<dyn ObjectStore>,
     root: &Path,
@@ -79,7 +79,7 @@ pub(crate) async fn read(
     snapshot(table, needed.version, shown)
 }
 
-/// Refuses actions that only v2 checkpoints have.
+/// Refuses actions that only occur in v2 checkpoints.
 fn without_v2(actions: Vec<Action>, shown: &str) -> Result<Vec<Action>> {
     if actions.iter().any(|action| action.sidecar.is_some() || action.checkpoint_metadata.is_some()) {
         return Err(unusable(shown, UnreadableLog::V2Checkpoint));
@@ -105,7 +105,7 @@ fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
     Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files })
 }
 
-/// Refuses a file outside of the folder of the table, and a path that no file can have.
+/// Refuses a file outside the folder of the table, and an invalid path.
 fn check_path(path: &str, uri: &str, shown: &str) -> Result<()> {
     if uri.starts_with('/') || uri.starts_with("file:") || address::scheme(uri).is_some() {
         return Err(unreadable(
@@ -140,19 +140,19 @@ fn unusable(shown: &str, why: UnreadableLog) -> Error {
     }
 }
 
-/// The state of a table after the actions of its log.
+/// The state of a table after the actions in its log.
 #[derive(Debug, Default)]
 pub(crate) struct TableState {
     pub protocol: Option<Protocol>,
     pub meta_data: Option<MetaData>,
-    /// The files, by their paths in the folder of the table.
+    /// The files by their paths in the folder of the table.
     pub files: BTreeMap<String, Add>,
 }
 
 impl TableState {
     /// Applies the actions of a commit or of a part of a checkpoint.
     pub(crate) fn apply(&mut self, actions: Vec<Action>) {
-        // The actions of a commit have no order. A file that it removes and adds is in the table.
+        // The actions in a commit have no order. A file that is both removed and added is in the table.
         for remove in actions.iter().filter_map(|action| action.remove.as_ref()) {
             self.files.remove(&decoded(&remove.path));
         }
@@ -164,12 +164,12 @@ impl TableState {
     }
 }
 
-/// Decodes the path of a URI. A URI that is not an encoded path does not change.
+/// Decodes the path in a URI. A URI that is not an encoded path is returned unchanged.
 fn decoded(uri: &str) -> String {
     percent_decode_str(uri).decode_utf8().map_or_else(|_| uri.to_owned(), |path| path.into_owned())
 }
 
-/// The fields of a checkpoint that are read. Programs that delete files need its removed files.
+/// The fields of a checkpoint that are read. Removed files are only needed by programs that delete files.
 const FIELDS: [&str; 9] = [
     "protocol.minReaderVersion",
     "protocol.readerFeatures",
@@ -182,10 +182,10 @@ const FIELDS: [&str; 9] = [
     "checkpointMetadata",
 ];
 
-/// Reads the actions of a checkpoint, or of a part of one. `shown` is its name in errors.
+/// Reads the actions in a checkpoint or in a part of a checkpoint. `shown` is the name of the table in errors.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if it is not Parquet, or not a checkpoint.
+/// [`Kind::Input`](crate::error::Kind::Input) if the bytes are not Parquet, or not a checkpoint.
 async fn read_checkpoint(bytes: Bytes, shown: &str) -> Result<Vec<Action>> {
     let read = tokio::task::spawn_blocking(move || guarded(|| json_lines(bytes)).flatten()).await;
     let failed = || Error::input(format!("{shown} is not a checkpoint of a Delta log"));
@@ -193,7 +193,7 @@ async fn read_checkpoint(bytes: Bytes, shown: &str) -> Result<Vec<Action>> {
     actions(&lines).ok_or_else(failed)
 }
 
-/// Converts the rows of a checkpoint to the format of a commit: a line of JSON for each action.
+/// Converts the rows of a checkpoint to the format of a commit: one line of JSON per action.
 fn json_lines(bytes: Bytes) -> Result<Vec<u8>> {
     check_file(&bytes)?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;

@@ -1,7 +1,7 @@
 //! The queue of batches between partitions: each output partition takes the next batch, unchanged.
 //!
-//! DataFusion's round-robin node gathers a fixed number of rows into a batch instead. A thousand rows may be long, so their
-//! memory would depend on the input and not on the budget.
+//! DataFusion's round-robin node instead gathers a fixed number of rows into a batch. A thousand rows can be long, so its memory would
+//! depend on the input and not on the budget.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +23,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::exchange::run_partitions;
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
-/// Replaces DataFusion's round-robin node in `plan` by this queue. At most `tasks` of its input partitions are open at
-/// once.
+/// Replaces DataFusion's round-robin node in `plan` with this queue. At most `tasks` of its input partitions are open at the same time.
 pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
@@ -39,12 +38,12 @@ pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Resul
     .data()
 }
 
-/// Passes each batch of any input partition to the first output partition that is free.
+/// Passes each batch from any input partition to the first free output partition.
 #[derive(Debug, Clone)]
 struct BatchQueue {
     /// The number of output partitions.
     partitions: usize,
-    /// The most input partitions that are open at once.
+    /// The maximum number of input partitions that are open at the same time.
     tasks: usize,
 }
 
@@ -56,20 +55,20 @@ pub(crate) struct QueueState {
     started: usize,
 }
 
-/// The batches of all input partitions. Dropping it stops their reading.
+/// The batches from all input partitions. Dropping the queue stops reading.
 #[derive(Debug)]
 struct Queue {
     batches: Mutex<Receiver<Result<RecordBatch>>>,
-    /// Wakes all waiting tasks, since a task that is no longer polled would keep a batch from the others.
+    /// Wakes all waiting tasks. If only one task were woken and that task is no longer polled, the other tasks would not get the batch.
     arrived: Arc<Notify>,
     _reader: SpawnedTask<()>,
 }
 
 impl Queue {
-    /// Returns the next batch; `None` after the last one.
+    /// Returns the next batch, or `None` after the last batch.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         loop {
-            // Registered before the look: a batch that arrives after the look wakes this task.
+            // The task registers before it looks at the queue, so that a batch which arrives after the look wakes it.
             let arrived = self.arrived.notified();
             match self.batches.lock().try_recv() {
                 Ok(batch) => return Some(batch),
@@ -106,7 +105,7 @@ impl Description for BatchQueue {
             None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
         };
         state.started += 1;
-        // The last partition takes the node's own reference: the reading ends with the streams.
+        // The last partition takes the node's own reference, so that reading stops when the streams are dropped.
         state.queue = (state.started < self.partitions).then(|| Arc::clone(&queue));
         let batches = stream::unfold(queue, async |queue| queue.next().await.map(|batch| (batch, queue)));
         Ok(batches.boxed())
@@ -115,11 +114,11 @@ impl Description for BatchQueue {
 
 impl BatchQueue {
     fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Queue {
-        // One batch waits here; the producers of the others wait.
+        // One batch is buffered in the channel; producers of other batches block.
         let (sender, receiver) = channel(1);
         let (errors, arrived) = (sender.clone(), Arc::new(Notify::new()));
         let (arriving, ended) = (Arc::clone(&arrived), Arc::clone(&arrived));
-        // An open partition holds what its reader has fetched, such as a row group of Parquet.
+        // An open partition holds the data that its reader has fetched, such as a row group of Parquet.
         let mut read = run_partitions(input, self.tasks, context, move |mut rows| {
             let (sender, arrived) = (sender.clone(), Arc::clone(&arriving));
             async move {
@@ -134,7 +133,7 @@ impl BatchQueue {
         });
         let reader = SpawnedTask::spawn(async move {
             while let Some(end) = read.next().await {
-                // Without the error, a partition whose reader panics would look complete.
+                // Without this error, a partition whose reader panics would look complete.
                 if let Err(error) = end {
                     let _ = errors.send(Err(error)).await;
                     ended.notify_waiters();
@@ -303,7 +302,7 @@ mod tests {
             sender.send(RecordBatch::new_empty(Arc::clone(&schema))).await.unwrap();
         }
         drop(sender);
-        // A deadlock would never end otherwise.
+        // Without the timeout, a deadlock would block the test forever.
         let taken = tokio::time::timeout(std::time::Duration::from_secs(60), taken).await;
         assert_eq!(taken.expect("the second one got nothing").unwrap(), 5);
         assert!(once.next().await.is_none());

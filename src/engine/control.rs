@@ -22,8 +22,8 @@ impl RunControl {
         Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
     }
 
-    /// Does the work of a step of a measurement, and reports it as a stage. Returns its result and its seconds. `rows` counts the rows
-    /// of a result.
+    /// Runs a step of a measurement and reports it as a stage. Returns the result of the step and its duration in seconds. `rows` counts
+    /// the rows of a result.
     ///
     /// # Errors
     /// [`Kind::Interrupted`](crate::error::Kind::Interrupted) if the measurement was stopped.
@@ -46,49 +46,50 @@ impl RunControl {
     }
 }
 
-/// The part of a stage's input that was read.
+/// The part of a stage's input that is already read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputProgress {
-    /// The amount that was read, at most `all`.
+    /// The amount that is already read, at most `all`.
     pub done: u64,
-    /// The whole amount, more than 0.
+    /// The total amount, greater than 0.
     pub all: u64,
-    /// The unit of both.
+    /// The unit of both amounts.
     pub unit: InputUnit,
 }
 
 /// The unit in which an input is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputUnit {
-    /// Rows, as footers and manifests count them.
+    /// Rows, as counted in footers and manifests.
     Rows,
     /// Bytes of files.
     Bytes,
-    /// Partitions of the query stages on a cluster, whose tasks report nothing before they end.
+    /// Partitions of the query stages on a cluster. Its tasks report nothing before they end.
     Partitions,
 }
 
-/// Receives the progress of a run. Called often: an implementation must not block.
+/// Receives the progress of a run. The methods are called often, so they must not block.
 pub trait Progress: Send + Sync {
-    /// A run of a job begins, with the known names of its stages, in order.
+    /// A run of a job begins. The names of its known stages are passed in order.
     fn run_begins(&self, _stages: &[String]) {}
 
-    /// A stage begins, as the `number`-th of `stages`, from 1.
+    /// A stage begins as the `number`-th of `stages` stages, counted from 1.
     fn stage_begins(&self, _name: &str, _number: usize, _stages: usize) {}
 
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
     fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
 
-    /// The stage `name` has read a part of its input. Not called if the size of the input is unknown.
+    /// The stage `name` has read a part of its input. This is not called if the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
-    /// The numbers of done tasks and of begun tasks of the running stage on a cluster, and the same of its query stages.
+    /// Reports the numbers of done and begun tasks for the running stage on a cluster. Also reports the numbers of done and of all query
+    /// stages.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
-    /// A part of the running stage, or all of it, runs again: the cluster lost it, or it ran out of memory.
+    /// The cluster lost the running stage or a part of it, or the stage ran out of memory. This work runs again.
     fn recovering(&self, _why: &str) {}
 
-    /// A stage ended, or an earlier run had finished it (`reused`).
+    /// A stage ended. If `reused`, an earlier run had finished it.
     fn stage_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
 }
 
@@ -97,7 +98,7 @@ pub struct Silent;
 
 impl Progress for Silent {}
 
-/// Reports progress to both, in this order.
+/// Reports progress to both receivers, in this order.
 pub(crate) struct Both<P>(pub(crate) Arc<P>, pub(crate) Arc<dyn Progress>);
 
 impl<P: Progress> Progress for Both<P> {

@@ -1,15 +1,15 @@
-//! The exchange of one machine: rows go to partitions by the hash of their key, and each partition is read in its turn.
+//! The exchange of one machine: rows are divided into partitions by the hash of their key, and the partitions are read one after another.
 //!
-//! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster the same plan has
-//! a query stage with as many partitions instead. DataFusion's own node runs all partitions above it at once, and each of them
-//! holds memory. Here the rows wait in a [`PartitionStore`]. So there may be as many partitions as the data need, and no more of
-//! them are open than there are threads.
+//! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster, the same plan has a query
+//! stage with the same number of partitions instead. DataFusion's own node runs all partitions above it at the same time, and each of them
+//! holds memory. Here, the rows are stored in a [`PartitionStore`]. The number of partitions can therefore depend on the amount of data,
+//! while at most one partition per thread is open.
 //!
-//! A filter in front of an exchange drops rows whose key no other row has. Most documents share no bucket with another document,
-//! so most rows of a self-join on the bucket have no partner. The filter reads its input twice: the first time the keys set two
-//! bits of a slot (seen, and seen twice), and the second time only rows of slots that were seen twice pass. Keys that share a slot
-//! by chance pass too, so the filter never drops a row that has a partner. It is a counting Bloom filter (Fan, Cao, Almeida and
-//! Broder, *Summary cache*, SIGCOMM 1998) with one hash and counters of two bits.
+//! A filter in front of an exchange drops rows whose key occurs in no other row. Most documents share no bucket with another document, so
+//! most rows of a self-join on the bucket have no partner. The filter reads its input twice. In the first pass, the keys set two bits of a
+//! slot (seen, and seen twice). In the second pass, only rows pass whose slot was seen twice. Keys that share a slot by chance pass too, so
+//! the filter never drops a row that has a partner. It is a counting Bloom filter (Fan, Cao, Almeida and Broder, *Summary cache*, SIGCOMM
+//! 1998) with one hash and counters of two bits.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,12 +49,13 @@ use crate::plan::{
     SharedValue, Task, file_scan, only_input, scanned_rows,
 };
 
-/// The rows and bytes that are gathered before they are divided. Otherwise many partitions would get a row or two of each
-/// batch, and a batch costs more than a row.
+/// The number of rows that are gathered before they are divided, and the number of bytes. Otherwise, many partitions would get only one or
+/// two rows from each batch, and a batch costs more than a row.
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
 
-/// Starts a task for each partition of `plan`, at most `tasks` at once. Returns the results of `work` as the tasks end.
+/// Starts a task for each partition of `plan`, at most `tasks` at the same time. Returns the results of `work` in the order in which the
+/// tasks end.
 pub(super) fn run_partitions<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
     plan: &Arc<dyn ExecutionPlan>,
     tasks: usize,
@@ -71,8 +72,8 @@ pub(super) fn run_partitions<T: Send + 'static, F: Future<Output = Result<T>> + 
     stream::iter(0..partitions).map(run).buffer_unordered(tasks.max(1)).boxed()
 }
 
-/// Replaces DataFusion's node by this exchange wherever `plan` divides rows by a key. At most `tasks` partitions of its
-/// input run at once.
+/// Replaces DataFusion's node with this exchange wherever `plan` divides rows by a key. At most `tasks` partitions of its input run at the
+/// same time.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         if OperatorExec::<Scoring>::described(node.as_ref()).is_some_and(Scoring::reads_again) {
@@ -100,7 +101,7 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
     .data()
 }
 
-/// Adds a filter in front of the exchange of a self-join, if the input of the exchange can be read twice.
+/// Adds a filter in front of the exchange of a self-join if the exchange's input can be read twice.
 fn filter_self_join(
     join: Arc<dyn ExecutionPlan>,
     tasks: usize,
@@ -121,7 +122,7 @@ fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
     OperatorExec::<Exchange>::described(plan.as_ref()).is_some()
 }
 
-/// Whether `plan` has an exchange, whose rows can be read once only.
+/// Whether `plan` contains an exchange, whose rows can be read only once.
 fn has_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     plan.exists(|node| Ok(is_exchange(node)))
 }
@@ -133,7 +134,7 @@ fn only_child(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// Returns `plan` over other inputs.
+/// Returns `plan` with other inputs.
 fn with_inputs(
     plan: Arc<dyn ExecutionPlan>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
@@ -141,14 +142,14 @@ fn with_inputs(
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-/// Returns the rows of `plan` in the same partitions, which can be read more than once. All rows are on disk before the node
-/// above begins, so they take no memory from it.
+/// Returns the rows of `plan` in the same partitions and in a form that can be read repeatedly. All rows are on disk before the node above
+/// begins, so they use none of its memory.
 fn readable_again(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let (properties, input) = match OperatorExec::<Exchange>::described(plan.as_ref()) {
         Some(exchange) => (Arc::clone(&exchange.properties), only_child(&plan)?),
         // The only task reads the only partition once.
         None if plan.output_partitioning().partition_count() == 1 => return Ok(plan),
-        // Rows that are partitioned without an exchange pass through one to the same partitions.
+        // Rows that are partitioned without an exchange pass through an exchange into the same partitions.
         None => {
             let partitioning = plan.output_partitioning().clone();
             let engines = RepartitionExec::try_new(Arc::clone(&plan), partitioning)?;
@@ -161,14 +162,13 @@ fn readable_again(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn 
 /// Divides the rows of its input into partitions by the hash of expressions.
 #[derive(Debug, Clone)]
 struct Exchange {
-    /// The properties of DataFusion's node, which returns the same rows in the same partitions.
+    /// The properties of DataFusion's node. The exchange returns the same rows in the same partitions.
     properties: Arc<PlanProperties>,
     tasks: usize,
     reads: PartitionReads,
 }
 
-/// The complete store. The first partition that is read starts to fill it. Filling stops when all futures that wait for it are
-/// dropped.
+/// The complete store. Reading the first partition starts to fill it. Filling stops when all futures that await it are dropped.
 type Filled = Shared<BoxFuture<'static, Result<Arc<PartitionStore>, Arc<DataFusionError>>>>;
 
 impl Description for Exchange {
@@ -198,7 +198,7 @@ impl Description for Exchange {
 }
 
 impl Exchange {
-    /// Fills a store with the rows of `input`, with a task for each of its partitions.
+    /// Fills a store with the rows of `input`. Each partition of the input has a task.
     fn fill(
         &self,
         key: &[Arc<dyn PhysicalExpr>],
@@ -223,7 +223,7 @@ impl Exchange {
     }
 }
 
-/// Divides the rows of a partition of the input.
+/// Divides the rows in one partition of the input.
 async fn divide(
     mut rows: SendableRecordBatchStream,
     key: Vec<Arc<dyn PhysicalExpr>>,
@@ -244,20 +244,20 @@ async fn divide(
     store.add(partitioner.partition_iter(rest)?)
 }
 
-/// The divisor of the memory pool that gives the largest filter.
+/// The memory pool divided by this number is the maximum size of the filter.
 const PART_OF_POOL: usize = 8;
 
-/// The number of keys whose slots are loaded before they are set, so that the processor waits for all of them at once.
+/// The number of keys whose slots are loaded before they are set. The processor then waits for all these loads at once.
 const KEYS_AT_ONCE: usize = 64;
 
-/// Returns the rows of `input` whose first column, a UInt64, is also in another row, and few others. `input` is read twice,
-/// `tasks` partitions at once, so it must not have an exchange.
+/// Returns the rows of `input` whose first column, a UInt64, also occurs in another row, and few other rows. `input` is read twice, `tasks`
+/// partitions at a time, so it must not contain an exchange.
 fn repeated_keys(input: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let keys = most_rows(&input).unwrap_or_else(|| most_keys(&input));
     OperatorExec::plan(RepeatedKeys { keys, tasks }, vec![input])
 }
 
-/// Drops rows whose key no other row has.
+/// Drops rows whose key occurs in no other row.
 #[derive(Debug, Clone)]
 struct RepeatedKeys {
     /// The approximate number of rows.
@@ -294,7 +294,7 @@ impl Description for RepeatedKeys {
 }
 
 impl RepeatedKeys {
-    /// Reads all keys of `input`. Returns `None` if there is no memory for a filter that would drop rows.
+    /// Reads all keys of `input`. Returns `None` if there is not enough memory for an effective filter.
     async fn seen_twice(
         &self,
         input: &Arc<dyn ExecutionPlan>,
@@ -318,7 +318,7 @@ async fn add_keys(mut rows: SendableRecordBatchStream, seen: Arc<SeenTwice>) -> 
     Ok(())
 }
 
-/// Returns the first column of `input`, and reads no other column of the files.
+/// Returns a plan that reads only the first column of `input` from the files.
 fn first_column(input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
     let name = input.schema().field(0).name().clone();
     let key = vec![(Arc::new(Column::new(&name, 0)) as Arc<dyn PhysicalExpr>, name)];
@@ -326,7 +326,7 @@ fn first_column(input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<
     ProjectionPushdown::new().optimize(keys, context.session_config().options())
 }
 
-/// Returns the number of rows in the files of `plan`; `None` if `plan` may have more rows.
+/// Returns the maximum number of rows of `plan`, from the numbers of rows in its files. Returns `None` if `plan` may add rows.
 fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = file_scan(plan) {
         return scanned_rows(scan);
@@ -339,7 +339,7 @@ fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     }
 }
 
-/// Returns the most keys that the files of `plan` can have. A key is a hash of 8 bytes, which does not compress.
+/// Returns the maximum number of keys in the files of `plan`. A key is a hash of 8 bytes, which cannot be compressed.
 fn most_keys(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     match file_scan(plan) {
         Some(scan) => {
@@ -350,20 +350,21 @@ fn most_keys(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     }
 }
 
-/// Two bits for each slot: seen, and seen twice.
+/// Two bits per slot: seen, and seen twice.
 #[derive(Debug)]
 struct SeenTwice {
     slots: Vec<AtomicU64>,
-    /// The bits of a mixed key that are not its slot.
+    /// The number of low bits of a mixed key that are not part of its slot.
     shift: u32,
     _held: MemoryReservation,
 }
 
-/// Slots in a number of 64 bits.
+/// The number of slots in a 64-bit number.
 const SLOTS: usize = 32;
 
 impl SeenTwice {
-    /// A filter with four slots or more for each of `keys`, or fewer if there is little memory. `None` below one slot each.
+    /// Returns a filter with at least four slots per key, or fewer if there is little memory. Returns `None` if there is no memory for one
+    /// slot per key.
     fn for_keys(keys: u64, context: &TaskContext) -> Option<Self> {
         let held = MemoryConsumer::new("RepeatedKeys").register(context.memory_pool());
         let most = match context.memory_pool().memory_limit() {
@@ -385,10 +386,10 @@ impl SeenTwice {
         })
     }
 
-    /// Returns the index of a key's number, and its first bit there.
+    /// Returns the index of the number that contains a key's slot, and the slot's first bit in it.
     #[inline(always)]
     fn slot(&self, key: u64) -> (usize, u32) {
-        // Keys may share bits, such as the number of their band.
+        // Keys may have equal bits, such as the number of their band, so they are mixed.
         let slot = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize;
         (slot / SLOTS, 2 * (slot % SLOTS) as u32)
     }
@@ -402,7 +403,7 @@ impl SeenTwice {
         }
         for (&found, &key) in found.iter().zip(keys) {
             let (at, bit) = self.slot(key);
-            // The value may be outdated and lack bits, which are set here again.
+            // The loaded value may be outdated and lack bits. Setting these bits again is harmless.
             if found < 2 {
                 let before = self.slots[at].fetch_or(1 << bit, Ordering::Relaxed);
                 if before >> bit & 1 == 1 {
@@ -443,7 +444,7 @@ mod tests {
         SessionContext::new_with_config_rt(SessionConfig::new(), runtime.unwrap())
     }
 
-    /// (key, number) in several partitions, exchanged by key into `buckets` partitions.
+    /// Returns the rows (key, number) of several partitions, exchanged by key into `buckets` partitions.
     async fn exchanged(session: &SessionContext, buckets: usize) -> Arc<dyn ExecutionPlan> {
         let column = |name| Field::new(name, DataType::UInt64, false);
         let schema = Arc::new(Schema::new(vec![column("key"), column("number")]));
@@ -489,7 +490,7 @@ mod tests {
         }
     }
 
-    /// Divided rows share the memory of their batch, which must not be counted for each partition.
+    /// Divided rows share the memory of their batch, which must be counted only once.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn rows_in_memory_are_counted_once_and_free_when_they_are_read() {
         let session = session(1 << 30);
@@ -505,7 +506,7 @@ mod tests {
         }
     }
 
-    /// Over rows that are exchanged, and over rows that are partitioned already.
+    /// Tests rows that are exchanged, and rows that are already partitioned.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn partitions_that_are_kept_are_read_again() {
         for (pool, exchanged_before) in [(1 << 30, true), (4 << 20, true), (1 << 30, false)] {
@@ -532,7 +533,7 @@ mod tests {
             let mut all = Vec::new();
             for bucket in 0..8 {
                 let first = read(bucket).await;
-                // Rows that are read again hold no memory.
+                // Rows that are read a second time hold no memory.
                 assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
                 assert_eq!(read(bucket).await, first, "bucket {bucket}");
                 all.extend(first);
@@ -542,7 +543,7 @@ mod tests {
         }
     }
 
-    /// This is what happens when a run is interrupted.
+    /// Interrupting a run drops its plan in the same way.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_plan_that_is_dropped_half_way_gives_everything_back() {
         let session = session(4 << 20);
@@ -554,7 +555,7 @@ mod tests {
         assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
     }
 
-    /// A self-join over rows (bucket, doc) that are exchanged by bucket, once or twice.
+    /// Returns a self-join over rows (bucket, doc) that are exchanged by bucket, once or twice.
     async fn self_join(session: &SessionContext, times: usize) -> Arc<dyn ExecutionPlan> {
         let column = |name| Field::new(name, DataType::UInt64, false);
         let schema = Arc::new(Schema::new(vec![column("bucket"), column("doc")]));
@@ -599,7 +600,7 @@ mod tests {
         SessionContext::new_with_config_rt(SessionConfig::new(), runtime).task_ctx()
     }
 
-    /// (key, number): a third of the keys are in two rows, which are in different partitions.
+    /// Returns rows (key, number). A third of the keys occur in two rows, which are in different partitions.
     fn keyed_rows() -> Vec<Vec<(u64, u64)>> {
         let key = |number: u64| (number % 15_000).wrapping_mul(0x2545_F491_4F6C_DD1D);
         let row = |number: u64| (key(number), number);
@@ -648,7 +649,7 @@ mod tests {
         };
         assert_eq!(repeated(&found), repeated(&rows.concat()));
         assert_eq!(repeated(&found).len(), 10_000);
-        // By chance a fifth of the others at most.
+        // At most a fifth of the other rows pass by chance.
         assert!(found.len() < 12_000, "{} rows", found.len());
         assert_eq!(context.memory_pool().reserved(), 0);
     }

@@ -11,13 +11,13 @@ use super::control::RunControl;
 use crate::error::Result;
 use crate::output::manifest::File;
 
-/// The most partitions of a plan of any size. Each partition writes files of its own.
+/// The maximum number of partitions of any plan. Each partition writes its own files.
 pub(super) const MOST_PARTITIONS: usize = 4_096;
 
-/// The factor by which partitions grow when tasks ran out of memory.
+/// The factor by which the number of partitions grows after tasks ran out of memory.
 const MORE_PARTITIONS: usize = 4;
 
-/// The divisor of a task's memory that gives the bytes of a partition's rows. The two sides of a join and their hash tables need
+/// A task's memory divided by this number is the size of the rows in a partition. The two sides of a join and their hash tables need
 /// several times as much.
 pub(super) const BUCKET_SHARE: u64 = 6;
 
@@ -26,7 +26,7 @@ pub trait Engine: Send + Sync {
     /// Returns the session that makes the plans for this engine.
     fn session(&self) -> &SessionContext;
 
-    /// Finds the resources for the next stage, which its plan must fit.
+    /// Finds the resources for the next stage. The plan of the stage is sized for them.
     ///
     /// # Errors
     /// When none are found within the time limit.
@@ -39,7 +39,8 @@ pub trait Engine: Send + Sync {
         self.session().copied_config()
     }
 
-    /// Whether independent stages may run at the same time. If all tasks share one memory, they would only slow each other down.
+    /// Whether independent stages may run at the same time. If all tasks share one memory pool, such stages would only slow each other
+    /// down.
     fn runs_stages_together(&self) -> bool {
         false
     }
@@ -49,7 +50,7 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// Returns the bytes that the operators of a task may reserve together.
+    /// Returns the number of bytes that the operators of a task may reserve together.
     fn task_bytes(&self) -> usize {
         match self.session().runtime_env().memory_pool.memory_limit() {
             MemoryLimit::Finite(bytes) => bytes,
@@ -57,13 +58,13 @@ pub trait Engine: Send + Sync {
         }
     }
 
-    /// Returns the most partitions of a plan.
+    /// Returns the maximum number of partitions of a plan.
     fn most_partitions(&self) -> usize {
         MOST_PARTITIONS
     }
 
-    /// Returns the partitions of a plan that shuffles `bytes`: one for each task that can run at once, or more if a partition would be
-    /// too large for a task.
+    /// Returns the number of partitions of a plan that shuffles `bytes`. It is the number of tasks that can run at the same time, or larger
+    /// if a partition would be too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =
@@ -71,19 +72,18 @@ pub trait Engine: Send + Sync {
         needed.min(self.most_partitions()).max(least)
     }
 
-    /// Returns the next number of partitions for a plan whose tasks ran out of memory; `None` if there is no larger number.
+    /// Returns the next number of partitions for a plan whose tasks ran out of memory, or `None` if there is no larger number.
     fn more_partitions(&self, partitions: usize) -> Option<usize> {
         let more = partitions.saturating_mul(MORE_PARTITIONS).min(self.most_partitions());
         (more > partitions).then_some(more)
     }
 
-    /// Returns the bytes of rows that one partition may have.
+    /// Returns the maximum size of the rows in one partition, in bytes.
     fn bucket_bytes(&self) -> u64;
 
-    /// Runs `plan`, which was made with `config` and ends in a writer node, for the stage `stage`. Returns a row for each written
-    /// file.
+    /// Runs `plan` for the stage `stage`. The plan was made with `config` and ends in a writer node. Returns one row for each written file.
     ///
-    /// A plan that fails or is stopped may leave files behind; no row names them.
+    /// A plan that fails or is stopped may leave files behind. They are not in any returned row.
     ///
     /// # Errors
     /// The errors of the plan's operators, [`crate::error::Kind::Memory`] when a task ran out of memory, or

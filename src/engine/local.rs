@@ -1,4 +1,4 @@
-//! The engine of one machine: the plan runs in this process.
+//! The engine that runs plans in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +20,27 @@ use crate::plan::{OperatorExec, file_scan, scanned_rows};
 use crate::rewrite::Rewrite;
 use crate::source::{NumberRows, ParseFiles, READ_BYTES};
 
-/// How often the progress of the running plan is read.
+/// The interval at which the progress of the running plan is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The longest wait for stopped tasks. They end after their current batch.
+/// The maximum time to wait for stopped tasks. They end after their current batch.
 const TASKS_END: Duration = Duration::from_secs(10);
 
-/// The open files to allow for each partition, in several exchanges and elsewhere.
+/// The number of open files allowed per partition, in several exchanges and elsewhere.
 const FILES_OF_PARTITION: u64 = 8;
 
-/// The partitions of a process that may open few files. Most systems allow 1,024 by default.
+/// The maximum number of partitions in a process that may open few files. Most systems allow 1,024 open files by default.
 const FEW_PARTITIONS: usize = 512;
 
 /// Runs plans in this process.
 pub struct Local {
     session: SessionContext,
-    /// The number of partitions that run at once.
+    /// The number of partitions that run at the same time.
     tasks: usize,
 }
 
 impl Local {
-    /// An engine with the memory pool of `session` and as many threads as it has target partitions.
+    /// Returns an engine with the memory pool of `session`. It uses as many threads as the session has target partitions.
     pub fn new(session: SessionContext) -> Self {
         let tasks = session.state().config().target_partitions();
         Self { session, tasks }
@@ -56,7 +56,7 @@ impl Engine for Local {
         session::with_tasks_at_once(self.session.copied_config(), self.tasks)
     }
 
-    /// Each partition on disk has an open file, in each exchange of a plan.
+    /// Each partition on disk has an open file in each exchange of a plan.
     fn most_partitions(&self) -> usize {
         let files = machine::open_files().unwrap_or(0);
         usize::try_from(files / FILES_OF_PARTITION)
@@ -91,7 +91,7 @@ impl Engine for Local {
 }
 
 impl Local {
-    /// Runs `plan`. When this returns an error, stopped tasks may still hold memory.
+    /// Runs `plan`. After an error, stopped tasks may still hold memory.
     async fn run_to_its_end(
         &self,
         stage: &str,
@@ -131,7 +131,7 @@ impl Local {
         Ok(files)
     }
 
-    /// Waits until stopped tasks have released their memory, because the plan that replaces theirs may need all of it.
+    /// Waits until stopped tasks have released their memory, because the next plan may need all of it.
     async fn reserves_at_most(&self, bytes: usize) {
         let pool = Arc::clone(&self.session.runtime_env().memory_pool);
         let given_back = async {
@@ -146,7 +146,7 @@ impl Local {
     }
 }
 
-/// Returns the rows that the leaves of a plan have produced so far, and the rows of its root.
+/// Returns the number of rows that the leaves of a plan have produced so far, and the number of rows at its root.
 fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     fn own(plan: &Arc<dyn ExecutionPlan>) -> u64 {
         plan.metrics().and_then(|m| m.output_rows()).unwrap_or(0) as u64
@@ -160,7 +160,7 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     (leaves(plan), own(plan))
 }
 
-/// Returns the part of its files that `plan` has read; `None` if the amount is unknown. In a plan that reads files by bytes,
+/// Returns the part of the plan's files that was read so far, or `None` if the amount is unknown. In a plan that reads files by bytes,
 /// tables do not count.
 fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     let mut inputs = Vec::new();
@@ -175,7 +175,7 @@ fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     (is_known && sum.all > 0).then(|| InputProgress { done: sum.done.min(sum.all), ..sum })
 }
 
-/// Collects the inputs of `plan`. Returns whether the size of each is known.
+/// Collects the inputs of `plan`. Returns whether the sizes of all inputs are known.
 fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<InputProgress>) -> bool {
     let rows = || plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0) as u64;
     let bytes = || {

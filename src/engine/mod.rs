@@ -1,12 +1,12 @@
-//! Sessions, stores, and the engines that run plans: this process, or a cluster.
+//! Sessions, stores, and the engines that run plans: in this process, or on a cluster.
 //!
-//! A session plans each stage; the plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs it and
-//! returns a row for each file that the plan wrote.
+//! A session plans each stage. The plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs the plan and returns a row
+//! for each file that the plan wrote.
 //!
-//! - `session`: sessions and their configurations, the same wherever plans are made or run.
+//! - `session`: sessions and their configurations, which are identical wherever plans are made or run.
 //! - `interface`: the interface between stages and engines; `control`: progress and interruption.
 //! - `local`: the engine of this process, with its `exchange` and its `batch_queue`.
-//! - `cluster`: the engine of many machines.
+//! - `cluster`: the engine that uses many machines.
 //! - `spills`: folders for spills; `stores`: object stores.
 
 mod batch_queue;
@@ -31,10 +31,10 @@ pub use interface::Engine;
 pub use local::Local;
 pub(crate) use session::holding_less;
 
-/// Opens the engine of a job: this process, or a cluster once it answers.
+/// Opens the engine of a job. An engine on a cluster is opened once the cluster answers.
 ///
 /// # Errors
-/// When the folder for spills cannot be made, no cluster answers, or this program was built without the feature `cluster`.
+/// When the folder for spills cannot be created, no cluster answers, or this program was built without the feature `cluster`.
 pub async fn open(engine: &job::EngineSettings, control: &RunControl) -> Result<Box<dyn Engine>> {
     match engine.scheduler_address() {
         None => Ok(Box::new(Local::new(session::session(engine)?))),

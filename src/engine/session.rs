@@ -1,4 +1,4 @@
-//! Sessions and their configurations, the same wherever a plan is made or run.
+//! Sessions and their configurations, which are identical wherever a plan is made or run.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -25,51 +25,52 @@ use crate::job;
 use crate::operator::OperatorPlanner;
 use crate::source::Checksums;
 
-/// The share of the memory budget that operators may reserve. No operator accounts for the rest: batches between operators,
-/// decoding and encoding, the program itself.
+/// The share of the memory budget that operators may reserve. Operators do not account for the rest: batches between operators, decoding
+/// and encoding, and the program itself.
 const POOL_SHARE: f64 = 0.7;
 
-/// The divisor of the memory pool that gives the largest side that a join holds whole.
+/// The memory pool divided by this number is the maximum size of a side that a join holds whole.
 const HELD_PART: usize = 16;
 
-/// The bytes of a held row with its entry in a hash table.
+/// The estimated size of a held row with its entry in a hash table, in bytes.
 const BYTES_OF_HELD_ROW: usize = 64;
 
-/// The rows of a batch. DataFusion gathers this many rows between threads, and documents may be long: with its default of 8,192,
-/// a batch of 5 KB texts and their shingles took 80 MB.
+/// The number of rows in a batch. DataFusion gathers this number of rows between threads, and documents can be long. With the default of
+/// 8,192, a batch of 5 KB texts and their shingles took 80 MB.
 const BATCH_ROWS: usize = 1_024;
 
-/// Returns the bytes that all operators together may reserve of a budget of `memory` bytes.
+/// Returns the number of bytes that all operators together may reserve from a budget of `memory` bytes.
 pub(crate) fn pool_bytes(memory: u64) -> usize {
     (memory as f64 * POOL_SHARE) as usize
 }
 
-/// Returns a session with our functions and operators, bounded by the job's memory budget.
+/// Returns a session with our functions and operators, limited to the job's memory budget.
 ///
 /// # Errors
-/// When the folder for spills cannot be made.
+/// When the folder for spills cannot be created.
 pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
     let config = config(SessionConfig::new(), engine.thread_count(), pool_bytes(engine.memory_bytes()));
     Ok(SessionContext::new_with_state(state(config, runtime(engine)?)?))
 }
 
-/// Returns the memory pool, the folder for spills and the stores of a session of this process.
+/// Returns the memory pool, the folder for spills and the stores of a session in this process.
 ///
 /// # Errors
-/// When the folder for spills cannot be made.
+/// When the folder for spills cannot be created.
 pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
-    // The error of an exhausted pool names three consumers.
+    // The error of an exhausted pool lists three memory consumers.
     let named = NonZeroUsize::MIN.saturating_add(2);
     let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes(engine.memory_bytes())), named);
     let builder = builder(engine.spill.as_ref().map(PathBuf::from), None)?;
     Ok(builder.with_memory_pool(Arc::new(pool)).build_arc()?)
 }
 
-/// Returns stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files. Spills
-/// of killed processes are removed there first. Errors about the environment of stores name `process`, if it is not the user's.
+/// Returns a builder with stores and spills, but without a memory pool. Spills go to `folder`, or to the system's folder for temporary
+/// files. Spills of killed processes in that folder are removed first. If `process` is given, errors about the stores' environment name
+/// this process.
 ///
 /// # Errors
-/// When the folder cannot be made.
+/// When the folder cannot be created.
 pub(crate) fn builder(folder: Option<PathBuf>, process: Option<String>) -> Result<RuntimeEnvBuilder> {
     let parent = spills::parent(folder)?;
     spills::sweep(&parent);
@@ -81,32 +82,32 @@ pub(crate) fn builder(folder: Option<PathBuf>, process: Option<String>) -> Resul
         .with_object_store_registry(stores::registry(process)))
 }
 
-/// Returns `config` with the settings that our plans rely on, for `partitions` whose operators reserve at most `pool_bytes`
-/// together.
+/// Returns `config` with the settings on which our plans rely. The plans have `partitions` partitions, whose operators together reserve at
+/// most `pool_bytes`.
 pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
     let mut config = Checksums::begin(config)
         .with_target_partitions(partitions)
         .with_batch_size(BATCH_ROWS)
         .with_information_schema(true);
     let options = config.options_mut();
-    // Each sorter reserves this for its merge: a small budget must hold one for each thread and side.
+    // Each sorter reserves this amount for its merge. Even a small budget must be sufficient for one sorter per thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
-    // Stages put the side that a join holds to the left, and know it better than estimates do. A small side is held whole, so
-    // that the other side, such as lists of shingles, need not be shuffled. Its size is the size of its tables' files, or an
-    // estimate that a filter makes several times too small.
+    // Stages put the side that a join holds on the left, and know its size better than estimates do. A small side is held whole, so that
+    // the other side, such as lists of shingles, need not be shuffled. The size of a side is the size of its tables' files, or an estimate
+    // that can be several times too small after a filter.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;
-    // With these filters a join waits until all its partitions have read their held side. If only some partitions run at once,
-    // it waits forever.
+    // With these filters, a join waits until all its partitions have read their held side. If only some partitions run at the same time, it
+    // would wait forever.
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
 }
 
-/// Returns `config` for a new plan after tasks ran out of memory: no join holds a side whole, since the estimate of its size may
-/// have been wrong.
+/// Returns `config` for a new plan after tasks ran out of memory. No join holds a side whole, because the estimate of its size may have
+/// been wrong.
 pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_single_partition_threshold = 0;
@@ -114,12 +115,12 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// The divisor of a task's memory that gives the reservation of a lone sort for its merge. DataFusion's sort reserves twice the
-/// bytes of its rows and needs three times as many: for the rows, the sorted rows, and the keys it compares.
+/// A task's memory divided by this number is the reservation of a single sort for its merge. DataFusion's sort reserves twice the size of
+/// its rows and needs three times that size: for the rows, the sorted rows, and the compared keys.
 const MERGE_PART: usize = 3;
 
-/// Returns `config` for a new plan of a stage that sorts all rows and ran out of memory. Its plan had a sort for each partition
-/// and merged all of them at once, so more partitions would not help. The new plan has one sort, which may reserve `task_bytes`.
+/// Returns `config` for a new plan of a stage that sorts all rows and ran out of memory. The old plan had one sort per partition and merged
+/// all of them at once, so more partitions would not help. The new plan has a single sort, which may reserve `task_bytes`.
 pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
     let options = config.options_mut();
     options.execution.target_partitions = 1;
@@ -127,32 +128,33 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
     config
 }
 
-/// The partitions of a plan that this process runs at once.
+/// The number of partitions of a plan that this process runs at the same time.
 #[derive(Debug, Clone, Copy)]
 struct TasksAtOnce(usize);
 
-/// The divisor of the number of tasks after tasks ran out of their shared memory pool.
+/// The divisor of the number of tasks after tasks exhausted their shared memory pool.
 const FEWER_TASKS: usize = 4;
 
-/// Returns `config` for plans that run `tasks` partitions at once.
+/// Returns `config` for plans that run `tasks` partitions at the same time.
 pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> SessionConfig {
     config.with_extension(Arc::new(TasksAtOnce(tasks.max(1))))
 }
 
-/// Returns the partitions of a plan that run at once and share a memory pool; `None` if each task has its own pool.
+/// Returns the number of partitions of a plan that run at the same time and share a memory pool. Returns `None` if each task has its own
+/// pool.
 pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
     config.get_extension::<TasksAtOnce>().map(|tasks| tasks.0)
 }
 
-/// Returns `config` to run a plan again after its tasks ran out of memory: fewer tasks run at once and share the pool. Returns
-/// `None` if one task runs alone already.
+/// Returns `config` for running a plan again after its tasks ran out of memory. Fewer tasks then run at the same time and share the pool.
+/// Returns `None` if only one task runs already.
 pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
     let tasks = tasks_at_once(config).filter(|tasks| *tasks > 1)?;
     Some(with_tasks_at_once(config.clone(), tasks / FEWER_TASKS))
 }
 
-/// Returns the state of a session, with our functions and the planner that knows our operators. It is the same on a driver, a
-/// scheduler and an executor.
+/// Returns the state of a session with our functions and the planner for our operators. It is identical on a driver, a scheduler and an
+/// executor.
 ///
 /// # Errors
 /// When a function cannot be registered.
@@ -168,7 +170,7 @@ pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
     Ok(context.state())
 }
 
-/// Adds the estimated bytes of each side that a join of `plan` holds whole.
+/// Adds the estimated size in bytes of each side that a join in `plan` holds whole.
 fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>()
         && *join.partition_mode() == PartitionMode::CollectLeft
@@ -182,12 +184,13 @@ fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
     plan.children().into_iter().for_each(|child| held_sides(child, sides));
 }
 
-/// Returns a configuration to plan `plan` again, if its joins together hold more than one join may; `plan` was made with
-/// `config`. The planner decides for each join alone whether it holds its left side, and all of these sides may be in memory at
-/// the same time. With the new configuration, all joins together hold no more than that, or one large side and small ones.
+/// Returns a configuration for planning `plan` again if all its joins together hold more than one join is allowed to hold. `plan` was made
+/// with `config`. The planner decides for each join separately whether it holds its left side. However, all of these sides may be in memory
+/// at the same time. With the new configuration, all joins together hold no more than the limit of one join, or one large side and several
+/// small sides.
 pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
     let most = config.options().optimizer.hash_join_single_partition_threshold;
-    // A plan of one partition has no other kind of join.
+    // A plan with one partition supports no other kind of join.
     if most == 0 || config.target_partitions() == 1 {
         return None;
     }
@@ -204,12 +207,13 @@ pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig
     })
 }
 
-/// The least bytes of a row if Ballista's scheduler knows only the number of rows: it adds up the widths of the columns.
+/// The minimum size of a row, in bytes, if Ballista's scheduler knows only the number of rows. The scheduler then adds up the widths of the
+/// columns.
 #[cfg(feature = "cluster")]
 const LEAST_BYTES_OF_ROW: usize = 8;
 
-/// Returns the bytes below which Ballista's scheduler may hold a side of `plan` whole. They are at most `most`, the limit of the
-/// planner, and so few that no side that the planner divided for its number of rows is below them.
+/// Returns the size in bytes below which Ballista's scheduler may hold a side of `plan` whole. It is at most `most`, the limit of the
+/// planner. It is also too small for any side that the planner divided because of its number of rows.
 #[cfg(feature = "cluster")]
 pub(super) fn below_divided_sides(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
     let sides = match plan.downcast_ref::<HashJoinExec>() {
@@ -268,7 +272,7 @@ mod tests {
         let session = session(&settings).unwrap();
         let config = session.copied_config();
         let most = config.options().optimizer.hash_join_single_partition_threshold;
-        // A join over a join, whose left sides have these sizes in bytes.
+        // A join above another join. Their left sides have these sizes in bytes.
         let planned = async |upper: usize, lower: usize| {
             let table = |name: &str, bytes: usize| numbers(&session, name, bytes);
             let below =

@@ -1,15 +1,15 @@
-//! Folders for spills. A folder is ours if its lock file has a mark, and dead if no process holds the lock.
+//! Folders for spills. A folder belongs to this program if its lock file is marked, and it is dead if no process holds the lock.
 //!
 //! ```text
 //! PARENT/resemblance-spill-PID-RANDOM/lock                   marked, and locked by the process that made the folder while it lives
 //!                                    /resemblance-rows/...  spilled rows
 //! ```
 //!
-//! No other user can read a folder, and folders of other users are never removed.
+//! Other users cannot read a folder, and folders of other users are never removed.
 //!
-//! A process removes its folders when it ends. If it is killed, the system frees its locks. The next process that spills to the same
-//! parent removes the marked and unlocked folders. A lock file gets its name after it is marked and locked, so no other process
-//! finds it before. A process that is killed just before that, or just after it removed its lock, leaves an empty folder.
+//! A process removes its folders when it ends. If it is killed, the system releases its locks. The next process that spills to the same
+//! parent removes all marked and unlocked folders. A lock file gets its name only after it is marked and locked, so no other process finds
+//! it earlier. A process that is killed just before the renaming, or just after it removed its lock, leaves an empty folder.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -31,29 +31,29 @@ use crate::output::ownership;
 const PREFIX: &str = "resemblance-spill-";
 const LOCK: &str = "lock";
 
-/// The folder for all other files.
+/// The folder for spilled rows.
 const FILES: &str = "resemblance-rows";
 
 /// The name of the lock file before it is locked.
 const NEW_LOCK: &str = "new-lock";
 
-/// The folders of this process.
+/// The spill folders of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A folder of this process. Dropping it removes the folder and its files.
+/// A spill folder of this process. Dropping it removes the folder and its files.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     folder: PathBuf,
     files: PathBuf,
-    /// Locked if the file system has locks.
+    /// The lock file. It is locked if the file system supports locks.
     lock: Option<File>,
 }
 
 impl SpillFolder {
-    /// Makes a folder in `parent` that other users cannot read, because spills have texts of documents.
+    /// Creates a folder in `parent` that other users cannot read, because spills contain texts of documents.
     ///
     /// # Errors
-    /// When nothing can be written there.
+    /// When it cannot be written to `parent`.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let mut builder = tempfile::Builder::new();
@@ -87,18 +87,18 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock())
 }
 
-/// Locks a new folder. On a file system without locks no process can lock it, and the folder never counts as dead.
+/// Locks a new folder. On a file system without locks, no process can lock the folder, and it never counts as dead.
 fn lock(folder: &Path) -> io::Result<File> {
     let new = folder.join(NEW_LOCK);
     let mut lock = OpenOptions::new().write(true).create_new(true).open(&new)?;
     lock.write_all(ownership::FOLDER.as_bytes())?;
-    // No other process knows the file yet.
+    // No other process knows this file yet.
     let _ = lock.try_lock();
     std::fs::rename(new, folder.join(LOCK))?;
     Ok(lock)
 }
 
-/// Removes the folders of killed processes in `parent` and returns their number. Folders that cannot be read or removed stay.
+/// Removes the folders of killed processes in `parent` and returns their number. Folders that cannot be read or removed are kept.
 pub(crate) fn sweep(parent: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(parent) else { return 0 };
     let ours = |entry: &std::fs::DirEntry| {
@@ -120,7 +120,7 @@ pub(crate) fn sweep(parent: &Path) -> usize {
     swept
 }
 
-/// Removes the folder if it is ours and dead, and returns whether it was.
+/// Removes the folder if it belongs to this program and is dead. Returns whether it was removed.
 fn sweep_one(folder: &Path) -> io::Result<bool> {
     let path = folder.join(LOCK);
     if !is_own(folder)? || !ownership::marks_folder(&path) {
@@ -128,7 +128,7 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
-        // Its own process may have removed it before the lock was taken here.
+        // The folder's own process may have removed it before this process got the lock.
         Ok(()) if ownership::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
         _ => Ok(false),
     }
@@ -138,18 +138,18 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
 #[cfg(unix)]
 fn is_own(folder: &Path) -> io::Result<bool> {
     let found = std::fs::symlink_metadata(folder)?;
-    // A new file, which has no name, belongs to this user.
+    // A new unnamed file belongs to this user.
     Ok(found.is_dir() && found.uid() == tempfile::tempfile()?.metadata()?.uid())
 }
 
-/// Whether a folder is not a link. Other systems separate the folders of users.
+/// Whether a folder is not a link. Systems other than Unix separate the folders of users.
 #[cfg(not(unix))]
 fn is_own(folder: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(folder)?.is_dir())
 }
 
-/// Removes the folder, with its lock last: a process that is killed in between leaves a folder that counts as dead. Neither call
-/// follows a link to a folder. If another user replaces the folder in between, theirs has no folder of this name.
+/// Removes the folder, and its lock file last. If the process is killed in between, the folder still counts as dead. Neither call follows a
+/// link to a folder. If another user replaces the folder in between, the replacement contains no folder with this name.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     ignore_missing(std::fs::remove_dir_all(folder.join(FILES)))?;
     let removed = std::fs::remove_dir_all(folder);
@@ -157,7 +157,7 @@ fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     ignore_missing(removed)
 }
 
-/// Another process may have removed the file.
+/// Ignores the error if another process has already removed the file.
 fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
@@ -165,7 +165,7 @@ fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Removes every folder of this process, even a used one, at the end of the process.
+/// Removes every spill folder of this process at the end of the process, even if it is still in use.
 pub(crate) fn remove_all() {
     for folder in live(std::mem::take) {
         if let Err(error) = remove(&folder, None) {
@@ -174,20 +174,20 @@ pub(crate) fn remove_all() {
     }
 }
 
-/// Makes spill files, in a folder that is made with the first file.
+/// Creates spill files in a folder that is created with the first file.
 pub(super) struct Spills {
     parent: PathBuf,
     current: Mutex<Option<Current>>,
 }
 
-/// Dropped in this order.
+/// The fields are dropped in this order.
 struct Current {
     manager: Arc<DiskManager>,
     folder: SpillFolder,
 }
 
 impl Spills {
-    /// Makes spill files in a folder inside `parent`.
+    /// Returns a value that creates spill files in a folder inside `parent`.
     pub(super) fn new(parent: PathBuf) -> Self {
         Self { parent, current: Mutex::default() }
     }
@@ -220,10 +220,10 @@ impl TempFileFactory for Spills {
     }
 }
 
-/// Returns the parent folder for spills: `folder`, which is made if it does not exist, or the system's.
+/// Returns the parent folder for spills: `folder`, which is created if it does not exist, or the system's temporary folder.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When the folder cannot be created.
 pub(super) fn parent(folder: Option<PathBuf>) -> crate::error::Result<PathBuf> {
     let Some(folder) = folder else { return Ok(std::env::temp_dir()) };
     std::fs::create_dir_all(&folder).map_err(|e| {
@@ -270,7 +270,7 @@ mod tests {
         ] {
             symlink(at("mine"), at(link)).unwrap();
         }
-        // Only root can give a folder away. For others, the root folder is foreign.
+        // Only root can change the owner of a folder. For other users, the root folder is a foreign folder.
         let given = chown(at("resemblance-spill-2-foreign"), Some(4_711), None).is_ok();
         assert!(given || !is_own(Path::new("/")).unwrap());
         assert_eq!(sweep(parent.path()), if given { 1 } else { 2 });
@@ -287,11 +287,11 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        // Killed while it spilled, and killed while it was swept.
+        // One process was killed while it spilled, and another while it was swept.
         put("resemblance-spill-1-dead/lock", ownership::FOLDER);
         put("resemblance-spill-1-dead/datafusion-x/spill", "text");
         put("resemblance-spill-2-half/lock", ownership::FOLDER);
-        // Folders of others, with any name.
+        // Folders that do not belong to this program, with any name.
         put("resemblance-spill-3-mine/notes", "text");
         put("resemblance-spill-4-mine/lock", "text");
         put("resemblance-spill-5-mine/lock/lock", ownership::FOLDER);
@@ -307,7 +307,8 @@ mod tests {
         assert_eq!(left, [&before[..], &mine, &after].concat());
     }
 
-    /// Many processes make folders while others look for dead ones: none is swept, and each is locked when it can be found.
+    /// Many processes create folders while other processes look for dead folders. No folder is swept, and each folder is locked when it can
+    /// be found.
     #[test]
     fn a_new_folder_is_never_taken_for_a_dead_one() {
         let parent = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Panics of libraries that decode input files, turned into errors of the input.
+//! Converts panics of libraries that decode input files to errors of the input.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,13 +13,14 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether [`guarded`] would catch a panic of this thread.
+/// Whether [`guarded`] would catch a panic on this thread.
 pub(crate) fn is_guarded() -> bool {
-    // An ending thread may have lost its thread-locals.
+    // A thread that is ending may already have dropped its thread-locals.
     GUARDED.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Returns the result of `decode`, or an error of the input if it panics. Some libraries index and unwrap by the numbers in a file.
+/// Returns the result of `decode`, or an error of the input if it panics. Some libraries use numbers from a file for indexing, or call
+/// `unwrap` on them.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) with the message of the panic.

@@ -1,33 +1,32 @@
-//! The sentences in errors of other libraries that this program reads, because their types are private or do not cross
-//! processes.
+//! Parses messages in errors of other libraries. This is necessary because the types of these errors are private or do not cross processes.
 //!
-//! The tests provoke each sentence from the library itself, so they fail if an upgrade changes it.
+//! The tests provoke each message from the library itself, so they fail if an upgrade changes it.
 
 use http::StatusCode;
 
-/// Returns the HTTP status in an error of `object_store`: `Server returned non-2xx status code: 503 Service Unavailable: BODY`.
+/// Returns the HTTP status from an error of `object_store`: `Server returned non-2xx status code: 503 Service Unavailable: BODY`.
 pub(crate) fn http_status(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()
 }
 
-/// Returns a refusal in the words of `object_store`, so that [`http_status`] and [`s3_element`] read it too.
+/// Returns a refusal in the wording of `object_store`, so that [`http_status`] and [`s3_element`] can parse it too.
 pub(crate) fn http_refusal(status: StatusCode, body: &str) -> String {
     format!("Server returned non-2xx status code: {status}: {body}")
 }
 
-/// Returns the content of an element such as `Code` or `Message` in the S3 error that an error of `object_store` repeats.
+/// Returns the content of an element such as `Code` or `Message` from the S3 error that an error of `object_store` repeats.
 pub(crate) fn s3_element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     Some(rest.split_once("</")?.0)
 }
 
-/// Whether `object_store` was redirected without a location.
+/// Whether `object_store` received a redirect without a location.
 pub(crate) fn is_bare_redirect(text: &str) -> bool {
     text.contains("redirect without LOCATION")
 }
 
-/// Returns the URL of the request in an error of `object_store`: `Error performing GET http://host/path in 5s`.
+/// Returns the URL of the request from an error of `object_store`: `Error performing GET http://host/path in 5s`.
 pub(crate) fn requested_url(text: &str) -> Option<&str> {
     let (before, rest) = text.split_once("://")?;
     let scheme = before.rsplit(' ').next().unwrap_or_default().len();
@@ -35,7 +34,7 @@ pub(crate) fn requested_url(text: &str) -> Option<&str> {
         .get(..scheme + 3 + rest.find(char::is_whitespace).unwrap_or(rest.len()))
 }
 
-/// Whether S3 refused a conditional request because of a concurrent one.
+/// Whether S3 refused a conditional request because of a concurrent request.
 pub(crate) fn is_conflict(text: &str) -> bool {
     text.contains("ConditionalRequestConflict")
 }
@@ -45,29 +44,29 @@ pub(crate) fn is_of_certificate(text: &str) -> bool {
     text.contains("certificate")
 }
 
-/// Whether Ballista regards the error of a task as transient and has retried it often enough.
+/// Whether Ballista considers the error of a task transient and has retried the task often enough.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_passing_in_ballista(text: &str) -> bool {
     text.contains("Task failed due to IO error")
 }
 
-/// Whether the debug text of a DataFusion error says that a memory pool is too small.
+/// Whether the debug text of a DataFusion error reports that a memory pool is too small.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_exhausted_pool(text: &str) -> bool {
     text.contains("ResourcesExhausted")
 }
 
-/// Whether Ballista runs a query stage again, by the name of one of its tasks: `TID job/stage.attempt/task.attempt`.
+/// Whether Ballista runs a query stage again. The name of one of its tasks shows this: `TID job/stage.attempt/task.attempt`.
 ///
-/// Only an executor's private loop makes such names, so no unit test provokes one. The tests of lost executors fail if this is
-/// wrong.
+/// Only a private loop in the executor creates such names, so no unit test can provoke one. The tests of lost executors fail if this
+/// function is wrong.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_rerun_stage(task: &str) -> bool {
     let attempt = task.split('/').nth(1).and_then(|stage| stage.split_once('.'));
     attempt.is_some_and(|(_, attempt)| attempt != "0")
 }
 
-/// Returns an error of `serde_json` without its location: `MESSAGE at line 1 column 5`.
+/// Returns an error of `serde_json` without its location, as in `MESSAGE at line 1 column 5`.
 pub(crate) fn json_without_place(message: &str) -> &str {
     message.split(" at line ").next().unwrap_or_default()
 }
@@ -77,7 +76,7 @@ pub(crate) fn json_at_byte(message: &str) -> String {
     message.replace(" at line 1 column ", " at byte ")
 }
 
-/// Describes the fault of a TOML file without the terms of Rust.
+/// Describes the fault in a TOML file without Rust terms.
 pub(crate) fn plain_toml(message: &str) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("expected usize", "expected a whole number, 0 or more"),
@@ -97,15 +96,15 @@ pub(crate) fn plain_toml(message: &str) -> String {
         .unwrap_or(plain)
 }
 
-/// Whether the message of an error only puts a label before the message of its cause, as in `Arrow error: ...`.
+/// Whether the message of an error only adds a label before the message of its cause, as in `Arrow error: ...`.
 pub(crate) fn is_label_of(message: &str, cause: &str) -> bool {
     let is_label =
         |label: &str| label.is_empty() || label.ends_with("error: ") || label.ends_with("caused by\n");
     message.strip_suffix(cause).is_some_and(is_label) || message.starts_with("SQL error: ")
 }
 
-/// Returns a message without the labels of DataFusion, its request to report a bug, and its advice to set an option. A message that
-/// had any of them is put into one line.
+/// Returns a message without the labels of DataFusion, its request to report a bug, and its advice to set an option. If a message contained
+/// any of these, the result is a single line.
 pub(crate) fn without_labels(message: &str) -> String {
     const LABELS: [&str; 6] = [
         "Error during planning: ",
@@ -117,7 +116,7 @@ pub(crate) fn without_labels(message: &str) -> String {
          issue tracker: https://github.com/apache/datafusion/issues",
     ];
     let plain = LABELS.iter().fold(message.to_owned(), |text, label| text.replace(label, ""));
-    // A message of this program may hold values of the data, which stay as they are.
+    // A message of this program may contain values from the data, which must not change.
     if plain == message {
         plain
     } else {
@@ -125,14 +124,14 @@ pub(crate) fn without_labels(message: &str) -> String {
     }
 }
 
-/// Returns the function and its argument types in DataFusion's refusal of them: `... argument types 'avg(text)'`.
+/// Returns the function and its argument types from a DataFusion error that refuses them: `... argument types 'avg(text)'`.
 pub(crate) fn refused_types(message: &str) -> Option<(&str, Vec<&str>)> {
     let (_, call) = message.split_once("argument types '")?;
     let (name, types) = call.split_once(")'")?.0.split_once('(')?;
     Some((name, types.split(", ").collect()))
 }
 
-/// Whether a sentence of the system is about missing permissions, if the type of its error was lost.
+/// Whether a message of the operating system reports missing permissions. It is used if the type of the error was lost.
 pub(crate) fn is_no_permission(message: &str) -> bool {
     // EACCES and EROFS.
     cfg!(unix) && (message.contains("(os error 13)") || message.contains("(os error 30)"))
@@ -143,17 +142,17 @@ pub(crate) fn is_missing_field(message: &str) -> bool {
     message.starts_with("missing field")
 }
 
-/// Whether a TOML file has an unknown key or value. The message lists the known ones in backticks.
+/// Whether a TOML file contains an unknown key or value. The message lists the allowed ones in backticks.
 pub(crate) fn is_unknown_word(message: &str) -> bool {
     message.starts_with("unknown")
 }
 
-/// Whether a sentence of [`plain_toml`] is about a key that does not exist.
+/// Whether a message from [`plain_toml`] concerns a key that does not exist.
 pub(crate) fn is_unknown_key(message: &str) -> bool {
     message.starts_with("unknown key")
 }
 
-/// Whether a sentence is that of the system about a full disk, where the type of its error was lost.
+/// Whether a message of the operating system reports a full disk. It is used if the type of the error was lost.
 pub(crate) fn is_full_disk(message: &str) -> bool {
     // ENOSPC and EDQUOT.
     cfg!(target_os = "linux") && (message.contains("(os error 28)") || message.contains("(os error 122)"))
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
     use crate::error::one_line;
 
-    /// A server on the loopback address that gives each connection to `serve`.
+    /// Returns the address of a server on the loopback interface. It passes each connection to `serve`.
     fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -180,7 +179,7 @@ mod tests {
         address
     }
 
-    /// A server that answers every request with `answer` and closes.
+    /// Returns the address of a server that sends `answer` to every request and closes the connection.
     fn answering(answer: String) -> String {
         server(move |mut connection| {
             let (mut request, mut part) = (Vec::new(), [0; 4096]);
@@ -262,7 +261,7 @@ mod tests {
         assert_eq!(requested_url(&text), Some(format!("http://{at}/latest/api/token").as_str()), "{text}");
     }
 
-    /// The server's half of a TLS 1.2 handshake, with random bytes for the certificate and the signature.
+    /// Returns the server's half of a TLS 1.2 handshake, with random bytes for the certificate and the signature.
     fn handshake_with_no_certificate() -> Vec<u8> {
         let message = |kind: u8, body: &[u8]| [&[kind, 0, 0, body.len() as u8], body].concat();
         // TLS 1.2, a random number, no session, ECDHE_RSA_WITH_AES_128_GCM_SHA256, no compression.
@@ -282,7 +281,7 @@ mod tests {
             let mut hello = [0; 4096];
             if connection.read(&mut hello).is_ok() {
                 let _ = connection.write_all(&handshake_with_no_certificate());
-                // Until the client has read it all and closes.
+                // Waits until the client has read all bytes and closes the connection.
                 while connection.read(&mut hello).is_ok_and(|read| read > 0) {}
             }
         });

@@ -1,9 +1,9 @@
-//! The error type. Its kind says who must act; the command line turns it into an exit code.
+//! The error type. Its kind determines who must act, and the command line converts it to an exit code.
 //!
 //! - `exit_codes`: the exit code of each kind.
-//! - `guard`: panics of libraries that decode input, as errors.
-//! - `library_errors`: the sentences in errors of other libraries that this program reads.
-//! - `visible`: foreign text made safe for terminals.
+//! - `guard`: converts panics of libraries that decode input to errors.
+//! - `library_errors`: parses messages in errors of other libraries.
+//! - `visible`: makes foreign text safe for terminals.
 
 pub(crate) mod exit_codes;
 pub(crate) mod guard;
@@ -19,31 +19,31 @@ use resemblance_functions::Error as FunctionError;
 pub(crate) use resemblance_functions::spelling;
 use serde::{Deserialize, Serialize};
 
-/// The crate's result.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Who must act on an error.
+/// The kind of an error. It determines who must act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// The job file or the arguments are wrong: correct them. Exit code 2.
+    /// The job file or the arguments are wrong and must be corrected. Exit code 2.
     Job,
-    /// The input or the storage is wrong or cannot be reached: correct it, then run again. Exit code 3.
+    /// The input or the storage is wrong or cannot be reached. Correct it and run again. Exit code 3.
     Input,
-    /// The engine lost its cluster, or this machine lacks a resource, such as disk space: fix the cause, or run again. Exit code 4.
+    /// The engine lost its cluster, or this machine lacks a resource, such as disk space. Fix the cause or run again. Exit code 4.
     Engine,
-    /// A task ran out of memory: give it more. The stage is first planned again with smaller parts. The word and the exit code are
-    /// the same as for [`Kind::Engine`].
+    /// A task ran out of memory and needs more. The stage is first planned again with smaller parts. The name and the exit code are the
+    /// same as for [`Kind::Engine`].
     Memory,
-    /// This program is wrong: report it. Exit code 5.
+    /// This program contains a bug, which should be reported. Exit code 5.
     Bug,
-    /// The result is complete and exceeds a bound of the job: look at it. Exit code 6.
+    /// The result is complete but exceeds a bound of the job, and should be checked. Exit code 6.
     Alarm,
-    /// The run was stopped: run it again to continue. Exit code 130, as shells have it.
+    /// The run was stopped. Run it again to continue. Exit code 130, as in shells.
     Interrupted,
 }
 
 impl Kind {
-    /// Returns the word in logs and records.
+    /// Returns the name of the kind in logs and records.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Job => "job",
@@ -56,9 +56,9 @@ impl Kind {
     }
 }
 
-/// An error: a lowercase fragment that names the path, row or key, and who must act.
+/// An error. Its message is a lowercase fragment that names the path, row or key. Its kind determines who must act.
 ///
-/// Causes are chained through [`std::error::Error::source`]; a message does not repeat its cause.
+/// Causes are chained through [`std::error::Error::source`]. A message does not repeat its cause.
 pub struct Error {
     kind: Kind,
     message: String,
@@ -66,7 +66,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` without a cause.
+    /// Returns an error of `kind` without a cause.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None }
     }
@@ -76,7 +76,7 @@ impl Error {
         Self::new(Kind::Job, message)
     }
 
-    /// Returns an error of an exceeded bound of the job.
+    /// Returns an error for an exceeded bound of the job.
     pub fn alarm(message: impl Into<String>) -> Self {
         Self::new(Kind::Alarm, message)
     }
@@ -123,13 +123,13 @@ impl Error {
         }
     }
 
-    /// Returns who must act.
+    /// Returns the kind of the error, which determines who must act.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 }
 
-/// An error on its way through processes that pass on its debug text alone.
+/// An error that crosses processes which pass on only its debug text.
 #[derive(Serialize, Deserialize)]
 struct WireError {
     kind: Kind,
@@ -137,18 +137,18 @@ struct WireError {
     messages: Vec<String>,
 }
 
-/// The mark before an error in such a text.
+/// The mark before an error in a debug text.
 const WIRE_MARK: &str = "resemblance error ";
 
 impl Error {
-    /// Reads the error of ours inside the debug text of another error.
+    /// Reads an error of this program from the debug text of another error.
     pub fn from_wire(text: &str) -> Option<Self> {
         let (_, text) = text.split_once(WIRE_MARK)?;
         let error = serde_json::Deserializer::from_str(text).into_iter::<WireError>().next()?.ok()?;
         Self::chained(error.kind, error.messages)
     }
 
-    /// Returns an error with these messages, each the cause of the previous one; `None` for no messages.
+    /// Returns an error with these messages, each the cause of the previous one. Returns `None` if there are no messages.
     pub(crate) fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
         let messages = messages.into_iter().rev();
         messages.fold(None, |cause, message| Some(Self::new(kind, message).with_cause(cause)))
@@ -163,7 +163,7 @@ impl Error {
 /// An error of any type.
 pub(crate) type Cause<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Returns an error and its causes, outermost first, with the errors inside I/O errors.
+/// Returns an error and its causes, outermost first, including the errors inside I/O errors.
 pub(crate) fn chain(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
     std::iter::successors(Some(error), |error| cause(*error))
 }
@@ -176,7 +176,7 @@ pub(crate) fn cause(error: Cause<'_>) -> Option<Cause<'_>> {
     }
 }
 
-/// Returns the messages of an error and its causes, outermost first, without labels of libraries and without repetitions.
+/// Returns the messages of an error and its causes, outermost first, without library labels and without repetitions.
 pub(crate) fn distinct_messages(error: Cause<'_>) -> Vec<String> {
     let all: Vec<String> = chain(error).map(|cause| cause.to_string()).collect();
     let mut messages: Vec<String> = Vec::new();
@@ -190,7 +190,7 @@ pub(crate) fn distinct_messages(error: Cause<'_>) -> Vec<String> {
     messages
 }
 
-/// Returns the outermost message of an error of a library.
+/// Returns the outermost message of a library error.
 fn first_message(error: Cause<'_>) -> String {
     distinct_messages(error).into_iter().next().unwrap_or_default()
 }
@@ -200,7 +200,7 @@ pub(crate) fn one_line(error: Cause<'_>) -> String {
     distinct_messages(error).join(": ")
 }
 
-/// A text that [`Error::from_wire`] reads.
+/// Writes a text that [`Error::from_wire`] can read.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = WireError { kind: self.kind, messages: distinct_messages(self) };
@@ -221,7 +221,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Adds to an error what the program was doing, and keeps its kind.
+/// Adds a description of the current action to an error, and keeps the kind of the error.
 pub trait Context<T> {
     /// Returns the error with `message` in front of it.
     fn context(self, message: impl FnOnce() -> String) -> Result<T>;
@@ -255,8 +255,8 @@ impl From<DataFusionError> for Error {
     }
 }
 
-/// Returns the error of ours that a library carried, as a copy of its kind and the messages of its chain. Several tasks may share
-/// the original.
+/// Returns the error of this program that a library error contains, as a copy of its kind and the messages of its chain. It is a copy
+/// because several tasks may share the original.
 fn own_error(error: Cause<'_>) -> Option<Error> {
     chain(error).find_map(|cause| match cause.downcast_ref::<Error>() {
         Some(own) => Error::chained(own.kind, distinct_messages(own)),

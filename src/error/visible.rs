@@ -1,9 +1,9 @@
-//! Foreign text, such as the ids of documents, made safe for terminals and logs.
+//! Makes foreign text, such as the ids of documents, safe for terminals and logs.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns `text` with an escape for every character that a terminal would act on instead of showing it.
+/// Returns `text` with an escape for every character that a terminal would interpret instead of showing.
 ///
 /// | character | becomes |
 /// |---|---|
@@ -14,8 +14,8 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escape(text, acts, |c, shown| shown.extend(c.escape_default()))
 }
 
-/// Returns JSON `text` with a JSON escape for every character that a terminal would act on, except line feeds and tabs. Its values
-/// stay the same.
+/// Returns JSON `text` with a JSON escape for every character that a terminal would interpret, except line feeds and tabs. The JSON values
+/// do not change.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| acts(c) && !matches!(c, '\n' | '\t');
     escape(text, is_escaped, |c, shown| {
@@ -26,7 +26,7 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Returns `text` with the escapes that `write` writes for some characters.
+/// Returns `text` in which some characters are replaced with the escapes that `write` writes.
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool, write: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
@@ -42,7 +42,7 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool, write: impl Fn(char, &m
     Cow::Owned(shown)
 }
 
-/// Whether a terminal may act on the character instead of showing it.
+/// Whether a terminal may interpret the character instead of showing it.
 pub(crate) fn acts(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

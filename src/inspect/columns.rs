@@ -1,4 +1,4 @@
-//! The columns of a dataset, as its first rows show them.
+//! Detects the columns of a dataset from its first rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,15 +22,16 @@ use crate::source::{
     self, Listed, ParquetFile, ReadRequest, SourceFile, first_records, is_string, named_fields, readable_json,
 };
 
-/// Stored bytes of the first file that are inspected.
+/// The number of stored bytes of the first file that are inspected.
 pub(super) const SAMPLED_BYTES: usize = 1024 * 1024;
-/// Rows from which columns are known.
+/// The number of rows from which columns are detected.
 const SAMPLED_ROWS: usize = 1000;
-/// Characters of a value that are shown.
+/// The maximum number of characters of a value that are shown.
 const SHOWN: usize = 40;
-/// The depth of nested JSON objects whose fields become columns.
+/// The maximum depth of nested JSON objects whose fields become columns.
 const MAX_DEPTH: usize = 32;
-/// Columns of one plan. Planning time grows with their square, and every plan reads the names of all columns.
+/// The maximum number of columns in one plan. Planning time grows with the square of this number, and every plan reads the names of all
+/// columns.
 const PLANNED_COLUMNS: usize = 768;
 /// The kinds of JSON values.
 const JSON_KINDS: [&str; 4] = ["text", "number", "boolean", "array"];
@@ -39,10 +40,10 @@ const JSON_KINDS: [&str; 4] = ["text", "number", "boolean", "array"];
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct InspectedColumn {
     pub name: String,
-    /// The kind of its values: an Arrow type for Parquet, else a word.
+    /// The kind of the values: an Arrow type for Parquet, and otherwise a word.
     #[serde(rename = "values")]
     pub kind: String,
-    /// Whether the column may hold texts.
+    /// Whether the column can contain texts.
     #[serde(skip)]
     pub is_text: bool,
     /// Whether every inspected row has a value, and all values are different.
@@ -59,7 +60,7 @@ pub(crate) struct InspectedColumn {
 #[derive(Debug, Default)]
 struct ColumnSample {
     values: usize,
-    /// Which of [`JSON_KINDS`] the values have.
+    /// Flags for the kinds in [`JSON_KINDS`] that occur among the values.
     kinds: [bool; JSON_KINDS.len()],
     strings: usize,
     characters: usize,
@@ -95,7 +96,7 @@ impl ColumnSample {
         }
     }
 
-    /// The column of these values out of `rows` rows.
+    /// Returns the column with these values, which were found in `rows` rows.
     fn column(self, name: &str, kind: &str, is_text: bool, rows: usize) -> InspectedColumn {
         InspectedColumn {
             name: name.to_owned(),
@@ -108,7 +109,7 @@ impl ColumnSample {
     }
 }
 
-/// The first characters of a value, with control characters escaped.
+/// Returns the first characters of a value, with control characters escaped.
 pub(crate) fn beginning(value: &str) -> String {
     match value.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", visible(&value[..end])),
@@ -120,9 +121,9 @@ pub(crate) fn beginning(value: &str) -> String {
 pub(super) struct RecordFile {
     format: Format,
     text: String,
-    /// Whether the text is the whole file.
+    /// Whether the text contains the whole file.
     pub whole: bool,
-    /// Stored bytes of the text.
+    /// The number of stored bytes that were read for the text.
     pub stored: u64,
     pub encoding: Encoding,
     /// The dialect of CSV.
@@ -130,7 +131,7 @@ pub(super) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Reads the beginning of `file`. Without `encoding` and `csv`, they are detected.
+    /// Reads the beginning of `file`. If `encoding` or `csv` is not given, it is detected.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -162,7 +163,7 @@ impl RecordFile {
         }
     }
 
-    /// The number of rows in the text.
+    /// Returns the number of rows in the text.
     pub(super) fn rows(&self) -> u64 {
         (match self.format {
             Format::Csv => csv_rows(&self.text, self.whole, self.csv),
@@ -194,7 +195,7 @@ fn csv_rows(text: &str, whole: bool, csv: Csv) -> usize {
     first_records(text, whole, csv, usize::MAX).len().saturating_sub(usize::from(csv.header))
 }
 
-/// The columns of JSON lines. A field `b` of the object `a` is the column `a.b`. Lines that are not objects are skipped.
+/// Returns the columns of JSON lines. A field `b` of the object `a` is the column `a.b`. Lines that are not objects are skipped.
 fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     let object = |line: &str| -> Option<Map<String, Value>> {
         serde_json::from_slice(&readable_json(line.as_bytes())).ok()
@@ -206,7 +207,7 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
         rows += 1;
     }
     let column = |(name, sample): (String, ColumnSample)| {
-        // Rows with other values than strings become rejects.
+        // Rows with values other than strings become rejects.
         let is_text = 2 * sample.strings > sample.values && sample.other_than_numbers;
         let kinds: Vec<&str> =
             JSON_KINDS.into_iter().zip(sample.kinds).filter_map(|(kind, met)| met.then_some(kind)).collect();
@@ -216,7 +217,7 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     columns.into_iter().map(column).collect()
 }
 
-/// Adds the fields of an object, and of the objects in it, to `columns`.
+/// Adds the fields of an object, and of nested objects, to `columns`.
 fn flatten(
     above: &str,
     object: Map<String, Value>,
@@ -232,7 +233,7 @@ fn flatten(
     }
 }
 
-/// The columns of a Parquet file of `source`. A field `b` of the struct `a` is the column `a.b`.
+/// Returns the columns of a Parquet file of `source`. A field `b` of the struct `a` is the column `a.b`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when the file cannot be read.
@@ -260,7 +261,7 @@ pub(super) async fn parquet_columns(
     Ok(fields.iter().map(column).collect())
 }
 
-/// The columns that may be a text or an id: strings and integers with a name of their own.
+/// Returns the columns that can be a text or an id: strings and integers with unique names.
 fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     fields.iter().for_each(|(name, _)| *counts.entry(name).or_default() += 1);
@@ -271,7 +272,7 @@ fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     readable.map(|(name, _)| name.clone()).collect()
 }
 
-/// The values of the columns `names` in the first rows of `file`, and the number of these rows.
+/// Returns the values of the columns `names` in the first rows of `file`, and the number of these rows.
 async fn sample(
     ctx: &SessionContext,
     source: &Source,
@@ -297,7 +298,7 @@ async fn sample(
     Ok((samples, rows))
 }
 
-/// A session over the stores of `ctx` that reads one partition after the other.
+/// Returns a session over the stores of `ctx` that reads one partition after the other.
 pub(super) fn in_order(ctx: &SessionContext) -> SessionContext {
     let state = ctx.state();
     let config = state.config().clone().with_target_partitions(1);

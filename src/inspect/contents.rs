@@ -15,13 +15,13 @@ use crate::schema;
 use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile, format_of};
 use crate::udf::values::number;
 
-/// Footers that are read concurrently.
+/// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
-/// Texts whose words are counted.
+/// The maximum number of texts whose words are counted.
 const SAMPLED: u64 = 1000;
-/// Bytes of texts after which counting stops.
+/// The number of text bytes after which counting stops.
 const SAMPLED_TEXTS: usize = 64 * 1024 * 1024;
-/// Texts that are shown.
+/// The maximum number of texts that are shown.
 const SHOWN: usize = 5;
 
 /// The contents of a job's source.
@@ -29,11 +29,11 @@ const SHOWN: usize = 5;
 pub(crate) struct InspectedContents {
     /// The number of files.
     pub files: u64,
-    /// The size of the files.
+    /// The total size of the files in bytes.
     pub bytes: u64,
     /// The number of rows in the files.
     pub rows: RowCount,
-    /// The columns of the first file; empty for formats without columns.
+    /// The columns of the first file. The list is empty for formats without columns.
     pub columns: Vec<InspectedColumn>,
     /// The columns that documents carry.
     pub carried: Vec<CarriedColumn>,
@@ -41,7 +41,7 @@ pub(crate) struct InspectedContents {
     pub texts: Vec<String>,
     /// The number of texts whose words were counted.
     pub sampled: u64,
-    /// The mean number of words of a text.
+    /// The mean number of words in a text.
     pub words: f64,
 }
 
@@ -49,18 +49,18 @@ pub(crate) struct InspectedContents {
 #[derive(Debug, Serialize)]
 pub(crate) struct CarriedColumn {
     pub name: String,
-    /// The type of its values, in words.
+    /// The type of the column's values, in words.
     pub read_as: String,
 }
 
 /// A number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCount {
-    /// The number in the files' own metadata, or of files that were read whole.
+    /// The number from the files' own metadata, or from files that were read completely.
     Exact(u64),
-    /// An estimate by the bytes of the first rows.
+    /// An estimate from the number of bytes in the first rows.
     About(u64),
-    /// Only reading all files would tell.
+    /// Unknown, because only reading all files would determine it.
     Unknown,
 }
 
@@ -102,14 +102,14 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
             found.rows = RowCount::Exact(rows_of_footers(ctx, &files).await?);
         }
         Some(first) if format.has_rows() => found.add_records(ctx, source, first).await?,
-        // Only a parser can count them.
+        // Only a parser can count these rows.
         Some(_) => {}
     }
     Ok(found)
 }
 
-/// The names of the columns of CSV or JSON lines files, by the beginning of the `first`. Arrays of JSON are left out, because no
-/// column of a job can hold them.
+/// Returns the names of the columns of CSV or JSON lines files, from the beginning of the `first` file. Arrays in JSON are omitted, because
+/// no column of a job can contain them.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -123,38 +123,38 @@ pub(crate) async fn column_names(
     Ok(columns.map(|column| column.name).collect())
 }
 
-/// The number of rows in Parquet files.
+/// Returns the number of rows in Parquet files.
 async fn rows_of_footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
     let full = files.iter().filter(|file| file.size() > 0);
     let rows = stream::iter(full).map(|file| async move { Ok(ParquetFile::open(ctx, file).await?.rows()) });
     rows.buffered(CONCURRENT_FOOTERS).try_fold(0, |all, rows| async move { Ok(all + rows) }).await
 }
 
-/// Bytes of a document in `documents/` besides its signature and its shingles.
+/// The size of a document in `documents/` without its signature and its shingles, in bytes.
 const RESULT_BYTES: u64 = 20;
-/// Bytes of a shingle.
+/// The size of a shingle in bytes.
 const SHINGLE_BYTES: u64 = 8;
-/// Bytes of a document between stages besides its bands: its keys, its copies and its position.
+/// The size of a document between stages without its bands, in bytes: its keys, its copies and its position.
 const STAGE_BYTES: u64 = 80;
 
-/// The disk space that a job needs besides its pairs, as measured in `docs/scale.md`.
+/// The disk space that a job needs in addition to its pairs, as measured in `docs/scale.md`.
 pub(crate) struct DiskEstimate {
-    /// Bytes of a document in the result.
+    /// The size of a document in the result, in bytes.
     pub result: u64,
-    /// Bytes of a document between stages, until the run ends.
+    /// The size of a document between stages, in bytes. This space is needed until the run ends.
     pub between: u64,
     documents: Option<u64>,
 }
 
 impl DiskEstimate {
-    /// The bytes of all documents with `bytes` each, if their number is known.
+    /// Returns the size of all documents with `bytes` bytes each, if their number is known.
     pub(crate) fn total(&self, bytes: u64) -> Option<u64> {
         self.documents.map(|documents| bytes.saturating_mul(documents))
     }
 }
 
 impl InspectedContents {
-    /// Estimates the disk space that `job` needs to read these contents.
+    /// Estimates the disk space that `job` needs for these contents.
     pub(crate) fn disk(&self, job: &Job) -> DiskEstimate {
         let shingles = SHINGLE_BYTES * self.words.round() as u64;
         let keep = job.output.keep;
@@ -167,14 +167,14 @@ impl InspectedContents {
         }
     }
 
-    /// Adds the first texts and their words, and the types of the carried columns.
+    /// Adds the first texts, the number of their words, and the types of the carried columns.
     async fn add_texts(&mut self, ctx: &SessionContext, source: &Source, listed: &Listed) -> Result<()> {
         let read = source::read(&in_order(ctx), source, listed, ReadRequest::all()).await?;
         let carried = (0..read.types.columns.len()).map(|at| ident(schema::carried(at)));
         let frame = read.frame.select([ident("text")].into_iter().chain(carried).collect::<Vec<_>>())?;
         let mut rows = frame.limit(0, Some(SAMPLED as usize))?.execute_stream().await?;
         let (mut words, mut bytes) = (0, 0);
-        // For each column, whether some values are numbers and whether some are not.
+        // Records for each column whether some values are numbers, and whether some values are not.
         let mut met = vec![[false; 2]; read.types.columns.len()];
         while bytes < SAMPLED_TEXTS
             && let Some(batch) = rows.try_next().await?
@@ -212,7 +212,7 @@ impl InspectedContents {
         Ok(())
     }
 
-    /// Adds the columns and the number of rows of CSV or JSON lines files, by the beginning of the `first`.
+    /// Adds the columns and the number of rows of CSV or JSON lines files, from the beginning of the `first` file.
     async fn add_records(&mut self, ctx: &SessionContext, source: &Source, first: &SourceFile) -> Result<()> {
         let file =
             RecordFile::open(ctx, first, source.format, Some(source.encoding), Some(source.csv)).await?;

@@ -1,4 +1,4 @@
-//! A dataset: files whose rows are documents, their dialect, their columns, and which of these are the text and the id.
+//! A dataset: files whose rows are documents, with their dialect and columns. Also chooses the columns of the text and the id.
 
 use datafusion::execution::context::SessionContext;
 
@@ -17,16 +17,16 @@ pub(crate) struct Dataset {
     /// Paths, URLs and patterns of the files.
     pub urls: Vec<String>,
     pub format: Format,
-    /// The encoding; UTF-8 for Parquet.
+    /// The encoding. It is UTF-8 for Parquet.
     pub encoding: Encoding,
     /// The dialect of CSV.
     pub csv: Csv,
-    /// The columns of the first file that is not empty.
+    /// The columns of the first non-empty file.
     pub columns: Vec<InspectedColumn>,
 }
 
 impl Dataset {
-    /// Inspects the files of `format` that `urls` name. Their encoding is detected unless it is `given`.
+    /// Inspects the files at `urls`, which have the format `format`. Their encoding is detected unless it is `given`.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) when a file cannot be read.
@@ -57,7 +57,7 @@ impl Dataset {
         Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
     }
 
-    /// The paths for messages: the first, and the number of the others.
+    /// Returns the paths for messages: the first path, and the number of other paths.
     pub(crate) fn shown(&self) -> String {
         match self.urls.as_slice() {
             [] => "the input".to_owned(),
@@ -83,7 +83,7 @@ impl Dataset {
         format!("reading {} as {}: {}", self.shown(), title(self.format), parts.join(", "))
     }
 
-    /// Splits a list of columns at commas, unless the whole list is the name of a column.
+    /// Splits a list of columns at commas, unless a column has the whole list as its name.
     pub(super) fn names(&self, list: &str) -> Vec<String> {
         if self.columns.iter().any(|column| column.name == list) {
             return vec![list.to_owned()];
@@ -91,7 +91,7 @@ impl Dataset {
         list.split(',').map(|name| name.trim().to_owned()).collect()
     }
 
-    /// A job file that reads the columns `text` and `id`, and writes to `output`. Without an `id`, ids are row numbers. Rows that
+    /// Returns a job file that reads the columns `text` and `id`, and writes to `output`. Without an `id`, ids are row numbers. Rows that
     /// cannot be read become rejects.
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> JobFile {
         let mut file = JobFile::new(self.format.into(), self.urls.clone(), output);
@@ -106,12 +106,12 @@ impl Dataset {
     }
 }
 
-/// The name of a format's files in messages.
+/// Returns the name of a format's files in messages.
 pub(super) fn title(format: Format) -> &'static str {
     source::format_of(format).title
 }
 
-/// A source of these files. Its other settings do not matter.
+/// Returns a source with these files. Its other settings do not matter.
 pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     Source {
         format,
@@ -133,7 +133,7 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     }
 }
 
-/// Checks that all files begin in the encoding of the first.
+/// Checks that the beginnings of all files have the same encoding as the first file.
 async fn check_encodings(
     ctx: &SessionContext,
     files: &[SourceFile],
@@ -153,7 +153,7 @@ async fn check_encodings(
     Ok(())
 }
 
-/// Usual names of text columns, the most common first.
+/// Usual names of text columns, most common first.
 const TEXTS: [&str; 10] = [
     "text",
     "body",
@@ -166,17 +166,16 @@ const TEXTS: [&str; 10] = [
     "abstract",
     "comment",
 ];
-/// Columns that a message lists.
+/// The maximum number of columns that a message lists.
 const SHOWN: usize = 20;
-/// Usual names of id columns, the most common first.
+/// Usual names of id columns, most common first.
 const IDS: [&str; 9] = ["id", "_id", "uuid", "guid", "key", "doc_id", "document_id", "url", "uri"];
 
 impl Dataset {
-    /// Chooses the column of texts: the column `asked` for, or the only column of strings besides the `id`, or a column with a usual
-    /// name.
+    /// Chooses the text column. This is the column `asked` for, the only string column besides the `id`, or a column with a usual name.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the columns of strings and a value of each, if the choice is not clear.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the string columns and an example value of each, if the choice is not clear.
     pub(crate) fn text_column(&self, asked: Option<&str>, id: Option<&str>) -> Result<String> {
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
@@ -200,11 +199,11 @@ impl Dataset {
         )))
     }
 
-    /// Chooses the column of texts as [`Self::text_column`] does, or else guesses the column with the longest values. Returns whether
-    /// it is a guess.
+    /// Chooses the text column in the same way as [`Self::text_column`]. If the choice is not clear, guesses the column with the longest
+    /// values. Returns whether the column is a guess.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if no column holds strings.
+    /// [`Kind::Job`](crate::error::Kind::Job) if no column contains strings.
     pub(crate) fn guessed_text(&self, asked: Option<&str>, id: Option<&str>) -> Result<(String, bool)> {
         if let Ok(column) = self.text_column(asked, id) {
             return Ok((column, false));
@@ -217,19 +216,19 @@ impl Dataset {
         }
     }
 
-    /// Chooses the column of ids: the column `asked` for, or else the column `id` if its inspected values are unique.
+    /// Chooses the id column: the column `asked` for, or else the column `id` if its inspected values are unique.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
         let own = || self.columns.iter().find(|column| column.name == "id" && column.is_unique);
         asked.map(str::to_owned).or_else(|| own().map(|column| column.name.clone()))
     }
 
-    /// A column to propose for ids: its inspected values are unique, and its name is usual.
+    /// Returns a column to propose for ids. Its inspected values are unique, and it has a usual name.
     pub(super) fn proposed_id(&self) -> Option<&str> {
         let unique: Vec<&InspectedColumn> = self.columns.iter().filter(|column| column.is_unique).collect();
         named(&unique, &IDS).map(|column| column.name.as_str())
     }
 
-    /// The columns that may hold the text.
+    /// Returns the columns that can contain the text.
     fn texts(&self, id: Option<&str>) -> Vec<&InspectedColumn> {
         self.columns.iter().filter(|column| column.is_text && Some(column.name.as_str()) != id).collect()
     }
@@ -244,7 +243,7 @@ impl Dataset {
     }
 }
 
-/// Joins the first columns, and adds the number of the others.
+/// Joins the first columns, and adds the number of other columns.
 fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     let left = columns.len().saturating_sub(SHOWN);
     let mut shown = columns.take(SHOWN).collect::<Vec<_>>().join(", ");
@@ -254,7 +253,8 @@ fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     shown
 }
 
-/// The column with the first of `names` that occurs. Case is ignored, and fields of structs and objects count by their last name.
+/// Returns the column whose name comes first in `names`. Case is ignored. Fields of structs and objects are compared by the last part of
+/// their name.
 fn named<'a>(columns: &[&'a InspectedColumn], names: &[&str]) -> Option<&'a InspectedColumn> {
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let is_named = |column: &'a InspectedColumn, name: &str| last(&column.name).eq_ignore_ascii_case(name);
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::job::{Encoding, Format};
 
-    /// A dataset of these columns: (name, text, unique, characters).
+    /// Returns a dataset with these columns: (name, text, unique, characters).
     fn dataset(columns: &[(&str, bool, bool, f64)]) -> Dataset {
         let column =
             |(name, is_text, is_unique, mean_characters): &(&str, bool, bool, f64)| InspectedColumn {

@@ -1,4 +1,4 @@
-//! The files that paths name, grouped by their formats.
+//! Lists the files at given paths and groups them by format.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,19 +12,19 @@ use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile};
 
-/// Files of an ending that are judged. They are the largest, and the others count as the largest.
+/// The number of files per ending whose format is determined. The largest files are chosen, and the others count like the largest file.
 const JUDGED_FILES: usize = 16;
-/// Files of other formats are left out if they have at most one part in this many of the bytes.
+/// Files of other formats are skipped if their share of all bytes is at most 1 divided by this number.
 const NEGLIGIBLE: u64 = 20;
-/// URLs that a message shows.
+/// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
-/// Files of one format.
+/// Files in one format.
 pub(super) struct FilesOfFormat {
     pub format: Format,
-    /// Paths, URLs and patterns that name exactly these files.
+    /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Other files.
+    /// Files that are skipped.
     pub left_out: Vec<String>,
 }
 
@@ -35,8 +35,8 @@ struct FileGroup<'a> {
     files: Vec<&'a SourceFile>,
 }
 
-/// Finds the format of the files that `paths` name. Companions of data and small files of other formats are left out. The encoding
-/// of texts is detected unless it is `given`. Messages propose to run `command`.
+/// Finds the format of the files at `paths`. Companions of data and small files of other formats are skipped. The encoding of texts is
+/// detected unless it is `given`. Messages propose to run `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for paths that are empty or cannot be read, and
@@ -82,7 +82,7 @@ pub(super) async fn find(
     Ok(FilesOfFormat { format, urls: narrowed_urls(ctx, paths, format, &all, &read).await, left_out })
 }
 
-/// The files by kind, the kind with the most bytes first.
+/// Returns the files by kind, starting with the kind that has the most bytes.
 async fn by_kind<'a>(
     ctx: &SessionContext,
     files: &[&'a SourceFile],
@@ -112,7 +112,7 @@ async fn by_kind<'a>(
     Ok(groups)
 }
 
-/// The paths, or narrower patterns, if they name exactly the files `read` out of `all`. Otherwise the files one by one.
+/// Returns the paths, or narrower patterns, if they match exactly the files `read` out of `all`. Otherwise, returns each file.
 async fn narrowed_urls(
     ctx: &SessionContext,
     paths: &[String],
@@ -136,7 +136,7 @@ async fn narrowed_urls(
     read.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// The error for files of several formats or of an unknown format. It lists the kinds, and a command for each format.
+/// Returns the error for files of several formats or of an unknown format. It lists the kinds, and a command for each format.
 async fn refusal(
     ctx: &SessionContext,
     command: &str,
@@ -153,7 +153,7 @@ async fn refusal(
             kind.map_or_else(|other| other, title)
         ));
         if kind.is_ok() {
-            // The command inspects files with any ending.
+            // The command inspects the files regardless of their endings.
             let read = files.iter().map(|file| file.path()).collect();
             let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
             let more = if urls.len() > SHOWN { " ..." } else { "" };

@@ -1,4 +1,4 @@
-//! A job file with comments for inspected data, by the template `job.toml`.
+//! Writes a job file with comments for inspected data, based on the template `job.toml`.
 
 use askama::Template;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::{Clusters, Csv, Encoding, Format, Preference, Score, ShingleSection};
 
-/// The values of the template, as TOML.
+/// The values for the template, as TOML.
 #[derive(Template)]
 #[template(path = "job.toml", escape = "none", config = "src/page/askama.toml")]
 struct JobTemplate {
@@ -17,7 +17,7 @@ struct JobTemplate {
     shown: String,
     format: String,
     url: String,
-    /// The dataset. `None` if each file is a document.
+    /// The dataset, or `None` if each file is a document.
     data: Option<Data>,
     encoding: Option<String>,
     normalize: String,
@@ -41,7 +41,7 @@ struct Data {
 /// Writes the job file `shown` for a dataset with its columns `text` and `id`.
 ///
 /// # Errors
-/// Only if there is a bug.
+/// Only if there is a bug in this program.
 pub(crate) fn dataset_job(
     dataset: &Dataset,
     shown: &str,
@@ -55,7 +55,7 @@ pub(crate) fn dataset_job(
         line.trim_end().to_owned()
     });
     let id = id.map(|id| match id {
-        // As plain strings, these have another meaning in a job.
+        // As plain strings, these words have a special meaning in a job.
         "row_number" | "path" => format!("[{}]", quoted(id)),
         _ => quoted(id),
     });
@@ -71,15 +71,15 @@ pub(crate) fn dataset_job(
     job_file(&dataset.urls, shown, dataset.format, encoding, Some(data))
 }
 
-/// Writes the job file `shown` for files that are documents each.
+/// Writes the job file `shown` for files that are single documents.
 ///
 /// # Errors
-/// Only if there is a bug.
+/// Only if there is a bug in this program.
 pub(crate) fn texts_job(paths: &[String], shown: &str, given: Option<Encoding>) -> Result<String> {
     job_file(paths, shown, Format::Text, given, None)
 }
 
-/// Renders the template with the defaults of settings that are often changed.
+/// Renders the template with the defaults of frequently changed settings.
 fn job_file(
     paths: &[String],
     shown: &str,
@@ -109,13 +109,13 @@ fn job_file(
 }
 
 impl Data {
-    /// A character as a TOML string.
+    /// Formats a character as a TOML string.
     fn character(&self, byte: &u8) -> String {
         quoted(&char::from(*byte).to_string())
     }
 }
 
-/// A TOML string for one URL or column, and an array for several.
+/// Formats one URL or column as a TOML string, and several as an array.
 fn one_or_many(texts: &[String]) -> String {
     match texts {
         [only] => quoted(only),
@@ -127,12 +127,12 @@ fn strings(strings: &[String]) -> String {
     format!("[{}]", strings.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
-/// A setting as a TOML value.
+/// Formats a setting as a TOML value.
 fn word(setting: impl Serialize) -> String {
     Value::try_from(setting).map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// A TOML string.
+/// Formats a TOML string.
 fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }

@@ -1,8 +1,8 @@
-//! Inspects data before there is a job for them: format, encoding, columns, and the first texts.
+//! Inspects data before a job for them exists: format, encoding, columns, and the first texts.
 //!
-//! `files` finds the format of the files that paths name, by `sniff`. `dataset` describes files whose rows are documents: their
-//! encoding, their `columns`, and which of these are the id and the text. `job_file` writes a job file with comments, and `contents`
-//! describes what a job reads.
+//! `files` determines the format of the files at given paths with the help of `sniff`. `dataset` describes files whose rows are documents:
+//! their encoding, their `columns`, and the columns of the id and the text. `job_file` writes a job file with comments, and `contents`
+//! describes the data that a job reads.
 
 mod columns;
 mod contents;
@@ -21,17 +21,17 @@ use self::files::FilesOfFormat;
 use crate::error::Result;
 use crate::job::{Encoding, Format};
 
-/// The files that paths name.
+/// The inspected files at given paths.
 pub(crate) struct InspectedPaths {
-    /// Paths, URLs and patterns of the files that are read.
+    /// Paths, URLs and patterns that match the files to read.
     pub urls: Vec<String>,
     /// Files that are not read: descriptions of data, and files of another format.
     pub left_out: Vec<String>,
-    /// The dataset whose rows are documents. `None` if each file is a document.
+    /// The dataset whose rows are documents, or `None` if each file is a document.
     pub dataset: Option<Dataset>,
 }
 
-/// Inspects the files that `paths` name. Their encoding is detected unless it is `given`. Messages propose to run `command`.
+/// Inspects the files at `paths`. Their encoding is detected unless it is `given`. Messages propose to run `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for paths that are empty or cannot be read, and

@@ -1,4 +1,4 @@
-//! The format, the encoding and the dialect of a file, judged by its name and its first bytes.
+//! Determines the format, the encoding and the dialect of a file from its name and its first bytes.
 
 use std::borrow::Cow;
 
@@ -8,30 +8,30 @@ use crate::error::Result;
 use crate::job::{self, Csv, Encoding, Format};
 use crate::source::{SourceFile, first_records};
 
-/// The delimiters that are tried, the more usual ones first.
+/// The delimiters that are tried, most usual first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// The escape characters that are tried.
 const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
-/// Records by which a dialect is judged.
+/// The number of records from which a dialect is determined.
 const JUDGED: usize = 100;
-/// Shares of regular records are compared in steps of one part in this many, so that one odd record does not decide.
+/// The number of steps in which shares of regular records are compared. With steps, a single irregular record does not decide.
 const PARTS: usize = 20;
-/// Bytes by which a file is judged.
+/// The number of bytes from which the format of a file is determined.
 const JUDGED_BYTES: usize = 64 * 1024;
 /// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
-/// The length of the longest ending that can name a format.
+/// The maximum length of an ending that can name a format.
 const MAX_ENDING: usize = 8;
 
-/// The format of a file, or the title of files that cannot be read as they are.
+/// The format of a file, or a title for files that cannot be read in their current form.
 pub(super) type FileKind = std::result::Result<Format, &'static str>;
 
 /// JSON arrays, and a single JSON document.
 pub(super) const JSON: &str = "JSON documents that are not an object per line";
-/// Files of other formats, and compressed Parquet files and texts.
+/// Files in other formats, and compressed Parquet files and texts.
 const UNKNOWN: &str = "files of no known format, or compressed";
 
-/// The kind of a file. `alone` if there is no other file.
+/// Returns the kind of a file. `alone` is true if there is no other file.
 pub(super) async fn kind(
     ctx: &SessionContext,
     file: &SourceFile,
@@ -61,20 +61,20 @@ pub(super) async fn kind(
         Some(Format::Jsonl) if may_be_document => Ok(Format::Text),
         Some(format) => Ok(format),
         None if is_binary(&text) => Err(UNKNOWN),
-        // A single text could not be compared with anything.
+        // A single text could not be compared with another text.
         None if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
         None if head.compressed => Err(UNKNOWN),
         None => Ok(Format::Text),
     })
 }
 
-/// Whether more than 1 % of the characters are control characters that texts do not have.
+/// Whether more than 1 % of the characters are control characters that do not occur in texts.
 fn is_binary(text: &str) -> bool {
     let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
     text.starts_with("%PDF") || text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
-/// The ending of a name, including the ending of its compression. Empty for endings that are numbers or long.
+/// Returns the ending of a name, including the ending of a compression. Returns an empty string for endings that are numbers or too long.
 pub(super) fn ending(name: &str) -> &str {
     let last = name.rsplit('/').next().unwrap_or(name);
     let inner = job::without_compression(last).unwrap_or(last);
@@ -86,11 +86,12 @@ pub(super) fn ending(name: &str) -> &str {
     }
 }
 
-/// Detects the encoding of a file that begins with `bytes`, or consists of them if `whole`: by its byte order mark, else UTF-8 if
-/// most lines with non-ASCII characters are UTF-8, else windows-1252, in which all bytes but five are characters.
+/// Detects the encoding of a file that begins with `bytes`, or that consists of them if `whole`. A byte order mark determines the encoding.
+/// Without a mark, the encoding is UTF-8 if most lines with non-ASCII characters are UTF-8. Otherwise it is windows-1252, in which all
+/// bytes except five are characters.
 ///
 /// # Errors
-/// Only a bug causes one: the names of these encodings are known.
+/// Only a bug can cause an error, because the names of these encodings are known.
 pub(super) fn encoding(bytes: &[u8], whole: bool) -> Result<Encoding> {
     match encoding_rs::Encoding::for_bom(bytes) {
         Some((encoding, _)) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
@@ -100,7 +101,7 @@ pub(super) fn encoding(bytes: &[u8], whole: bool) -> Result<Encoding> {
     }
 }
 
-/// Whether bytes are UTF-8, except for a character that is cut off at the end, or in most of their lines.
+/// Whether all bytes are UTF-8, except for a truncated character at the end, or whether most of their lines are.
 fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => return true,
@@ -125,14 +126,15 @@ pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub csv: Csv,
-    /// Whether the text is almost certainly a table: five records or more, all with the same number of fields, two or more.
+    /// Whether the text is almost certainly a table: at least five records, which all have the same number of fields, at least two.
     pub is_table: bool,
 }
 
-/// Detects the dialect of a file that begins with `text`, or consists of it if `whole`.
+/// Detects the dialect of a file that begins with `text`, or that consists of it if `whole`.
 ///
-/// The delimiter and the escape are those for which the most records have as many fields as the first record, two or more. Ties go
-/// to the larger number of fields. The first record is a header if its fields are distinct and none is empty or a number.
+/// The chosen delimiter and escape maximize the number of records with as many fields as the first record, which must be at least two. If
+/// there is a tie, the larger number of fields wins. The first record is a header if its fields are distinct and no field is empty or a
+/// number.
 pub(super) fn dialect(text: &str, whole: bool) -> Dialect {
     let syntaxes = ESCAPES.into_iter().flat_map(|escape| {
         DELIMITERS.into_iter().map(move |delimiter| Csv { escape, ..Csv::new(delimiter) })
@@ -166,8 +168,8 @@ pub(super) fn is_number(value: &str) -> bool {
     value.trim().parse::<f64>().is_ok()
 }
 
-/// Whether the first line of `text` that is not blank is an object. Its values are not parsed: the line may be longer than `text`, or
-/// have values such as NaN.
+/// Whether the first non-blank line of `text` is an object. Its values are not parsed, because the line may be longer than `text`, or may
+/// contain values such as NaN.
 pub(super) fn is_json_lines(text: &str, whole: bool) -> bool {
     let Some(line) = lines(text, true).next().map(str::trim) else { return false };
     let inside = line.strip_prefix('{').map(str::trim_start);
@@ -180,10 +182,10 @@ pub(super) fn is_json_array(text: &str) -> bool {
     text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with('{'))
 }
 
-/// The lines that are not blank, without a last line that is cut off.
+/// Returns the non-blank lines, without a truncated last line.
 pub(super) fn lines(text: &str, whole: bool) -> impl Iterator<Item = &str> {
     let end = if whole { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
-    // Concatenated files have byte order marks inside.
+    // Concatenated files contain byte order marks inside.
     let lines = text[..end].split(['\n', '\r']).map(|line| line.trim_start_matches('\u{feff}'));
     lines.filter(|line| !line.trim().is_empty())
 }

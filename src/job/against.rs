@@ -1,4 +1,4 @@
-//! `[against]`: the reference documents, with which new documents are compared.
+//! `[against]`: the reference documents with which new documents are compared.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use super::values::{Checked, Names, Wrong, require, wrong};
 use crate::address;
 use crate::kernel::shingle::{Shingle, ShingleHash};
 
-/// `[against]`: the reference documents, from finished outputs or from a second source.
+/// `[against]`: the reference documents. They come from finished outputs or from a second source.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgainstSection {
-    /// Folder or URL prefix of the finished output with the reference documents, or a list of such outputs in the order of their
-    /// creation. Their jobs must have the same `[shingle]` and `[minhash]`. Either this or `source` is required.
+    /// Folder or URL prefix of the finished output with the reference documents, or a list of such outputs in the order of their creation.
+    /// Their jobs must have the same `[shingle]` and `[minhash]`. Either this key or `source` is required.
     pub output: Option<Names>,
     /// `[against.source]`: a second dataset with the reference documents. It has the keys of `[source]` except `columns`. Both
     /// sources may have the same id.
@@ -22,15 +22,15 @@ pub struct AgainstSection {
     /// The documents that are paired: `new-old+new-new`, or `new-old` alone. Two reference documents are never paired.
     #[serde(default)]
     pub pairs: NewPairs,
-    /// The treatment of a new document with the id of a reference document. `error` ends the run, `replace` replaces the
-    /// reference document, `skip` puts the new one into `rejects`. Only with `output`. Default: `error`.
+    /// The treatment of a new document with the same id as a reference document. `error` ends the run, `replace` replaces the reference
+    /// document, and `skip` puts the new document into `rejects`. Requires `output`. Default: `error`.
     pub same_id: Option<SameId>,
 }
 
 impl AgainstSection {
     const OUTPUT: &str = "against.output";
 
-    /// Resolves the section of a job that reads texts or `reuses` the sketches of an output.
+    /// Resolves the section of a job that reads texts or that `reuses` the sketches of an output.
     pub(super) fn resolved(self, reuses: bool, shingle: &Shingle) -> Checked<Against> {
         const SAME_ID: &str = "against.same_id";
         let Self { output, source, pairs, same_id } = self;
@@ -65,7 +65,7 @@ impl AgainstSection {
         Ok(Against { reference, pairs })
     }
 
-    /// Refuses row numbers as default ids, because the rows of two days often have the same numbers.
+    /// Refuses row numbers as default ids, because the rows of two days often have equal numbers.
     pub(super) fn check_default_id(&self, source: &Source) -> Checked<()> {
         require(
             self.output.is_none() || source.format.rules().columns != DocumentColumns::OfFile,
@@ -88,7 +88,7 @@ fn urls(output: Names) -> Checked<Vec<String>> {
     Ok(outputs)
 }
 
-/// Resolves the second source by the rules for `[source]`.
+/// Resolves the second source with the same rules as `[source]`.
 fn second_source(source: SourceSection) -> Checked<Source> {
     const KEY: &str = "against.source";
     let is_output = source.format == Some(FormatName::Output);
@@ -101,52 +101,52 @@ fn second_source(source: SourceSection) -> Checked<Source> {
     source.resolved().map_err(|Wrong { key, fault }| Wrong { key: format!("against.{key}").into(), fault })
 }
 
-/// `[against]`: the reference documents, with which new documents are compared.
+/// `[against]`: the reference documents with which new documents are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Against {
-    /// The place of the reference documents.
+    /// The location of the reference documents.
     #[serde(flatten)]
     pub reference: Reference,
-    /// The documents that are paired.
+    /// The kinds of documents that are paired.
     pub pairs: NewPairs,
 }
 
-/// The place of reference documents.
+/// The location of the reference documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reference {
-    /// In finished outputs.
+    /// The reference documents are in finished outputs.
     Outputs {
         /// The folders or URL prefixes of the outputs, in the order of their creation.
         urls: Vec<String>,
-        /// The treatment of a new document with the id of a reference document.
+        /// The treatment of a new document with the same id as a reference document.
         same_id: SameId,
     },
-    /// In a second source. Both sources may have the same id.
+    /// The reference documents are in a second source. Both sources may have the same id.
     Source(Box<Source>),
 }
 
-/// The documents that are paired. Two reference documents are never paired.
+/// The kinds of documents that are paired. Two reference documents are never paired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NewPairs {
-    /// A new document with a reference document, and two new documents.
+    /// New documents are paired with reference documents and with each other.
     #[default]
     #[serde(rename = "new-old+new-new")]
     WithEachOther,
-    /// A new document with a reference document.
+    /// New documents are paired only with reference documents.
     #[serde(rename = "new-old")]
     WithReference,
 }
 
-/// The treatment of a new document with the id of a reference document.
+/// The treatment of a new document with the same id as a reference document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SameId {
     /// The run ends with an error that names the id.
     #[default]
     Error,
-    /// It replaces the reference document.
+    /// The new document replaces the reference document.
     Replace,
-    /// It goes to `rejects` as `reference_id`.
+    /// The new document is put into `rejects` with the reason `reference_id`.
     Skip,
 }

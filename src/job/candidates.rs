@@ -10,14 +10,14 @@ use super::values::{Checked, require};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Candidates {
-    /// `lsh`, `prefix` or `all`. With `[passages]` also `none`, which compares no documents.
+    /// `lsh`, `prefix` or `all`. With `[passages]`, also `none`, which compares no documents.
     pub method: Method,
     /// The compared pairs by `source.group`: `all`, or only pairs `within` a group or `across` two groups.
     pub compare: Compare,
 }
 
 impl Candidates {
-    /// Checks the section of a job with or without groups and passages.
+    /// Checks the section for a job with or without groups and passages.
     pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
         require(
             self.method.compares() || has_passages,
@@ -32,16 +32,16 @@ impl Candidates {
     }
 }
 
-/// The compared pairs of documents, by their groups.
+/// The pairs of documents that are compared, by their groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
-    /// Every two.
+    /// Every pair of documents.
     #[default]
     All,
     /// Pairs within a group.
     Within,
-    /// Pairs across two groups.
+    /// Pairs of documents from two groups.
     Across,
 }
 
@@ -52,15 +52,15 @@ pub enum Method {
     /// Two documents that share a bucket.
     #[default]
     Lsh,
-    /// Every two documents: exact, and quadratic.
+    /// Every pair of documents. This method is exact, and its cost grows with the square of the number of documents.
     All,
-    /// Two documents that share one of their rarest shingles. Exact, because all similar documents do.
+    /// Two documents that share one of their rarest shingles. This method is exact, because all similar documents share such a shingle.
     Prefix,
-    /// No two documents: only passages are found.
+    /// No pairs of documents. The job only finds passages.
     None,
 }
 
-/// The bytes of a document between stages per band: its key, and its entry in a bucket.
+/// The size of a document per band between stages, in bytes: its key, and its entry in a bucket.
 const BAND_BYTES: u64 = 24;
 
 impl Method {
@@ -74,22 +74,22 @@ impl Method {
         matches!(self, Method::Lsh | Method::Prefix)
     }
 
-    /// Whether every two documents are compared.
+    /// Whether every pair of documents is compared.
     pub(crate) fn compares_every_two(self) -> bool {
         self == Method::All
     }
 
-    /// Whether candidates share a bucket, so that some pairs are missed.
+    /// Whether candidates are documents that share a bucket, which misses some pairs.
     pub(crate) fn uses_buckets(self) -> bool {
         self == Method::Lsh
     }
 
-    /// Whether the rarest shingles of all documents are joined.
+    /// Whether the documents are joined by their rarest shingles.
     pub(crate) fn joins_all(self) -> bool {
         self == Method::Prefix
     }
 
-    /// Describes the candidates of a job with these buckets, for pages.
+    /// Describes, for pages, the candidates of a job with these buckets.
     pub(crate) fn describe(self, lsh: &Lsh) -> String {
         match self {
             Method::Lsh => format!("{} bands of {} rows", lsh.bands, lsh.rows),
@@ -99,7 +99,7 @@ impl Method {
         }
     }
 
-    /// Describes the search from signatures to scores, for pages about its time.
+    /// Describes the search from signatures to scores, for pages that show its time.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             Method::Lsh => "through buckets and candidates to scores",
@@ -108,7 +108,7 @@ impl Method {
         }
     }
 
-    /// The bytes of a document between stages, if its shingles take `shingles` bytes.
+    /// The size of a document between stages, in bytes, if its shingles take `shingles` bytes.
     pub(crate) fn bytes_between_stages(self, lsh: &Lsh, shingles: u64) -> u64 {
         match self {
             Method::Lsh => BAND_BYTES * lsh.bands as u64,

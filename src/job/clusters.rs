@@ -1,4 +1,4 @@
-//! `[clusters]` and `[alarms]`: the clusters, their representatives, and bounds on their sizes.
+//! `[clusters]` and `[alarms]`: the clusters, their representatives, and limits on removals and cluster sizes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,32 +14,32 @@ use super::values::{Checked, require, wrong};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clusters {
-    /// The definition of a cluster. With `representative` (default), each document is paired with the representative of its
-    /// cluster. Documents are taken in the order of `keep`: each joins the first representative that it is paired with, or
-    /// becomes one. With `components`, pairs connect the documents, so a chain of pairs may join documents that are not similar.
+    /// The definition of a cluster. With `representative` (default), each document is paired with the representative of its cluster.
+    /// Documents are processed in the order of `keep`: each document joins the first representative with which it is paired, or becomes a
+    /// representative. With `components`, pairs connect the documents, so a chain of pairs may join documents that are not similar.
     pub method: ClusterMethod,
-    /// The order in which documents represent clusters. The first entry that differs between two documents decides: `"COLUMN"` or
-    /// `"COLUMN asc"` (smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column
-    /// is one of `source.columns`, or `length()` (the number of shingles), `group()`, `source()` (the file), `position()` (the
-    /// row in the file) or `id()`. The brackets may be left out if the data have no such column. `"longest"` means `"length()
-    /// desc"`, `"first"` means `"source()", "position()"`, and `"last"` means both in descending order. Texts of digits are
-    /// compared as numbers. Missing values come last, and the smallest id decides in the end. `"reference"` ranks reference
-    /// documents before new ones; without this entry they come first. Default: `["reference", "length desc"]`.
+    /// The order in which documents become representatives. The first entry that differs between two documents decides: `"COLUMN"` or
+    /// `"COLUMN asc"` (smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column is one of
+    /// `source.columns`, or `length()` (the number of shingles), `group()`, `source()` (the file), `position()` (the row in the file) or
+    /// `id()`. The brackets may be omitted if the data has no column with this name. `"longest"` means `"length() desc"`, `"first"` means
+    /// `"source()", "position()"`, and `"last"` means both in descending order. Strings of digits are compared as numbers. Missing values
+    /// come last. The smallest id breaks remaining ties. `"reference"` ranks reference documents before new documents; without this entry,
+    /// reference documents come first. Default: `["reference", "length desc"]`.
     #[serde(deserialize_with = "entries")]
     #[schemars(with = "Vec<String>")]
     pub keep: Vec<Preference>,
-    /// Higher similarities for which the table `cluster_levels` has clusters too. Each level uses only pairs that are at least so
-    /// similar. Each is at least `score.threshold`. Default: none.
+    /// Higher similarities for which the table `cluster_levels` also contains clusters. Each level uses only pairs with at least this
+    /// similarity. Each value is at least `score.threshold`. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<f64>,
-    /// The least share, over 0 and at most 1, of its shingles that a removed document has in its representative. A document that
-    /// is not paired with the representative or shares less stays, and is in the table `spared`. Default: every document but the
-    /// representative is removed.
+    /// The minimum share of a removed document's shingles that its representative must contain, greater than 0 and at most 1. A document
+    /// with a smaller share, or without a pair with the representative, is kept and listed in the table `spared`. Default: every document
+    /// except the representative is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contained: Option<f64>,
 }
 
-/// Parses the entries of `keep`, in which some words are short for several entries.
+/// Parses the entries of `keep`. Some words stand for several entries.
 fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     let entries = texts.iter().flat_map(|text| Preference::entries(text));
@@ -48,8 +48,8 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>
 }
 
 impl Clusters {
-    /// The complete order. Reference documents come first unless `keep` has an entry for them. Without an entry about a column,
-    /// the documents with the most shingles come first.
+    /// Returns the complete order. Reference documents come first unless `keep` contains an entry for them. If no entry names a column, the
+    /// documents with the most shingles come first.
     pub fn order(&self) -> Vec<Preference> {
         let mut order = self.keep.clone();
         if !order.contains(&Preference::Reference) {
@@ -61,7 +61,7 @@ impl Clusters {
         order
     }
 
-    /// Checks the section, and sorts its thresholds.
+    /// Checks the section and sorts its thresholds.
     pub(super) fn checked(mut self, source: &Source, score: &Score) -> Checked<Self> {
         self.check_thresholds(score)?;
         if let Some(share) = self.contained {
@@ -94,7 +94,7 @@ impl Clusters {
     }
 }
 
-/// Checks that documents have the column of `preference`.
+/// Checks that documents have the column that `preference` names.
 fn check_column(preference: &Preference, source: &Source) -> Checked<()> {
     const KEY: &str = "clusters.keep";
     let Preference::Column { column, .. } = preference else { return Ok(()) };
@@ -123,22 +123,22 @@ fn check_column(preference: &Preference, source: &Source) -> Checked<()> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterMethod {
-    /// Each document is paired with the representative.
+    /// Each document is paired with the representative of its cluster.
     #[default]
     #[value(help = "Each document is paired with the one that represents it")]
     Representative,
-    /// Pairs connect the documents, so two documents of a cluster need not be similar.
+    /// Pairs connect the documents, so two documents in a cluster need not be similar.
     #[value(help = "Pairs connect documents")]
     Components,
 }
 
 impl ClusterMethod {
-    /// Whether a cluster has every document of a component, however long the chains of pairs are.
+    /// Whether a cluster contains every document of a component, regardless of the length of its chains of pairs.
     pub(crate) fn keeps_chains(self) -> bool {
         matches!(self, ClusterMethod::Components)
     }
 
-    /// A description of its clusters.
+    /// Describes the clusters of this method.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             ClusterMethod::Components => "components: documents that pairs connect",
@@ -148,7 +148,7 @@ impl ClusterMethod {
         }
     }
 
-    /// A description of the stage that finds representatives.
+    /// Describes the stage that finds representatives.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             ClusterMethod::Components => "find how well documents are connected with the first one",
@@ -159,18 +159,18 @@ impl ClusterMethod {
     }
 }
 
-/// `[alarms]`: bounds that a person should check before duplicates are removed. They change no row.
+/// `[alarms]`: limits after which a person should check the result before duplicates are removed. They change no row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Alarms {
-    /// The largest share of documents that may be removed, in \[0, 1\]: all documents of a cluster except its representative.
-    /// Default: any.
+    /// The maximum share of documents that may be removed, in \[0, 1\]. Removed documents are all documents in a cluster except its
+    /// representative. Default: no limit.
     pub removed_share: Option<f64>,
-    /// The largest number of documents of a cluster. Default: any.
+    /// The maximum number of documents in a cluster. Default: no limit.
     pub largest_cluster: Option<u64>,
-    /// `group`: the bounds apply to each group. Default: they apply to all documents together.
+    /// `group`: the limits apply to each group. Default: the limits apply to all documents together.
     pub per: Option<Per>,
-    /// Whether an exceeded bound ends a run or `apply` with exit code 6 instead of a warning. `apply` then writes nothing.
+    /// Whether an exceeded limit ends a run or `apply` with exit code 6 instead of a warning. `apply` then writes nothing.
     pub fail: bool,
 }
 
@@ -188,7 +188,7 @@ impl Alarms {
     }
 }
 
-/// The scope of the bounds of alarms.
+/// The scope of the limits in `[alarms]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Per {
@@ -196,16 +196,16 @@ pub enum Per {
     Group,
 }
 
-/// An entry of the order in which documents represent clusters. Job files and manifests write it alike.
+/// An entry of the order in which documents become representatives. Job files and manifests write it in the same form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Preference {
-    /// `reference`: reference documents come before new ones, in the order of their outputs. Documents that these outputs remove
-    /// come after new ones. In a merge, documents that the merged outputs keep come first.
+    /// `reference`: reference documents come before new documents, in the order of their outputs. Documents that these outputs remove come
+    /// after new documents. In a merge, documents that the merged outputs keep come first.
     Reference,
-    /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: by the values of a column.
+    /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: the order by the values of a column.
     Column {
-        /// A carried column, or a value that every document has, such as `length()`.
+        /// A carried column, or a value that is defined for every document, such as `length()`.
         column: String,
         /// The values that come first. Missing values come last.
         prefer: Prefer,
@@ -215,17 +215,17 @@ pub enum Preference {
 /// The values of a column that come first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prefer {
-    /// Smaller ones.
+    /// Smaller values come first.
     Least,
-    /// Greater ones.
+    /// Greater values come first.
     Most,
-    /// These values in this order, and then all others.
+    /// These values come first, in this order, before all other values.
     In(Vec<String>),
 }
 
 impl Preference {
-    /// The values that every document has: the number of shingles, the group, the file, the position in it and the id. The
-    /// brackets tell them apart from columns, and may be left out if no column has the name.
+    /// The values that are defined for every document: the number of shingles, the group, the file, the position in the file, and the id.
+    /// The brackets distinguish them from columns. They may be omitted if no column has the same name.
     pub(crate) const OWN: [&str; 5] = [Self::LENGTH, Self::GROUP, Self::SOURCE, Self::POSITION, Self::ID];
 
     /// The order of commands without a job file. `init` writes it into job files.
@@ -240,12 +240,12 @@ impl Preference {
 
     const REFERENCE: [&str; 2] = ["reference", "reference()"];
 
-    /// The value of every document that a name without brackets may mean.
+    /// Returns the value of every document that a name without brackets may mean.
     pub(crate) fn own(name: &str) -> Option<&'static str> {
         Self::OWN.into_iter().find(|own| own.strip_suffix("()") == Some(name))
     }
 
-    /// The column, unless its name may mean a value of every document.
+    /// Returns the column, unless its name may mean a value that is defined for every document.
     pub(crate) fn column_of_data(self) -> Option<String> {
         match self {
             Self::Column { column, .. } => {
@@ -255,7 +255,7 @@ impl Preference {
         }
     }
 
-    /// The entries for `text`: `first`, `last` and `longest` are short for others.
+    /// Returns the entries for `text`: `first`, `last` and `longest` stand for other entries.
     pub(crate) fn entries(text: &str) -> Vec<&str> {
         match text.trim() {
             "first" => vec!["source()", "position()"],
@@ -265,14 +265,14 @@ impl Preference {
         }
     }
 
-    /// The longest document first.
+    /// Returns the entry that ranks the longest document first.
     pub(crate) fn longest() -> Self {
         Self::Column { column: Self::LENGTH.to_owned(), prefer: Prefer::Most }
     }
 }
 
 impl FromStr for Preference {
-    /// The message about a wrong entry.
+    /// The message about an invalid entry.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -303,7 +303,7 @@ impl FromStr for Preference {
     }
 }
 
-/// The correct form of an order as other programs write it: `date descending`, `date DESC`, `-date`, `newest date`.
+/// Returns the correct form of an order that is written as in other programs: `date descending`, `date DESC`, `-date`, `newest date`.
 fn other_order(text: &str) -> Option<String> {
     if let Some(column) = text.strip_prefix('-').filter(|column| !column.is_empty()) {
         return Some(format!("{column} desc"));
@@ -385,7 +385,7 @@ mod tests {
             ("reference()", "reference"),
             ("length()", "length() asc"),
             ("source() in (a.csv, b (1).csv)", "source() in (a.csv, b (1).csv)"),
-            // A column of that name.
+            // A column whose name is `reference`.
             ("reference asc", "reference asc"),
         ] {
             let preference: Preference = text.parse().unwrap();

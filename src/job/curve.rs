@@ -1,8 +1,8 @@
-//! The S-curve of banding, the probabilities that follow from it, and rules that choose bands and rows.
+//! The S-curve of banding, the probabilities that follow from it, and the rules that choose bands and rows.
 //!
-//! With b bands of r rows, two documents of Jaccard similarity s share a bucket with probability 1 - (1 - s^r)^b
-//! (Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2). A [`Curve`] also takes into account everything else in
-//! a job that decides whether a pair is found.
+//! With b bands of r rows, two documents with Jaccard similarity s share a bucket with probability 1 - (1 - s^r)^b. See Leskovec,
+//! Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2. A [`Curve`] also includes all other settings of a job that decide
+//! whether a pair is found.
 
 use std::iter::repeat_n;
 
@@ -13,18 +13,18 @@ use crate::kernel::signature::estimate;
 /// The probabilities that a job finds pairs, by their Jaccard similarity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// The bands of the job; `None` if all similar pairs are candidates.
+    /// The bands of the job, or `None` if all similar pairs are candidates.
     lsh: Option<Lsh>,
-    /// One entry for each number of differing values at which the estimate still reaches the threshold. It has the logarithm of the
-    /// number of places of the differences, and the probability that such a pair is a candidate. `None` if the job does not drop
-    /// candidates by their estimates.
+    /// One entry for each number of differing values at which the estimate still reaches the threshold. An entry contains the logarithm of
+    /// the number of placements of the differences, and the probability that such a pair is a candidate. `None` means that the job does not
+    /// drop candidates by their estimates.
     by_estimate: Option<Vec<(f64, f64)>>,
-    /// Values of a signature.
+    /// The number of values in a signature.
     permutations: usize,
 }
 
 impl Curve {
-    /// The curve of a job with these sections. With estimates, its computation takes time in the square of the number of
+    /// Returns the curve of a job with these sections. With estimates, the computation time grows with the square of the number of
     /// permutations.
     pub(super) fn new(method: Method, minhash: &Minhash, lsh: &Lsh, score: &Score) -> Self {
         let Minhash { permutations, bits, .. } = minhash;
@@ -41,12 +41,12 @@ impl Curve {
         self.by_estimate.is_some()
     }
 
-    /// The probability that two documents of Jaccard similarity `s` in [0, 1] become a candidate and, if the job requires it,
-    /// reach the threshold by their estimate.
+    /// Returns the probability that two documents with Jaccard similarity `s` in [0, 1] become a candidate. If the job requires it, their
+    /// estimate must also reach the threshold.
     pub fn kept(&self, s: f64) -> f64 {
         let Some(by_differences) = &self.by_estimate else { return self.candidate(s) };
         let (same, other) = (s.ln(), (-s).ln_1p());
-        // 0 ln 0 is 0 here.
+        // 0 ln 0 is defined as 0 here.
         let times = |count: usize, ln: f64| if count == 0 { 0.0 } else { count as f64 * ln };
         let at = |(apart, (places, candidate)): (usize, &(f64, f64))| {
             candidate * (places + times(self.permutations - apart, same) + times(apart, other)).exp()
@@ -54,7 +54,7 @@ impl Curve {
         by_differences.iter().enumerate().map(at).sum::<f64>().min(1.0)
     }
 
-    /// The probability that two documents of Jaccard similarity `s` become a candidate.
+    /// Returns the probability that two documents with Jaccard similarity `s` become a candidate.
     pub fn candidate(&self, s: f64) -> f64 {
         match &self.lsh {
             Some(lsh) => -(log_missed(s, lsh.bands, lsh.rows) + log_not_by_chance(lsh)).exp_m1(),
@@ -63,16 +63,17 @@ impl Curve {
     }
 }
 
-/// The logarithm of the probability that two documents share no bucket by chance in the table of all bands.
+/// Returns the logarithm of the probability that two documents share no bucket by chance in the table that all bands share.
 fn log_not_by_chance(lsh: &Lsh) -> f64 {
     lsh.table_size.map_or(0.0, |size| (lsh.bands * lsh.bands) as f64 * (-1.0 / size as f64).ln_1p())
 }
 
-/// For two signatures of `n` values that differ in d = 0..`counts` of them: the logarithm of the number of places for the differences,
-/// and the share of these places for which the pair is a candidate.
+/// Returns values for two signatures of `n` values that differ in d = 0..`counts` positions: the logarithm of the number of placements of
+/// the differences, and the share of these placements in which the pair is a candidate.
 ///
-/// The pair is missed if each band has a difference. So the places are counted band by band: d differences in t + r values are h in the
-/// last r and d - h in the first t, which is C(r, h) C(t, d - h) of C(t + r, d) places. All terms are positive, so no digits are lost.
+/// The pair is missed if each band contains a difference. The placements are therefore counted band by band. Of d differences in t + r
+/// values, h are in the last r values and d - h in the first t. These are C(r, h) C(t, d - h) of C(t + r, d) placements. All terms are
+/// positive, so no digits are lost.
 fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)> {
     let mut factorials = vec![0.0];
     factorials.extend((1..=n).scan(0.0, |sum, k| {
@@ -81,7 +82,7 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
     }));
     let choose = |n: usize, k: usize| factorials[n] - factorials[k] - factorials[n - k];
     let (bands, rows) = lsh.map_or((0, 0), |lsh| (lsh.bands, lsh.rows));
-    // Values outside the bands may all be equal.
+    // All values outside the bands may be equal.
     let blocks = repeat_n((rows, 1), bands).chain([(n - bands * rows, 0)]);
     let (mut missed, mut values) = (vec![1.0], 0);
     for (block, least) in blocks {
@@ -98,8 +99,8 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
     missed.into_iter().enumerate().map(|(d, missed)| (choose(n, d), 1.0 - missed * not_by_chance)).collect()
 }
 
-/// The probability that two documents of Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands`
-/// bands of `rows` rows. Rises with `s` and with `bands`, falls with `rows`.
+/// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands` bands with
+/// `rows` rows. It increases with `s` and with `bands`, and decreases with `rows`.
 pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
     // 1 - (1 - x)^b loses every digit if x is tiny. This form keeps them, and is exact at s = 0 and s = 1.
     -log_missed(s, bands, rows).exp_m1()
@@ -110,27 +111,27 @@ pub(crate) fn threshold(bands: usize, rows: usize) -> f64 {
     (1.0 / bands as f64).powf(1.0 / rows as f64)
 }
 
-/// The area under the curve left of `threshold`, in [0, threshold]: the expected share of dissimilar pairs that become
-/// candidates, if similarities are spread evenly.
+/// Returns the area under the curve to the left of `threshold`, in [0, threshold]. It is the expected share of dissimilar pairs that become
+/// candidates, if similarities are evenly distributed.
 fn false_positive_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| probability(s, bands, rows), 0.0, threshold)
 }
 
-/// The area over the curve right of `threshold`, in [0, 1 - threshold]: the expected share of similar pairs that are missed, if
-/// similarities are spread evenly.
+/// Returns the area above the curve to the right of `threshold`, in [0, 1 - threshold]. It is the expected share of similar pairs that are
+/// missed, if similarities are evenly distributed.
 fn false_negative_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| log_missed(s, bands, rows).exp(), threshold, 1.0)
 }
 
-/// The natural logarithm of the probability that no band agrees: b ln(1 - s^r).
+/// Returns the natural logarithm of the probability that no band agrees: b ln(1 - s^r).
 fn log_missed(s: f64, bands: usize, rows: usize) -> f64 {
     bands as f64 * (-s.powf(rows as f64)).ln_1p()
 }
 
-/// The integral of a monotone `f` over [from, to], to about 1e-9.
+/// Returns the integral of a monotone `f` over [from, to] with an error of about 1e-9.
 ///
-/// Simpson's rule, halved where it disagrees with its halves (Kuncir, *Algorithm 103*, 1962). Since `f` is monotone,
-/// its ends show whether it changes between them.
+/// Applies Simpson's rule and halves an interval if the rule disagrees with its halves (Kuncir, *Algorithm 103*, 1962). Since `f` is
+/// monotone, its values at the ends show whether it changes in the interval.
 fn integrate(f: impl Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     let middle = 0.5 * (from + to);
     let ends = [f(from), f(middle), f(to)];
@@ -150,7 +151,7 @@ fn refine(
     let second = [mid, f(0.5 * (middle + to)), right];
     let halves = [simpson([from, middle], first), simpson([middle, to], second)];
     let difference = halves[0] + halves[1] - whole;
-    // The usual bound of 15 times the tolerance accepts a steep curve by chance.
+    // The usual limit of 15 times the tolerance would accept a steep curve by chance.
     if depth == 0 || difference.abs() <= tolerance {
         // Richardson's step: the error of the halves is a fifteenth of the difference.
         return halves[0] + halves[1] + difference / 15.0;
@@ -163,17 +164,17 @@ fn simpson([from, to]: [f64; 2], [left, mid, right]: [f64; 3]) -> f64 {
     (to - from) / 6.0 * (left + 4.0 * mid + right)
 }
 
-/// Bands b and rows r.
+/// The number of bands b and of rows r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bands {
-    /// Bands, b.
+    /// The number of bands, b.
     pub bands: usize,
-    /// Rows in a band, r.
+    /// The number of rows in a band, r.
     pub rows: usize,
 }
 
 impl Bands {
-    /// The probability that a pair of exactly this similarity becomes a candidate.
+    /// Returns the probability that a pair with exactly this similarity becomes a candidate.
     fn recall(self, similarity: f64) -> f64 {
         probability(similarity, self.bands, self.rows)
     }
@@ -183,8 +184,8 @@ impl Bands {
     }
 }
 
-/// Returns the bands and rows of `choice` for `threshold`; `None` if the job gives them. A `method` without buckets misses
-/// nothing, so an unreachable recall is no error then.
+/// Returns the bands and rows of `choice` for `threshold`, or `None` if the job gives them. A `method` without buckets misses no pair, so
+/// an unreachable recall is then not an error.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if no bands and rows reach the recall.
@@ -207,31 +208,31 @@ pub(crate) fn choose_bands(
     }))
 }
 
-/// Among all b * r = `permutations`: the (1/b)^(1/r) nearest to `threshold`. Of two equally near, the choice with more bands,
-/// which finds more.
+/// Chooses among all b * r = `permutations` the (1/b)^(1/r) nearest to `threshold`. If two are equally near, chooses more bands, which find
+/// more pairs.
 fn nearest(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations), threshold).unwrap_or(Bands { bands: 1, rows: permutations })
 }
 
-/// Among all b * r = `permutations`: the (1/b)^(1/r) nearest to `threshold` and not above it, which favours finding pairs at the
-/// threshold. If all are above it, the nearest.
+/// Chooses among all b * r = `permutations` the (1/b)^(1/r) nearest to `threshold` and not above it, which favours finding pairs at the
+/// threshold. If all are above it, chooses the nearest.
 fn recall(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() <= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
 
-/// Among all b * r = `permutations`: the (1/b)^(1/r) nearest to `threshold` and not below it, which makes fewer candidates below
-/// the threshold. There always is a choice, because one band has 1.
+/// Chooses among all b * r = `permutations` the (1/b)^(1/r) nearest to `threshold` and not below it, which makes fewer candidates below the
+/// threshold. A choice always exists, because (1/b)^(1/r) is 1 for one band.
 fn precision(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() >= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
 
-/// Among all b * r <= `permutations`: the least sum of the areas of false positives and false negatives. Of equal sums, the most rows, then
-/// the fewest bands.
+/// Chooses among all b * r <= `permutations` the minimum sum of the areas of false positives and false negatives. Among equal sums, chooses
+/// the maximum number of rows, then the minimum number of bands.
 ///
-/// The rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. Looks at about n ln n choices:
-/// milliseconds for hundreds of permutations, seconds for tens of thousands.
+/// This is the rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. It evaluates about n ln n
+/// choices, which takes milliseconds for hundreds of permutations, and seconds for tens of thousands.
 fn balanced(permutations: usize, threshold: f64) -> Bands {
     let mut best = (f64::INFINITY, Bands { bands: 1, rows: permutations });
     for rows in (1..=permutations).rev() {
@@ -246,11 +247,11 @@ fn balanced(permutations: usize, threshold: f64) -> Bands {
     best.1
 }
 
-/// The largest r, then the fewest b, with b * r <= `permutations`, that find a pair at `threshold` with a probability of at least
-/// `target` in (0, 1). The largest r makes the steepest curve, and so the fewest false candidates.
+/// Chooses the largest r, then the smallest b, with b * r <= `permutations`. They must find a pair at `threshold` with a probability of at
+/// least `target` in (0, 1). The largest r has the steepest curve and therefore the fewest false candidates.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target, with the highest recall.
+/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target. The error contains the highest recall.
 fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Bands> {
     for rows in (1..=permutations).rev() {
         let most = Bands { bands: permutations / rows, rows };
@@ -267,17 +268,17 @@ fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Ban
     )))
 }
 
-/// The choice that finds the most at every threshold: `permutations` bands of one row.
+/// Returns the choice that finds the most pairs at every threshold: `permutations` bands of one row.
 fn loosest(permutations: usize) -> Bands {
     Bands { bands: permutations, rows: 1 }
 }
 
-/// All b * r = n, from the most bands to the fewest.
+/// Returns all b * r = n, in descending order of b.
 fn divisors(n: usize) -> impl Iterator<Item = Bands> {
     (1..=n).filter(move |rows| n.is_multiple_of(*rows)).map(move |rows| Bands { bands: n / rows, rows })
 }
 
-/// The first choice with the (1/b)^(1/r) nearest to `threshold`.
+/// Returns the first choice whose (1/b)^(1/r) is nearest to `threshold`.
 fn closest(choices: impl Iterator<Item = Bands>, threshold: f64) -> Option<Bands> {
     let distance = |c: &Bands| (c.threshold() - threshold).abs();
     choices.min_by(|a, b| distance(a).total_cmp(&distance(b)))
@@ -300,7 +301,7 @@ mod tests {
         job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap()
     }
 
-    /// The numbers of the recipes of other programs, by rational arithmetic over all numbers of equal values.
+    /// Compares with the settings of other programs' recipes, by rational arithmetic over all numbers of equal values.
     #[test]
     fn an_estimate_that_must_reach_the_threshold_drops_pairs() {
         let recipe = |name: &str| Job::load(format!("jobs/recipes/{name}.toml"), &[]).unwrap();
@@ -316,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Every place of the differences, for signatures of at most 10 values.
+    /// Tries every placement of the differences, for signatures of at most 10 values.
     #[test]
     fn candidates_by_differences_are_counted_exactly() {
         for n in 1..=10_usize {
@@ -339,7 +340,7 @@ mod tests {
         }
     }
 
-    /// 36 settings, 4,000 pairs of signatures each: within 4.5 standard deviations.
+    /// Simulates 36 settings with 4,000 pairs of signatures each. The results must be within 4.5 standard deviations.
     #[test]
     fn the_curve_is_what_a_simulation_finds() {
         let mut random = SplitMix64(7);
@@ -402,7 +403,7 @@ mod tests {
 
     #[test]
     fn the_curve_is_the_books() {
-        // 1 - (1 - s^r)^b in rational arithmetic; the first three are the table of section 3.4.2.
+        // The expected values are 1 - (1 - s^r)^b in rational arithmetic. The first three come from the table in section 3.4.2.
         for (s, b, r, expected) in [
             (0.2, 20, 5, 0.006380581304768474),
             (0.5, 20, 5, 0.47005071531687653),
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn areas_agree_with_a_fine_sum() {
-        // The midpoint rule with 400,000 steps.
+        // The expected values come from the midpoint rule with 400,000 steps.
         for (t, b, r, positives, negatives) in [
             (0.5, 20, 5, 0.04463489348430348, 0.04598472781981867),
             (0.8, 32, 4, 0.42074661196406266, 4.0260613780235253e-10),
@@ -437,7 +438,7 @@ mod tests {
             assert!((false_positive_area(t, b, r) - positives).abs() < 1e-8, "{t} {b} {r}");
             assert!((false_negative_area(t, b, r) - negatives).abs() < 1e-8, "{t} {b} {r}");
         }
-        // One band: the integral of s^r is t^(r+1) / (r+1), even for a curve that is nearly vertical.
+        // With one band, the integral of s^r is t^(r+1) / (r+1), even for a nearly vertical curve.
         for r in [1, 2, 10_000] {
             let exact = 1.0 / (r + 1) as f64;
             assert!((false_positive_area(1.0, 1, r) - exact).abs() < 1e-8, "{r}");
@@ -458,7 +459,7 @@ mod tests {
 
         #[test]
         fn the_areas_fill_the_square_with_the_curve(t in 0.01..=1.0f64, b in 1usize..100, r in 1usize..100) {
-            // Area under the whole curve, from both sides of any threshold.
+            // The area under the whole curve, computed from both sides of any threshold.
             let under = false_positive_area(t, b, r) + (1.0 - t) - false_negative_area(t, b, r);
             prop_assert!((under - false_positive_area(1.0, b, r)).abs() < 1e-7);
         }
@@ -470,7 +471,7 @@ mod tests {
 
     #[test]
     fn choices_for_128_permutations() {
-        // Each found by trying every b and r with the plain formulas; areas by a midpoint sum of 4,000 steps.
+        // The expected values were found by trying every b and r with the plain formulas. Areas are midpoint sums of 4,000 steps.
         for (t, near, under, over, least_area, target) in [
             (0.3, bands(32, 4), bands(64, 2), bands(32, 4), bands(37, 3), bands(49, 2)),
             (0.5, bands(32, 4), bands(32, 4), bands(16, 8), bands(25, 5), bands(35, 3)),
@@ -515,7 +516,7 @@ mod tests {
                 Ok(found) => {
                     prop_assert!(found.bands * found.rows <= n);
                     prop_assert!(found.recall(t) >= target);
-                    // Neither fewer bands nor more rows would do.
+                    // Neither fewer bands nor more rows would reach the target.
                     if found.bands > 1 {
                         prop_assert!(bands(found.bands - 1, found.rows).recall(t) < target);
                     }

@@ -11,14 +11,13 @@ use crate::error::{Error, Result};
 /// The encoding of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8. Invalid bytes cannot be read. Reuters stories read them as Latin-1.
+    /// UTF-8. Invalid bytes cannot be read. In Reuters stories, they are read as Latin-1.
     #[default]
     Utf8,
-    /// UTF-8. Each invalid byte sequence becomes the replacement character, U+FFFD.
+    /// UTF-8. Each invalid byte sequence is replaced with the replacement character, U+FFFD.
     Utf8Lossy,
-    /// ISO 8859-1: each byte is the code point of a character, so every file can be read. This is `latin-1` in Python. The labels
-    /// `latin1` and `iso-8859-1` of the Encoding Standard mean windows-1252, which has other characters for the bytes 0x80 to
-    /// 0x9F.
+    /// ISO 8859-1: each byte is the code point of a character, so every file can be read. This is `latin-1` in Python. The labels `latin1`
+    /// and `iso-8859-1` of the Encoding Standard mean windows-1252, which has other characters for the bytes 0x80 to 0x9F.
     Latin1,
     /// Another encoding of the Encoding Standard (WHATWG). A byte order mark at the start of a file overrides the label. Invalid
     /// bytes cannot be read.
@@ -29,7 +28,7 @@ const UTF_8: &str = "utf-8";
 const UTF_8_LOSSY: &str = "utf-8-lossy";
 const LATIN_1: &str = "latin-1";
 
-/// The names of the standard, to suggest a correction for a misspelt name.
+/// The names in the standard. They are used to correct a misspelt name.
 const STANDARD: &str = "big5;euc-jp;euc-kr;gb18030;gbk;ibm866;iso-2022-jp;iso-8859-2;iso-8859-3;\
     iso-8859-4;iso-8859-5;iso-8859-6;iso-8859-7;iso-8859-8;iso-8859-8-i;iso-8859-10;iso-8859-13;iso-8859-14;\
     iso-8859-15;iso-8859-16;koi8-r;koi8-u;macintosh;shift_jis;utf-16be;utf-16le;windows-874;\
@@ -42,7 +41,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Encoding {
-    /// The reason in `schemas/rejects.toml` for which a document with invalid bytes is rejected.
+    /// The reason in `schemas/rejects.toml` with which a document with invalid bytes is rejected.
     pub(crate) fn defect(self) -> &'static str {
         match self {
             Encoding::Utf8 => "invalid_utf8",
@@ -50,7 +49,7 @@ impl Encoding {
         }
     }
 
-    /// The second half of the message about invalid bytes: the error, and what to do.
+    /// The second half of the message about invalid bytes: the fault, and advice for the user.
     pub(crate) fn complaint(self) -> String {
         match self {
             Encoding::Utf8 => {
@@ -61,7 +60,7 @@ impl Encoding {
         }
     }
 
-    /// Whether ASCII characters have the bytes of ASCII.
+    /// Whether ASCII characters are encoded as their ASCII bytes.
     pub(crate) fn has_ascii(self) -> bool {
         match self {
             Encoding::Standard(encoding) => encoding.is_ascii_compatible(),
@@ -70,7 +69,7 @@ impl Encoding {
     }
 }
 
-/// Parses `utf-8`, `utf-8-lossy`, `latin-1`, or a label of the Encoding Standard in any case.
+/// Parses `utf-8`, `utf-8-lossy`, `latin-1`, or a label of the Encoding Standard. Ignores case.
 impl FromStr for Encoding {
     type Err = Error;
 
@@ -81,7 +80,7 @@ impl FromStr for Encoding {
             LATIN_1 => return Ok(Encoding::Latin1),
             _ => {}
         }
-        // Labels of dangerous encodings, which the standard decodes to nothing, are refused.
+        // The standard decodes dangerous encodings to nothing, so their labels are refused.
         match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
             Some(encoding) => Ok(Encoding::Standard(encoding)),

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::values::{Checked, parse_size, require, shown, wrong};
 use crate::machine;
 
-/// The most threads. Each stage has as many partitions, and a shuffle has a queue for every two of them.
+/// The maximum number of threads. Each stage has one partition per thread, and a shuffle has a queue for every two of them.
 const MAX_THREADS: usize = 1_024;
 
-/// The longest timeout in seconds: one year.
+/// The maximum timeout in seconds: one year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
 /// `[engine]`: the engine that runs the job.
@@ -22,16 +22,16 @@ pub struct EngineSettings {
     pub scheduler: Option<String>,
     /// Cluster: seconds without progress of any task of a stage, after which the stage is cancelled and submitted again.
     pub stall_seconds: u64,
-    /// Cluster: the most seconds of one attempt of a stage; 0 is no limit.
+    /// Cluster: the maximum duration of one attempt of a stage in seconds; 0 means no limit.
     pub deadline_seconds: u64,
-    /// Cluster: attempts of a stage before the run gives up.
+    /// Cluster: the number of attempts of a stage before the run gives up.
     pub attempts: u32,
     /// Cluster: seconds to wait for a scheduler and its first executor, at the start and after a loss.
     pub wait_seconds: u64,
-    /// The memory of the stages, such as `4GiB`, `4G` or `500MB`, or a share of the memory of the machine or its container, such
-    /// as `50%`. Stages that need more spill to disk.
+    /// The memory of the stages, such as `4GiB`, `4G` or `500MB`, or a share of the memory available to the machine or its container, such
+    /// as `50%`. Stages that need more memory spill to disk.
     pub memory: String,
-    /// The number of threads, at most `MAX_THREADS`; 0 is one thread per core.
+    /// The number of threads, at most `MAX_THREADS`; 0 means one thread per core.
     pub threads: usize,
     /// Folder for spills. Default: the system's folder for temporary files.
     pub spill: Option<String>,
@@ -57,19 +57,19 @@ impl Default for EngineSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// In this process.
+    /// Stages run in this process.
     Local,
-    /// On the executors of a scheduler.
+    /// Stages run on the executors of a scheduler.
     Cluster,
 }
 
 impl EngineSettings {
-    /// This process, with `memory` bytes and one thread per core.
+    /// Returns the settings for this process, with `memory` bytes and one thread per core.
     pub fn local(memory: u64) -> Self {
         Self { memory: shown(memory), ..Self::default() }
     }
 
-    /// The cluster of the scheduler at `url`, with a driver of `memory` bytes and default timeouts.
+    /// Returns the settings for the cluster of the scheduler at `url`, with default timeouts. The driver has `memory` bytes.
     ///
     /// # Errors
     /// The expected form of the URL.
@@ -86,17 +86,17 @@ impl EngineSettings {
         }
     }
 
-    /// The bytes of memory of the stages.
+    /// The memory of the stages in bytes.
     pub fn memory_bytes(&self) -> u64 {
         parse_size(&self.memory).unwrap_or(machine::UNKNOWN)
     }
 
-    /// The scheduler's `host:port`; `None` if the stages run in this process.
+    /// The scheduler's `host:port`, or `None` if the stages run in this process.
     pub fn scheduler_address(&self) -> Option<&str> {
         self.scheduler.as_deref().filter(|_| self.mode == Mode::Cluster).and_then(address_of)
     }
 
-    /// Checks the section, and resolves a share of the machine's memory to bytes.
+    /// Checks the section and resolves a share of the machine's memory to bytes.
     pub(super) fn checked(self) -> Checked<Self> {
         self.check_cluster()?;
         let memory =
@@ -153,7 +153,7 @@ impl EngineSettings {
     }
 }
 
-/// `df://host:port`, or `host:port` -> `host:port`.
+/// Converts `df://host:port` or `host:port` to `host:port`.
 fn address_of(url: &str) -> Option<&str> {
     let place = url.strip_prefix("df://").unwrap_or(url);
     let place = place.strip_suffix('/').unwrap_or(place);

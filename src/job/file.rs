@@ -1,6 +1,7 @@
-//! The job file: its sections and keys as they are written, with their defaults.
+//! The job file: its sections and keys as they are written in the file, with their defaults.
 //!
-//! A [`Job`](super::Job) has most sections as the file has them. [`resolve()`](super::resolve()) makes the others from a `Section`.
+//! A [`Job`](super::Job) contains most sections in the form of the file. [`resolve()`](super::resolve()) converts the others from a
+//! `Section`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +30,7 @@ use crate::error::{Error, Result};
 
 /// Reads the job file `text` and applies the overrides `sets` (each `KEY=VALUE`).
 ///
-/// KEY is dotted (`score.threshold`). VALUE is TOML, or else a plain string. `path` only names the file in messages.
+/// KEY is a dotted key (`score.threshold`). VALUE is parsed as TOML, or else taken as a plain string. `path` is only used in messages.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
@@ -45,30 +46,30 @@ pub struct JobFile {
     pub name: Option<String>,
     /// `[source]`: the files and columns of the documents. Required.
     pub source: SourceSection,
-    /// `[shingle]`: the settings that make a text a set of shingles. The source format `output` brings its own.
+    /// `[shingle]`: the settings for cutting a text into a set of shingles. The source format `output` provides its own settings.
     pub shingle: Option<ShingleSection>,
-    /// `[minhash]`: the settings that make a set of shingles a signature. The source format `output` brings its own.
+    /// `[minhash]`: the settings for computing a signature from a set of shingles. The source format `output` provides its own settings.
     pub minhash: Option<MinhashSection>,
-    /// `[lsh]`: the settings that make a signature buckets.
+    /// `[lsh]`: the settings for computing buckets from a signature.
     #[serde(default)]
     pub lsh: LshSection,
     /// `[candidates]`: the method that finds candidates.
     #[serde(default)]
     pub candidates: Candidates,
-    /// `[against]`: the reference documents, with which new documents are compared.
+    /// `[against]`: the reference documents with which new documents are compared.
     pub against: Option<AgainstSection>,
-    /// `[score]`: the rule that makes a candidate a pair.
+    /// `[score]`: the rule that decides whether a candidate is a pair.
     #[serde(default)]
     pub score: Score,
     /// `[clusters]`: the definition of a cluster, and the document that represents it.
     #[serde(default)]
     pub clusters: Clusters,
-    /// `[passages]`: the repeated passages that are found inside documents.
+    /// `[passages]`: the search for repeated passages inside documents.
     pub passages: Option<Passages>,
-    /// `[alarms]`: bounds that a person should check before duplicates are removed.
+    /// `[alarms]`: limits after which a person should check the result before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
-    /// `[output]`: the place and the columns of the tables. Required.
+    /// `[output]`: the location and the columns of the tables. Required.
     pub output: Output,
     /// `[engine]`: the engine that runs the job. It changes no row.
     #[serde(default)]
@@ -76,7 +77,7 @@ pub struct JobFile {
 }
 
 impl JobFile {
-    /// A job that reads `urls` and writes to `output`, with the default of every other key.
+    /// Returns a job that reads `urls` and writes to `output`. All other keys have their defaults.
     pub(crate) fn new(format: FormatName, urls: Vec<String>, output: &str) -> Self {
         Self {
             name: None,
@@ -96,10 +97,10 @@ impl JobFile {
     }
 }
 
-/// A parsed job file with its overrides.
+/// A parsed job file to which the overrides are applied.
 ///
-/// Values keep their span in `text`. The value of override n has the span that begins n + 1 bytes after the end of `text`, where the file
-/// has no value.
+/// Values keep their span in `text`. The value of override number n gets a span that begins n + 1 bytes after the end of `text`. The file
+/// has no value there.
 pub(super) struct JobDocument<'a> {
     path: &'a str,
     text: &'a str,
@@ -110,7 +111,7 @@ pub(super) struct JobDocument<'a> {
 impl<'a> JobDocument<'a> {
     /// Parses the file and applies the overrides.
     ///
-    /// From now on, messages mask the parts of its URLs that may be secret.
+    /// From now on, messages mask the parts of the job's URLs that may be secret.
     pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
         text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
         let table = DeTable::parse(text).map_err(|e| {
@@ -124,24 +125,24 @@ impl<'a> JobDocument<'a> {
             document.set(n, set)?;
         }
         document.give_way();
-        // Remember secrets before they are parsed, because strings may have escapes.
+        // Secrets are remembered before they are parsed, because strings may contain escapes.
         document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
     }
 
-    /// Deserialises the sections and keys of `T`.
+    /// Deserialises `T` from its sections and keys.
     pub(super) fn read<T: DeserializeOwned + JsonSchema>(&self) -> Result<T> {
         T::deserialize(toml::de::Deserializer::from(self.table.clone()))
             .map_err(|e| self.explain(&e, || schemars::schema_for!(T).into()))
     }
 
-    /// An error about `key` with its line, or with the file if it lacks the key.
+    /// Returns an error about `key` with its line. If the file lacks the key, the error has no line.
     pub(super) fn error(&self, key: &str, fault: &str) -> Error {
         Error::job(masked(&format!("{} {fault}", self.at(key, self.offset(key)))))
     }
 
     fn set(&mut self, n: usize, set: &'a str) -> Result<()> {
-        // Messages show the key, but not the value, which may be a secret.
+        // Messages show the key but not the value, which may be a secret.
         let name = override_name(set);
         let wrong = |fault: &str| Error::job(masked(&format!("--set {name}: {fault}")));
         let (key, value) = set.split_once('=').ok_or_else(|| wrong(NO_VALUE))?;
@@ -160,7 +161,7 @@ impl<'a> JobDocument<'a> {
                      --set 'source.text=[\"title\", \"body\"]'",
                 ));
             }
-            // No key takes a date, but names of folders and runs often look like one.
+            // No key takes a date, but names of folders and runs often look like a date.
             Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
             Ok(value) => moved(value, at),
         };
@@ -180,8 +181,8 @@ impl<'a> JobDocument<'a> {
         Ok(())
     }
 
-    /// Removes the file's choice of bands and rows, with a warning, if overrides make another choice. Choices cannot be combined,
-    /// and an override cannot remove a key.
+    /// Removes the file's choice of bands and rows, with a warning, if overrides make another choice. Choices cannot be combined, and an
+    /// override cannot remove a key.
     fn give_way(&mut self) {
         const CHOICES: [&[&str]; 3] = [&["bands", "rows"], &["choose"], &["target_recall"]];
         let Self { text, table, .. } = self;
@@ -190,7 +191,7 @@ impl<'a> JobDocument<'a> {
             lsh.get_key_value(name).is_some_and(|(key, _)| key.span().start > text.len())
         };
         let made = |keys: &&&[&str]| keys.iter().all(|key| is_override(lsh, key));
-        // Several choices by overrides are an error.
+        // Several choices in the overrides are an error.
         let [keys] = CHOICES.iter().filter(made).collect::<Vec<_>>()[..] else { return };
         for other in CHOICES.iter().filter(|other| *other != keys).flat_map(|other| other.iter()) {
             if lsh.contains_key(*other) && !is_override(lsh, other) {
@@ -201,7 +202,7 @@ impl<'a> JobDocument<'a> {
         }
     }
 
-    /// Adds the line, the key and the nearest allowed word to the message of serde.
+    /// Adds the line, the key and the nearest allowed word to serde's message.
     fn explain(&self, error: &toml::de::Error, schema: impl Fn() -> Value) -> Error {
         let fault = plain_toml(error.message());
         let mut quoted = fault.split('`').skip(1).step_by(2);
@@ -209,7 +210,7 @@ impl<'a> JobDocument<'a> {
         let span = error.span().unwrap_or(0..0);
 
         if is_missing_field(&fault) {
-            // The span is the section. Without a section only the file is known.
+            // The span is the section. Without a section, only the file is known.
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
             let section = section.map_or(first, |(name, _)| name.get_ref().as_ref());
             let key = if section == first { format!("{first}.url") } else { format!("{section}.{first}") };
@@ -229,13 +230,13 @@ impl<'a> JobDocument<'a> {
             hints::rewritten(&fault).map(|hint| format!(": {hint}"))
         };
         let at = self.at(&key, Some(span.start));
-        // Messages about the rules of keys are sentences.
+        // Messages about broken rules of keys are sentences.
         let is_rule = ["is ", "has ", "names "].iter().any(|verb| fault.starts_with(verb));
         let colon = if is_rule { "" } else { ":" };
         Error::job(masked(&format!("{at}{colon} {fault}{}", near.unwrap_or_default())))
     }
 
-    /// The byte offset of the dotted `key`, or else of its section.
+    /// Returns the byte offset of the dotted `key`, or of its section if the key is missing.
     fn offset(&self, key: &str) -> Option<usize> {
         let mut found = None;
         let mut table = self.table.get_ref();
@@ -250,7 +251,7 @@ impl<'a> JobDocument<'a> {
         found
     }
 
-    /// The position and the name of a key. An override contains the name already.
+    /// Returns the position and the name of a key. The position in an override already contains the name.
     fn at(&self, key: &str, offset: Option<usize>) -> String {
         match self.place(offset) {
             place if key.is_empty() => format!("{place}: the job file"),
@@ -271,10 +272,10 @@ impl<'a> JobDocument<'a> {
     }
 }
 
-/// Suggests a word for an unknown one: the keys that are `meant`, or the nearest allowed spelling.
+/// Suggests a word for an unknown word: the keys in `meant`, or the nearest allowed spelling.
 fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<String>) -> Option<String> {
     let shown = match (nearest(word, allowed), meant.as_slice()) {
-        // Keys of the same name or with this synonym are more likely than a similar spelling.
+        // Keys with the same name or with this synonym are more likely than keys with a similar spelling.
         (_, [first, others @ ..]) => {
             others.iter().fold(format!("`{first}`"), |all, other| format!("{all} or `{other}`"))
         }
@@ -284,10 +285,10 @@ fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<Strin
     Some(format!("; did you mean {shown}?"))
 }
 
-/// The message about an override without a key or a value.
+/// The message about an override that lacks a key or a value.
 const NO_VALUE: &str = "expected KEY=VALUE, as in score.threshold=0.9";
 
-/// The key of an override, or a placeholder if the text may be a secret.
+/// Returns the key of an override, or a placeholder if the text may be a secret.
 fn override_name(set: &str) -> &str {
     match set.split_once('=') {
         Some((key, _)) if !key.trim().is_empty() => key.trim(),
@@ -300,7 +301,7 @@ fn override_name(set: &str) -> &str {
     }
 }
 
-/// Remembers the secret parts of the URLs in all strings of a value.
+/// Remembers the secret parts of the URLs in all strings inside a value.
 fn remember(value: &DeValue<'_>) {
     match value {
         DeValue::String(text) => secrets::remember(text),
@@ -310,7 +311,7 @@ fn remember(value: &DeValue<'_>) {
     }
 }
 
-/// The line of a byte offset, counted from 1.
+/// Returns the line of a byte offset, counted from 1.
 fn line(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
 }
@@ -333,7 +334,7 @@ fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
     }
 }
 
-/// The dotted key with its name or value at `offset`; empty if there is no key.
+/// Returns the dotted key whose name or value is at `offset`, or an empty string if there is no key.
 fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     let holds = |span: std::ops::Range<usize>| span.start == offset || span.contains(&offset);
     for (name, value) in table {

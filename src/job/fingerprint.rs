@@ -1,4 +1,4 @@
-//! The fingerprint of a run, which is equal for runs with equal rows, and the files of its input.
+//! The fingerprint of a run, and the files of its input. Runs with equal fingerprints have equal rows.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::{Alarms, Choice, EngineSettings, Input, Job, Reference, Reuse, TableFormat};
 use crate::error::{Error, Result};
 
-/// The version of the meaning of the tables. Raise it with every change that gives other rows for the same job and input.
+/// The version of the meaning of the tables. Raise it with every change that produces different rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 15;
 
-/// The fingerprint of everything that can change a row of the result, in 32 hexadecimal digits. It covers the settings that decide rows,
-/// the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
+/// Returns the fingerprint of all settings and inputs that can change a row of the result, in 32 hexadecimal digits. It covers the settings
+/// that decide rows, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
 /// It does not cover the job's name, the output's URL, the engine, the choice of bands and rows, and the order of `inputs`. The digits are
 /// the XXH3-128 of a canonical text.
@@ -23,13 +23,13 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> Result<String> {
     Ok(format!("{:032x}", xxh3_128(canonical(job, inputs)?.as_bytes())))
 }
 
-/// The version of the data that divide words and classify characters, because another version may divide words differently. A
-/// test compares it with the compiled-in version.
+/// The version of the Unicode data that divides words and classifies characters. Another version may divide words differently. A test
+/// compares it with the compiled-in version.
 const ICU: &str = "ICU4X 2.4.0";
 
-/// The settings as JSON, and one line per input. JSON and `Debug` escape strings, so no value looks like another line.
+/// Returns the settings as JSON, followed by one line per input. JSON and `Debug` escape strings, so no value can look like another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
-    // Manifests store settings in this form too.
+    // Manifests also store settings in this form.
     let settings = serde_json::to_string(&deciding(job.clone()))
         .map_err(|e| Error::bug("settings cannot be written").because(e))?;
     let mut lines = format!("version {FORMAT_VERSION}\n{ICU}\n{settings}\n");
@@ -46,7 +46,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
     Ok(lines)
 }
 
-/// The job with default values for all settings that change no row. The places of inputs are left out, because the inputs have
+/// Returns the job with default values for all settings that change no row. The locations of inputs are omitted, because the inputs have
 /// fingerprints of their own.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
@@ -63,27 +63,27 @@ fn deciding(mut job: Job) -> Job {
     }
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();
-    // A run that exceeded `max_pairs` resumes with a higher value. A finished output gets Delta logs without a new run.
+    // A run that exceeded `max_pairs` resumes with a higher value. A finished output can get Delta logs without a new run.
     (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, TableFormat::default());
     job.engine = EngineSettings::default();
     job
 }
 
-/// A file of the input at the time of its listing, as manifests store it. It is part of the fingerprint of the run.
+/// A file of the input at the time of the listing, in the form that manifests store. It is part of the fingerprint of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// The file's URL or path.
     pub path: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// The time of its last write in nanoseconds since 1970; `None` for an output.
+    /// The time of the last write in nanoseconds since 1970, or `None` for an output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<i64>,
-    /// The entity tag of its object store. `None` on disks, where a copy would have another tag.
+    /// The entity tag of the object store, or `None` on disks, where a copy would have a different tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e_tag: Option<String>,
-    /// CRC-32 (IEEE) of the bytes that the run read, in their order. For a Parquet file, these are the columns and the footer.
-    /// `None` if the run did not compute it.
+    /// CRC-32 (IEEE) of the bytes that the run read, in file order. For a Parquet file, it covers the read columns and the footer. `None`
+    /// means that the run did not compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crc32: Option<u32>,
     /// The number of bytes in `crc32`.
@@ -92,12 +92,12 @@ pub struct InputFile {
 }
 
 impl InputFile {
-    /// A file whose bytes have not been read.
+    /// Returns a file whose bytes were not read yet.
     pub fn new(path: String, bytes: u64, modified: Option<i64>, e_tag: Option<String>) -> Self {
         Self { path, bytes, modified, e_tag, crc32: None, crc32_bytes: None }
     }
 
-    /// The file without the checksum of the bytes that a run read.
+    /// Returns the file without its checksum.
     pub(crate) fn as_listed(&self) -> Self {
         Self { crc32: None, crc32_bytes: None, ..self.clone() }
     }
@@ -112,7 +112,7 @@ pub struct ReadRanges {
     pub bytes: u64,
     /// See [`InputFile::modified`].
     pub modified: i64,
-    /// The first byte, the number of bytes and the CRC-32 of each range, in their order.
+    /// The first byte, the number of bytes and the CRC-32 of each range, in file order.
     pub ranges: Vec<(u64, u64, u32)>,
 }
 
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // Known from version 15 of the tables on: another value here means that finished outputs would be made again.
+        // This value is fixed from version 15 of the tables on. If it changes, finished outputs would have to be made again.
         assert_eq!(hash(&job(), &inputs()), "6455f2c228fb46fc2b9c8a2264d4f719");
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let mut inputs = inputs();
         inputs.reverse();
         assert_eq!(hash(&job, &inputs), first);
-        // The job in a manifest has the versions of Delta tables.
+        // The job in a manifest contains the versions of Delta tables.
         let second =
             Against { reference: Reference::Source(Box::new(job.source.clone())), ..against("one/") };
         let [made, recorded] = [vec![], vec![3]].map(|table_versions| {

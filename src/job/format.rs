@@ -1,4 +1,4 @@
-//! `source.format`: the formats of source files, and the rules for sources of each.
+//! `source.format`: the formats of source files, and the rules for sources in each format.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// The Reuters-21578 collection's SGML.
+    /// The SGML files of the Reuters-21578 collection.
     Reuters,
     /// Delimited text, possibly compressed.
     Csv,
@@ -26,17 +26,17 @@ pub enum Format {
 /// The rules for sources of a format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatRules {
-    /// The columns of its documents.
+    /// The columns of documents in the format.
     pub columns: DocumentColumns,
-    /// Whether the files declare their own encoding.
+    /// Whether the files have a fixed or declared encoding, so that the job sets none.
     pub has_own_encoding: bool,
-    /// Whether texts have character references.
+    /// Whether texts contain character references.
     pub has_references: bool,
     /// Whether a folder of such files would include the tables of an output.
     pub takes_in_outputs: bool,
 }
 
-/// The columns of the documents of a format.
+/// The columns that the documents of a format have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DocumentColumns {
     /// Each file names its own columns.
@@ -47,7 +47,7 @@ pub(crate) enum DocumentColumns {
     WholeFile,
 }
 
-/// The endings of files and folders, with their formats.
+/// The endings of files and folders, each with its format.
 const ENDINGS: [(&str, Format); 12] = [
     (".parquet", Format::Parquet),
     (".parq", Format::Parquet),
@@ -66,7 +66,7 @@ const ENDINGS: [(&str, Format); 12] = [
 /// The endings of compressed files.
 const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
 
-/// The path of a compressed file without the ending of the compression; `None` for other paths.
+/// Returns the path of a compressed file without the ending of the compression. Returns `None` for other paths.
 pub(crate) fn without_compression(path: &str) -> Option<&str> {
     COMPRESSED.into_iter().find_map(|ending| {
         let (inner, last) = path.split_at_checked(path.len().checked_sub(ending.len())?)?;
@@ -75,7 +75,7 @@ pub(crate) fn without_compression(path: &str) -> Option<&str> {
 }
 
 impl Format {
-    /// All formats, in the order of messages.
+    /// All formats, in the order in which messages list them.
     pub const ALL: &[Self] = &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
 
     /// The name in a job file.
@@ -90,8 +90,8 @@ impl Format {
         }
     }
 
-    /// The format of the ending of a path, URL or pattern. For formats that can be read compressed, the ending may precede the
-    /// ending of the compression. `None` for other endings. Tables in `.txt` files count as text.
+    /// Returns the format for the ending of a path, URL or pattern. If the format can be read compressed, the ending of a compression may
+    /// follow. Returns `None` for other endings. Tables in `.txt` files count as text.
     pub(crate) fn from_path(path: &str) -> Option<Format> {
         let path = path.trim_end_matches('/').to_ascii_lowercase();
         let inner = without_compression(&path);
@@ -127,7 +127,7 @@ impl Format {
 /// The value of `source.format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormatName {
-    /// Files.
+    /// Files in this format.
     Files(Format),
     /// `output`: a finished output whose sketches are reused. See [`Input::Reuse`](super::Input::Reuse).
     Output,
@@ -143,7 +143,7 @@ impl From<Format> for FormatName {
 }
 
 impl FormatName {
-    /// The format of the source files; `None` if the source is an output.
+    /// The format of the source files, or `None` if the source is an output.
     pub fn file_format(self) -> Option<Format> {
         match self {
             FormatName::Files(format) => Some(format),

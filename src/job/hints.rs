@@ -1,11 +1,11 @@
-//! Suggestions for unknown keys and wrong values in a job file: keys of other programs, keys in the wrong section, texts without
+//! Suggestions for unknown keys and wrong values in a job file: keys of other programs, keys in the wrong section, and strings without
 //! quotes.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Keys of the job file, each with its names in other programs in the same section.
+/// Keys of the job file, each with its names in other programs within the same section.
 const SYNONYMS: &str = "\
 source: input inputs sources data
 shingle: shingles shingling tokenizer ngrams
@@ -42,7 +42,7 @@ engine.memory: mem ram memory_limit
 engine.spill: tmp temp temp_dir spill_dir
 engine.scheduler: url master address";
 
-/// The keys that the unknown dotted `key` may mean: a key with this synonym in the same section, or keys of this name in other
+/// Returns the keys that the unknown dotted `key` may mean: a key with this synonym in the same section, or keys with this name in other
 /// sections. `schema` is the JSON Schema of a job file.
 pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     let (section, last) = split(key);
@@ -59,16 +59,16 @@ pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     if !found.is_empty() {
         return found;
     }
-    // A synonym without its section, or in the wrong one.
+    // The synonym is written without its section or in the wrong section.
     ours.into_iter().filter(|ours| ours.contains('.')).map(str::to_owned).collect()
 }
 
-/// The section and the name of a dotted key.
+/// Splits a dotted key into its section and its name.
 fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// The sections of a job file with their keys, from its JSON Schema.
+/// Returns the sections of a job file with their keys, from the JSON Schema of a job file.
 fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
     let mut keys = BTreeMap::new();
     for (name, section) in schema["properties"].as_object().into_iter().flatten() {
@@ -87,7 +87,7 @@ fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
     keys
 }
 
-/// Explains a line that TOML cannot parse because a text has no quotes.
+/// Explains a line that TOML cannot parse because a string has no quotes.
 pub(super) fn unquoted(line: &str) -> Option<String> {
     let (key, value) = line.split_once('=')?;
     let (key, value) = (key.trim(), value.trim());
@@ -101,7 +101,7 @@ pub(super) fn unquoted(line: &str) -> Option<String> {
     }
 }
 
-/// The word, if it is a text without quotes.
+/// Returns the word if it is a string without quotes.
 fn bare(word: &str) -> Option<&str> {
     let word = word.trim();
     let first = word.chars().next()?;
@@ -110,18 +110,18 @@ fn bare(word: &str) -> Option<&str> {
     (is_text && !is_value && !word.contains(['"', '\''])).then_some(word)
 }
 
-/// The list of `items`, each with quotes.
+/// Returns `items` as a list in which each item has quotes.
 pub(super) fn quoted_list(items: &str) -> String {
     let items = items.trim().trim_start_matches('[').trim_end_matches(']').split(',');
     let items = items.map(|item| item.trim().trim_matches(['"', '\''])).filter(|item| !item.is_empty());
     format!("[{}]", items.map(|item| format!("{item:?}")).collect::<Vec<_>>().join(", "))
 }
 
-/// The correct form of a value of the wrong type, from the message ``invalid type: string "a", expected a list of strings``.
+/// Returns the correct form of a value with the wrong type, from the message ``invalid type: string "a", expected a list of strings``.
 pub(super) fn rewritten(said: &str) -> Option<String> {
     let (_, rest) = said.split_once("invalid type: string \"")?;
     let (value, expected) = rest.rsplit_once("\", expected ")?;
-    // Secrets in URLs are masked only in their original form.
+    // Secrets in URLs are masked only in their original spelling.
     if value.contains("://") {
         return None;
     }

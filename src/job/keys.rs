@@ -1,13 +1,12 @@
-//! The keys of a job file for a resolved job.
+//! The keys of a job file that correspond to a resolved job.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Leaves out keys without a value and
-/// values that other keys decide, such as the bands for a recall. The JSON of a string, number, boolean or list is valid TOML. A
-/// job over a finished output includes the keys of the job of that output. A merge, which no job file describes, has its outputs
-/// as `merge`.
+/// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Omits keys without a value and values that
+/// other keys determine, such as the bands for a recall. The JSON of a string, number, boolean or list is valid TOML. A job over a finished
+/// output includes the keys from that output's job. A merge, which no job file describes, lists its outputs under `merge`.
 pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let section = |name: &str| job.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -77,12 +76,12 @@ fn id(id: &Value) -> Value {
     match (id.as_str(), &id["columns"]) {
         (Some("row-number"), _) => json!("row_number"),
         (Some(word), _) => json!(word),
-        // Stays a list, because a single column may have the name of one of the words.
+        // The value is kept as a list, because a single column may have the name of one of the special words.
         (None, columns) => columns.clone(),
     }
 }
 
-/// Unwraps a list of one item.
+/// Unwraps a list with one item.
 fn one_or_all(list: &Value) -> Value {
     match list.as_array().map(Vec::as_slice) {
         Some([one]) => one.clone(),
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
     use crate::job::{Job, file, resolve};
 
-    /// The job of these settings alone.
+    /// Returns the job with only these settings.
     fn job(sets: &[String]) -> Job {
         let read = file::read("", "job.toml", sets).unwrap_or_else(|e| panic!("{sets:#?}: {e:?}"));
         resolve(read).unwrap_or_else(|e| panic!("{sets:#?}: {e:?}"))

@@ -1,4 +1,4 @@
-//! `[lsh]`: the settings that make a signature buckets.
+//! `[lsh]`: the settings for computing buckets from a signature.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 use super::values::{Checked, require, wrong};
 use crate::kernel::lsh_bands::BucketHash;
 
-/// The default of `target_recall`, if `[lsh]` sets neither bands nor a rule.
+/// The default of `target_recall`. It is used if `[lsh]` sets neither bands nor a rule.
 pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
 
 /// The default of `hot_bucket`. For larger buckets, joining documents by their prefixes compares fewer pairs.
 pub const HOT_BUCKET: u64 = 256;
 
-/// `[lsh]`: the settings that make a signature buckets. Either `bands` and `rows`, or `choose`, or `target_recall`, or none of
-/// them, which means `target_recall =` [`DEFAULT_TARGET_RECALL`].
+/// `[lsh]`: the settings for computing buckets from a signature. Set `bands` and `rows`, or `choose`, or `target_recall`. Without any of
+/// them, `target_recall` is [`DEFAULT_TARGET_RECALL`].
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LshSection {
-    /// Bands, b.
+    /// The number of bands, b.
     pub bands: Option<usize>,
-    /// Rows per band, r.
+    /// The number of rows per band, r.
     pub rows: Option<usize>,
-    /// A rule that chooses both for the threshold: `nearest`, `balanced`, `recall` or `precision`.
+    /// A rule that chooses bands and rows for the threshold: `nearest`, `balanced`, `recall` or `precision`.
     pub choose: Option<BandRule>,
-    /// The share of the pairs at the threshold that the bands must find, in (0, 1).
+    /// The share of pairs at the threshold that the bands must find, in (0, 1).
     pub target_recall: Option<f64>,
-    /// The hash that makes a band a bucket: `xxh3`, `crc32` or `crc32-tuple`.
+    /// The hash that maps a band to a bucket: `xxh3`, `crc32` or `crc32-tuple`.
     pub bucket_hash: BucketHash,
-    /// The number of buckets of a table that all bands share. Default: each band has its own unlimited buckets.
+    /// The number of buckets in a table that all bands share. Default: each band has its own unlimited buckets.
     pub table_size: Option<u64>,
-    /// The largest bucket in which every two documents are candidates. Default: [`HOT_BUCKET`].
+    /// The maximum size of a bucket in which every two documents are candidates. Default: [`HOT_BUCKET`].
     pub hot_bucket: Option<u64>,
 }
 
@@ -37,13 +37,13 @@ pub struct LshSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandRule {
-    /// `b * r = permutations`, (1/b)^(1/r) nearest the threshold.
+    /// `b * r = permutations`, with (1/b)^(1/r) nearest to the threshold.
     Nearest,
-    /// The least area of false positives and false negatives under the S-curve.
+    /// The minimum area of false positives and false negatives under the S-curve.
     Balanced,
-    /// `b * r = permutations`, (1/b)^(1/r) at or just under the threshold.
+    /// `b * r = permutations`, with (1/b)^(1/r) at or just under the threshold.
     Recall,
-    /// `b * r = permutations`, (1/b)^(1/r) at or just over the threshold.
+    /// `b * r = permutations`, with (1/b)^(1/r) at or just over the threshold.
     Precision,
 }
 
@@ -51,11 +51,11 @@ pub enum BandRule {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// Given in the job.
+    /// The job gives bands and rows.
     Given,
-    /// A rule.
+    /// A rule chooses bands and rows.
     Rule(BandRule),
-    /// The largest r, then the fewest b, whose recall at the threshold reaches this share.
+    /// The largest r, then the smallest b, whose recall at the threshold reaches this share.
     TargetRecall(f64),
 }
 
@@ -81,7 +81,7 @@ impl LshSection {
         }
     }
 
-    /// Resolves the section with the `chosen` bands and rows, unless it gives them.
+    /// Resolves the section with the `chosen` bands and rows, unless the section gives them.
     pub(super) fn with_bands(&self, choice: Choice, chosen: Option<(usize, usize)>) -> Lsh {
         let (bands, rows) = chosen.unwrap_or((self.bands.unwrap_or(0), self.rows.unwrap_or(0)));
         let hot_bucket = self.hot_bucket.unwrap_or(HOT_BUCKET);
@@ -90,39 +90,39 @@ impl LshSection {
     }
 }
 
-/// `[lsh]`: the settings that make a signature buckets.
+/// `[lsh]`: the settings for computing buckets from a signature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lsh {
-    /// Bands, b; `bands * rows <= permutations`.
+    /// The number of bands, b; `bands * rows <= permutations`.
     pub bands: usize,
-    /// Rows per band, r.
+    /// The number of rows per band, r.
     pub rows: usize,
     /// The origin of b and r.
     pub choice: Choice,
-    /// The hash of a band.
+    /// The hash that maps a band to a bucket.
     pub bucket_hash: BucketHash,
-    /// The number of buckets of the table that all bands share, at least 1; `None` if each band has its own buckets.
+    /// The number of buckets in the table that all bands share, at least 1. `None` means that each band has its own buckets.
     pub table_size: Option<u64>,
-    /// The largest bucket in which every two documents are candidates. Documents of larger buckets are joined by their rarest
-    /// shingles, as in [`Method::Prefix`](super::Method::Prefix). In groups larger than
-    /// [`Output::max_expand`](super::Output::max_expand) they are candidates with a leader.
+    /// The maximum size of a bucket in which every two documents are candidates. Documents in larger buckets are joined by their rarest
+    /// shingles, as in [`Method::Prefix`](super::Method::Prefix). In groups larger than [`Output::max_expand`](super::Output::max_expand),
+    /// they are candidates with a leader.
     pub hot_bucket: u64,
 }
 
-/// The fewest rows of a band with which values of 16 bits make no candidates by chance.
+/// The minimum number of rows per band at which 16-bit values make no candidates by chance.
 ///
-/// With r rows, two unrelated documents share a bucket of a band once in 2^(16 r). Among a billion documents, 42 bands of 3 rows make 75
-/// such pairs per million documents, and 64 bands of 2 rows make 7 per document. Documents that agree in all rows but one meet by chance
-/// too: at a similarity of J, r (1 - J) / 2^16 J more become candidates.
+/// With r rows, two unrelated documents share a bucket in a band with probability 1 / 2^(16 r). Among a billion documents, 42 bands of 3
+/// rows make 75 such pairs per million documents, and 64 bands of 2 rows make 7 per document. Documents that agree in all rows except one
+/// can also meet by chance: at similarity J, r (1 - J) / 2^16 J more become candidates.
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {
-    /// Whether documents share buckets by chance if values have 16 bits.
+    /// Whether bands have so few rows that documents share buckets by chance with 16-bit values.
     pub(crate) fn has_few_rows(&self) -> bool {
         self.rows < ROWS_OF_16_BITS
     }
 
-    /// Whether 32 bits are the default: for few rows, and for buckets of other programs.
+    /// Whether 32 bits are the default. This is the case for few rows, and for the buckets of other programs.
     pub(crate) fn needs_32_bits(&self) -> bool {
         self.has_few_rows() || self.bucket_hash != BucketHash::Xxh3 || self.table_size.is_some()
     }

@@ -1,4 +1,4 @@
-//! `[minhash]`: the settings that make a set of shingles a signature.
+//! `[minhash]`: the settings for computing a signature from a set of shingles.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -10,11 +10,11 @@ use crate::kernel::minhash::MAX_PERMUTATIONS;
 use crate::kernel::shingle::ShingleHash;
 use crate::kernel::signature::Bits;
 
-/// `[minhash]`: the settings that make a set of shingles a signature.
+/// `[minhash]`: the settings for computing a signature from a set of shingles.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MinhashSection {
-    /// The number of permutations, which is the length of a signature.
+    /// The number of permutations, which equals the length of a signature.
     pub permutations: usize,
     /// The seed of the permutations.
     pub seed: u64,
@@ -24,11 +24,11 @@ pub struct MinhashSection {
     /// shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
     #[schemars(schema_with = "number_or_text")]
     pub modulus: Option<Modulus>,
-    /// `linear`: a local CSV file with a line `a,b` for each permutation, to make the signatures of another program. It is read
+    /// `linear`: a local CSV file with a line `a,b` for each permutation, which reproduces the signatures of another program. It is read
     /// together with the job. Default: the numbers are drawn from `seed`.
     pub coefficients: Option<String>,
-    /// The bits of each value of a signature, 16 or 32. Default: 16. The default is 32 for the family `linear`, with
-    /// `lsh.bucket_hash` or `lsh.table_size`, and for fewer than 3 rows per band.
+    /// The number of bits per value of a signature, 16 or 32. Default: 16. For the family `linear`, with `lsh.bucket_hash` or
+    /// `lsh.table_size`, and for fewer than 3 rows per band, the default is 32.
     #[schemars(with = "Option<u32>")]
     pub bits: Option<Bits>,
 }
@@ -47,7 +47,7 @@ impl Default for MinhashSection {
 }
 
 impl MinhashSection {
-    /// Resolves the section. Without a number of bits, all bits are kept until [`Minhash::least_bits`] decides.
+    /// Resolves the section. If it sets no number of bits, all bits are kept until [`Minhash::least_bits`] decides.
     pub(super) fn resolved(self, hash: ShingleHash) -> Checked<Minhash> {
         let Self { permutations, seed, family, modulus, coefficients, bits } = self;
         let is_linear = family == Family::Linear;
@@ -66,27 +66,27 @@ impl MinhashSection {
     }
 }
 
-/// `[minhash]`: the settings that make a set of shingles a signature.
+/// `[minhash]`: the settings for computing a signature from a set of shingles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minhash {
-    /// The number of permutations, which is the length of a signature; at least 1.
+    /// The number of permutations, which equals the length of a signature; at least 1.
     pub permutations: usize,
     /// The seed of the permutations.
     pub seed: u64,
     /// The family of the permutations.
     pub family: Family,
-    /// The modulus c of the linear family, `(a * x + b) mod c`; `None` for other families.
+    /// The modulus c of the linear family, `(a * x + b) mod c`, or `None` for other families.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modulus: Option<Modulus>,
-    /// The a and b of each permutation of the linear family; `None` if they are drawn from the seed.
+    /// The a and b of each permutation of the linear family, or `None` if they are drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<Vec<Coefficients>>,
-    /// The bits of each value.
+    /// The number of bits per value.
     pub bits: Bits,
 }
 
 impl Minhash {
-    /// The bytes of the values of a signature.
+    /// The size of the values in a signature, in bytes.
     pub(crate) fn signature_bytes(&self) -> u64 {
         let bytes = match self.bits {
             Bits::Of16 => 2,
@@ -95,19 +95,19 @@ impl Minhash {
         bytes * self.permutations as u64
     }
 
-    /// The modulus of the linear family, and the exclusive bound of its factors, for a collection of `dictionary` distinct
-    /// shingles; `None` for other families.
+    /// Returns the modulus of the linear family and the exclusive bound of its factors, for a collection with `dictionary` distinct
+    /// shingles. Returns `None` for other families.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the modulus depends on the dictionary, which has fewer entries than there are
-    /// permutations, or too many for a prime under 2^32.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the modulus depends on the dictionary and the dictionary has an unsuitable size. It must
+    /// have at least as many entries as there are permutations, and few enough for a prime under 2^32.
     pub fn linear(&self, dictionary: Option<u64>) -> Result<Option<(u64, u64)>> {
         let shingles = match self.modulus {
             None => return Ok(None),
             Some(Modulus::Is(modulus)) => return Ok(Some((modulus, modulus - 1))),
             Some(Modulus::NextPrime) => dictionary.unwrap_or(0),
         };
-        // The bound is checked first, because the search for a prime above a huge number would not end.
+        // The bound is checked first, because searching for a prime above a huge number would take forever.
         let modulus = if shingles < 1 << 32 { next_prime(shingles) } else { shingles };
         if shingles < self.permutations as u64 || modulus >= 1 << 32 {
             return Err(Error::job(format!(
@@ -120,7 +120,7 @@ impl Minhash {
         Ok(Some((modulus, shingles)))
     }
 
-    /// The fewest bits that suffice for `bands`, if the job uses bands.
+    /// Returns the minimum number of bits that suffices for `bands`, if the job uses bands.
     pub(super) fn least_bits(&self, bands: Option<&Lsh>) -> Bits {
         let needs_all = self.family == Family::Linear || bands.is_some_and(Lsh::needs_32_bits);
         if needs_all { Bits::Of32 } else { Bits::Of16 }
@@ -177,16 +177,16 @@ pub enum Family {
     MultiplyShift,
     /// `(a * x + b) mod c`: see [`crate::udf::expr_fn::minhash`].
     Linear,
-    /// One hash of each shingle for all permutations, which are bins: see [`crate::udf::expr_fn::one_permutation`].
+    /// One hash of each shingle for all permutations, which act as bins: see [`crate::udf::expr_fn::one_permutation`].
     OnePermutation,
 }
 
 /// The modulus c of `(a * x + b) mod c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modulus {
-    /// This number, in [2, 2^32); a and b are drawn from 1 to c - 1.
+    /// This number, in [2, 2^32). The values a and b are drawn from 1 to c - 1.
     Is(u64),
-    /// The first prime above the number N of distinct shingles of the collection. a and b are drawn from 1 to N.
+    /// The first prime above the number N of distinct shingles in the collection. The values a and b are drawn from 1 to N.
     NextPrime,
 }
 
@@ -194,7 +194,7 @@ const MERSENNE_31: u64 = (1 << 31) - 1;
 const ONES_32: u64 = (1 << 32) - 1;
 const MODULI: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
 
-/// Moduli with names.
+/// The moduli that have names.
 const NAMED_MODULI: [(&str, Modulus); 3] = [
     ("2^31-1", Modulus::Is(MERSENNE_31)),
     ("2^32-1", Modulus::Is(ONES_32)),
@@ -224,17 +224,17 @@ impl<'de> Deserialize<'de> for Modulus {
     }
 }
 
-/// The a and the b of a permutation, each under 2^32.
+/// The a and b of a permutation, each under 2^32.
 pub type Coefficients = (u64, u64);
 
-/// The most bytes of a file: two numbers of ten digits for the most permutations, and some spare room.
+/// The maximum size of a file in bytes: two numbers of ten digits for the maximum number of permutations, and some spare room.
 const MAX_BYTES: u64 = 2 << 20;
 
-/// Reads coefficients from a local CSV file: a line `a,b` for each permutation, in their order, with numbers from 0 to 2^32 - 1.
-/// The first line may be the header `a,b`. Ignores empty lines.
+/// Reads coefficients from a local CSV file. The file has a line `a,b` for each permutation, in order, with numbers from 0 to 2^32 - 1. The
+/// first line may be the header `a,b`. Empty lines are ignored.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the text after the name of the key.
+/// [`Kind::Job`](crate::error::Kind::Job) with the text that follows the name of the key.
 fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     let expected = "expected a line `a,b` for each permutation";
     let text = read_setting(path, "which", MAX_BYTES, expected)?;
@@ -258,9 +258,9 @@ fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     Ok(found)
 }
 
-/// The fault of coefficients for a number of permutations, as the text after the name of the key.
+/// Returns the fault of coefficients for a number of permutations, as the text that follows the name of the key.
 ///
-/// An `a` equal to the modulus gives every shingle the same value. It is accepted, because other programs draw it.
+/// An `a` equal to the modulus maps every shingle to the same value. It is accepted, because other programs draw it.
 fn coefficients_fault(coefficients: &[Coefficients], permutations: usize) -> Option<String> {
     if coefficients.len() != permutations {
         return Some(format!(
@@ -272,14 +272,14 @@ fn coefficients_fault(coefficients: &[Coefficients], permutations: usize) -> Opt
     Some(format!("gives 0 as the a of permutation {}, which gives every shingle the same value", at + 1))
 }
 
-/// Whether `n` is prime, by trial division: at most 2^16 steps for `n` under 2^32.
+/// Whether `n` is prime. Trial division takes at most 2^16 steps for `n` under 2^32.
 pub fn is_prime(n: u64) -> bool {
     n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
 }
 
 /// The first prime above `n`.
 fn next_prime(n: u64) -> u64 {
-    // There always is a prime below 2n (Chebyshev), so the search ends.
+    // There is always a prime between n and 2n (Chebyshev), so the search ends.
     let mut next = n + 1;
     while !is_prime(next) {
         next += 1;

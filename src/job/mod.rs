@@ -1,14 +1,15 @@
-//! The job: its source, the settings of each step, and the place of the tables.
+//! The job: its source, the settings of each step, and the location of the tables.
 //!
-//! [`mod@file`] is the TOML file. [`resolve()`] makes it a [`Job`] that cannot be invalid. Stages take the section of their name.
+//! [`mod@file`] represents the TOML file. [`resolve()`] converts it to a [`Job`] that cannot be invalid. Each stage takes the section with
+//! its name.
 //!
-//! - `file`: the job file, its sections, and the line of each key; `hints`: suggestions for unknown keys and values; `values`: rules, lists,
-//!   sizes and small files.
-//! - `resolve`: checks the sections together and makes the job, also over a finished output.
+//! - `file`: the job file, its sections, and the line of each key; `hints`: suggestions for unknown keys and values; `values`: rules,
+//!   lists, sizes and small files.
+//! - `resolve`: checks the sections together and creates the job, including a job over a finished output.
 //! - One file per section, with its keys, defaults and rules: `source` (with `format`, `encoding` and `rows`), `against`, `shingle`,
 //!   `minhash`, `lsh`, `candidates`, `score`, `clusters` (with `[alarms]`), `passages`, `output` and `engine`.
-//! - `curve`: the S-curve of bands and rows, and rules that choose them.
-//! - `fingerprint`: the settings and files that decide the rows; `keys`: a resolved job as keys of a job file.
+//! - `curve`: the S-curve of bands and rows, and the rules that choose them.
+//! - `fingerprint`: the settings and files that determine the rows; `keys`: a resolved job as keys of a job file.
 
 mod against;
 mod candidates;
@@ -67,70 +68,70 @@ pub use crate::kernel::text::written_words::TextUnit;
 #[cfg(test)]
 pub(crate) use self::source::DOCUMENTS_COLUMNS;
 
-/// A resolved job. Every default is filled in, and every rule is checked.
+/// A resolved job. Every default is filled in, and every rule was checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// The name of the run in logs and in the manifest.
     pub name: String,
-    /// The files of the documents, and their columns.
+    /// The files with the documents, and their columns.
     pub source: Source,
     /// The input of the run.
     pub input: Input,
     /// The settings for cutting texts into shingles.
     pub shingle: Shingle,
-    /// `[shingle] max_frequency`: the largest share of documents, of the source or of a group, in which a shingle may occur.
-    /// `None` if all shingles count.
+    /// `[shingle] max_frequency`: the maximum share of documents, in the source or in a group, in which a shingle may occur. `None` means
+    /// that all shingles count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frequency: Option<f64>,
-    /// The settings for signatures.
+    /// The settings for computing signatures.
     pub minhash: Minhash,
-    /// The settings for buckets.
+    /// The settings for computing buckets.
     pub lsh: Lsh,
-    /// The settings for candidates.
+    /// The settings for finding candidates.
     pub candidates: Candidates,
-    /// The reference documents; `None` if only documents of the source are compared.
+    /// The reference documents, or `None` if only documents of the source are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
-    /// The threshold of pairs, and their measure.
+    /// The threshold and the measure of pairs.
     pub score: Score,
-    /// The cluster method, and the document that represents a cluster.
+    /// The cluster method, and the rules that choose the representative of a cluster.
     pub clusters: Clusters,
-    /// The repeated passages that are found inside documents.
+    /// The search for repeated passages inside documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passages: Option<Passages>,
-    /// Bounds that a person should check before duplicates are removed.
+    /// Limits after which a person should check the result before duplicates are removed.
     pub alarms: Alarms,
-    /// The place and the columns of the tables.
+    /// The location and the columns of the tables.
     pub output: Output,
     /// The engine that runs the job. It changes no row.
     pub engine: EngineSettings,
 }
 
-/// The expected recall at the threshold below which a job gets a warning.
+/// A job gets a warning if its expected recall at the threshold is below this value.
 const LOW_RECALL: f64 = 0.9;
 
 impl Job {
-    /// Whether the documents are read from texts, not from finished outputs.
+    /// Whether the documents are read from texts and not from finished outputs.
     pub(crate) fn reads_texts(&self) -> bool {
         matches!(self.input, Input::Read)
     }
 
-    /// Whether documents are compared. A merge has the pairs of its outputs, and a job may only find passages.
+    /// Whether documents are compared. A merge takes the pairs from its outputs, and a job may only find passages.
     pub(crate) fn compares(&self) -> bool {
         !matches!(self.input, Input::Merge(_)) && self.candidates.method.compares()
     }
 
-    /// The place of the reference documents; `None` if there are none.
+    /// The location of the reference documents, or `None` if there are none.
     pub fn reference(&self) -> Option<&Reference> {
         self.against.as_ref().map(|against| &against.reference)
     }
 
-    /// The documents that are paired, if there are reference documents.
+    /// The kinds of documents that are paired, if there are reference documents.
     pub(crate) fn new_pairs(&self) -> Option<NewPairs> {
         self.against.as_ref().map(|against| against.pairs)
     }
 
-    /// The treatment of a new document with the id of a reference document in an output.
+    /// The treatment of a new document with the same id as a reference document in an output.
     pub(crate) fn same_id(&self) -> Option<SameId> {
         match self.reference()? {
             Reference::Outputs { same_id, .. } => Some(*same_id),
@@ -151,7 +152,7 @@ impl Job {
         Curve::new(self.candidates.method, &self.minhash, &self.lsh, &self.score)
     }
 
-    /// The expected share of true pairs at the threshold that the job finds. More similar pairs are found more often.
+    /// The expected share of true pairs at the threshold that the job finds. Pairs with a higher similarity are found more often.
     pub fn expected_recall(&self) -> f64 {
         if !self.candidates.method.compares() {
             return 0.0;
@@ -159,7 +160,7 @@ impl Job {
         self.curve().kept(self.score.least_jaccard())
     }
 
-    /// The keys that make exact similarities instead of estimates decide on candidates.
+    /// Returns the keys that make candidates depend on exact similarities instead of estimates.
     pub(crate) fn keys_for_exact_scores(&self) -> Vec<&'static str> {
         let keys = [
             (self.shingle.short == Short::Empty, "shingle.short=whole"),
@@ -169,7 +170,7 @@ impl Job {
         keys.into_iter().filter_map(|(is_needed, key)| is_needed.then_some(key)).collect()
     }
 
-    /// The warning about a job that is expected to miss more than one pair in ten at its threshold.
+    /// Returns a warning if the job is expected to miss more than one pair in ten at its threshold.
     pub(crate) fn low_recall(&self) -> Option<String> {
         const MORE_CANDIDATES: &str =
             "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find more";
@@ -190,7 +191,7 @@ impl Job {
         })
     }
 
-    /// The warnings about the job that need no data.
+    /// Returns the warnings about the job that can be determined without data.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let short = self.candidates.method.uses_buckets() && self.minhash.bits == Bits::Of16;
         let few_bits = (short && self.lsh.has_few_rows()).then(|| {
@@ -203,7 +204,7 @@ impl Job {
         self.low_recall().into_iter().chain(few_bits).collect()
     }
 
-    /// The settings that decide which columns the tables have.
+    /// Returns the settings that determine which columns the tables have.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, pair_passages, .. } = self.output;
         let (groups, bits) = (self.has_groups(), self.minhash.bits);
@@ -215,17 +216,17 @@ impl Job {
         self.source.group.is_some() || self.second_source().is_some_and(|second| second.group.is_some())
     }
 
-    /// Whether clusters of other outputs may get another id: of merged outputs, or of reference outputs.
+    /// Whether clusters of other outputs may get another id. This concerns merged outputs and reference outputs.
     pub(crate) fn continues_clusters(&self) -> bool {
         matches!(self.input, Input::Merge(_)) || matches!(self.reference(), Some(Reference::Outputs { .. }))
     }
 
-    /// The job that reads only the second source, with the settings of this one.
+    /// Returns a job with the settings of this job that reads only the second source.
     pub(crate) fn second_source_job(&self, second: &Source) -> Job {
         Job { source: second.clone(), against: None, ..self.clone() }
     }
 
-    /// The job that merges `outputs` into the output at `url`. `last` is the job of the last output.
+    /// Returns the job that merges `outputs` into the output at `url`. `last` is the job of the last output.
     pub fn merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
         // A merge reads no texts.
         let output = Output { url: url.to_owned(), pair_passages: false, ..last.output.clone() };
@@ -241,7 +242,7 @@ impl Job {
 }
 
 impl Job {
-    /// The job with absolute paths, as manifests and tables store them.
+    /// Returns the job with absolute paths, as manifests and tables store them.
     ///
     /// # Errors
     /// If the working directory is unknown, or a path with `..` cannot be followed.
@@ -249,7 +250,7 @@ impl Job {
         let mut job = self.clone();
         match &mut job.input {
             Input::Read => make_absolute(&mut job.source.urls)?,
-            // The manifest of the reused output has its source.
+            // The manifest of the reused output contains its source.
             Input::Reuse(reuse) => make_absolute(std::slice::from_mut(&mut reuse.output))?,
             Input::Merge(outputs) => make_absolute(outputs)?,
         }
@@ -261,7 +262,7 @@ impl Job {
         Ok(job)
     }
 
-    /// The job with the URLs of `made` if the URLs differ only by a `/` at the end, so that they name the same folders.
+    /// Returns the job with the URLs of `made` if the URLs differ only by a trailing `/` and therefore name the same folders.
     pub(crate) fn with_places_of(&self, made: &Job) -> Job {
         let mut job = self.clone();
         job.source.take_places_of(&made.source);
@@ -308,8 +309,8 @@ pub enum Input {
 /// A finished output whose sketches are reused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reuse {
-    /// Its folder or URL prefix.
+    /// The output's folder or URL prefix.
     pub output: String,
-    /// Whether it keeps shingles, so that no text is read again.
+    /// Whether the output keeps shingles, so that no text is read again.
     pub keeps_shingles: bool,
 }

@@ -1,4 +1,4 @@
-//! `[output]`: the place and the columns of the tables.
+//! `[output]`: the location and the columns of the tables.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,34 +10,34 @@ use super::values::{Checked, require, wrong};
 use crate::address;
 use crate::kernel::signature::Bits;
 
-/// `[output]`: the place and the columns of the tables.
+/// `[output]`: the location and the columns of the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// Folder or URL prefix of the tables. Required.
     pub url: String,
-    /// The pairs within a group of identical documents: `all` pairs, or a `star` of the smallest id with each other one.
+    /// The pairs within a group of identical documents: `all` pairs, or a `star` that pairs the smallest id with each other document.
     #[serde(default)]
     pub expand: Expand,
-    /// With `all`, larger groups of identical documents are written as stars. With either value, if more documents than this
-    /// share one of their rarest shingles, each is paired with a leader instead of all others. Pages that consist mostly of a
-    /// header are an example. 0 writes all pairs, however many.
+    /// With `all`, larger groups of identical documents are written as stars. With either value, if more documents than this share one of
+    /// their rarest shingles, each is paired only with a leader. For example, pages that consist mostly of a common header share such a
+    /// shingle. 0 writes all pairs, regardless of their number.
     #[serde(default = "max_expand")]
     pub max_expand: u64,
-    /// A run with more pairs than this ends before it writes them, with exit code 4 and advice.
+    /// The maximum number of pairs. A run with more pairs ends before it writes them, with exit code 4 and advice.
     #[serde(default = "max_pairs")]
     pub max_pairs: u64,
-    /// The parts of each sketch in the table `documents`: `signatures`, `shingles` (with signatures), or `none`.
+    /// The parts of each sketch that the table `documents` keeps: `signatures`, `shingles` (with signatures), or `none`.
     #[serde(default)]
     pub keep: Keep,
-    /// Whether `pairs` gets the longest common passage of the two texts, as each text has it, in the columns `passage_a` and
-    /// `passage_b`. The texts of pairs are read again for it.
+    /// Whether `pairs` contains the longest common passage of the two texts, as it occurs in each text, in the columns `passage_a` and
+    /// `passage_b`. The texts of pairs are read again to find it.
     #[serde(default)]
     pub pair_passages: bool,
-    /// Whether the table `buckets` is written. With it, `neighbors` reads only a few pages of the output.
+    /// Whether the table `buckets` is written. With this table, `neighbors` reads only a few pages of the output.
     #[serde(default)]
     pub buckets: bool,
-    /// The format of the tables: folders of `parquet` files, or `delta` tables of the same files.
+    /// The format of the tables: folders of `parquet` files, or `delta` tables that consist of the same files.
     #[serde(default)]
     pub tables: TableFormat,
 }
@@ -51,7 +51,7 @@ fn max_pairs() -> u64 {
 }
 
 impl Output {
-    /// An output at `url` with the default of every other key.
+    /// Returns an output at `url`. All other keys have their defaults.
     pub(crate) fn at(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -65,14 +65,14 @@ impl Output {
         }
     }
 
-    /// Checks the section of a job with this source and candidate method.
+    /// Checks the section for a job with this source and candidate method.
     pub(super) fn check(&self, source: &Source, method: Method) -> Checked<()> {
         const URL: &str = "output.url";
         let url = &self.url;
         let fault = "is empty: expected a folder or a URL prefix, as in \"out/books/\"";
         require(!url.trim().is_empty(), URL, fault)?;
         address::check(url).or_else(|fault| wrong(URL, fault))?;
-        // These formats read whole folders, so the next run would read the tables of this one.
+        // Sources in these formats include whole folders, so the next run would read the tables of this run.
         let walks = source.format.rules().takes_in_outputs;
         let is_inside = |folder: &str| {
             url.strip_prefix(folder.trim_end_matches('/'))
@@ -87,7 +87,7 @@ impl Output {
             "output.max_pairs",
             "is 0: expected 1 or more: it is the largest number of pairs that a run may write",
         )?;
-        // `neighbors` needs the signatures that the run computes and keeps.
+        // `neighbors` needs signatures that the run computes and keeps.
         const BUCKETS: &str = "output.buckets";
         require(
             !self.buckets || method.compares(),
@@ -103,37 +103,37 @@ impl Output {
         )
     }
 
-    /// The largest group of documents for which all pairs are written; `None` for no limit.
+    /// The maximum size of a group for which all pairs are written, or `None` for no limit.
     pub fn most_expanded(&self) -> Option<u64> {
         (self.max_expand > 0).then_some(self.max_expand)
     }
 }
 
-/// The settings that decide which optional columns the tables of an output have.
+/// The settings that determine which optional columns the tables of an output have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// The parts of the sketches that `documents` keeps.
+    /// The parts of sketches that `documents` keeps.
     pub keep: Keep,
-    /// The bits of each value of a signature.
+    /// The number of bits per value of a signature.
     pub bits: Bits,
-    /// Whether `pairs` has passages.
+    /// Whether `pairs` contains passages.
     pub pair_passages: bool,
-    /// Whether `pairs` and `clusters` have columns of groups.
+    /// Whether `pairs` and `clusters` have group columns.
     pub groups: bool,
     /// The cluster method.
     pub clusters: ClusterMethod,
 }
 
-/// The parts of the sketches in the table `documents`.
+/// The parts of sketches in the table `documents`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
-    /// Signatures, by which neighbors are found. Shingles are cut from the source again if needed.
+    /// Signatures, which `neighbors` uses. If shingles are needed, they are cut from the source again.
     #[default]
     Signatures,
-    /// Signatures and shingles. Runs then read the texts once.
+    /// Signatures and shingles. Later runs then need not read the texts again.
     Shingles,
-    /// Neither.
+    /// Neither signatures nor shingles.
     None,
 }
 
@@ -149,26 +149,26 @@ impl Keep {
     }
 }
 
-/// The format of the tables. The Parquet files are the same in both.
+/// The format of the tables. Both formats contain the same Parquet files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableFormat {
-    /// Folders of Parquet files, which the manifest names.
+    /// Folders of Parquet files. The manifest lists the files.
     #[default]
     #[value(help = "Files")]
     Parquet,
-    /// Delta tables: each folder also has a log that names the same files.
+    /// Delta tables: each folder also contains a log that lists the same files.
     #[value(help = "Delta tables of the files, which must be Parquet")]
     Delta,
 }
 
-/// The pairs of documents with the same shingle set.
+/// The pairs among documents with the same shingle set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expand {
-    /// Every pair of the group.
+    /// Every pair in the group.
     #[default]
     All,
-    /// The smallest id with each of the others.
+    /// The smallest id with each of the other documents.
     Star,
 }

@@ -1,4 +1,4 @@
-//! `[passages]`: the repeated passages that are found inside documents.
+//! `[passages]`: the search for repeated passages inside documents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,47 +6,48 @@ use serde::{Deserialize, Serialize};
 use super::values::{Checked, require};
 use crate::kernel::text::written_words::TextUnit;
 
-/// The largest allowed number of words of a passage.
+/// The maximum number of words that the keys of a passage may set.
 const MAX_WORDS: usize = 1_000_000;
 
-/// The default of `min_words`: five words rarely agree by chance.
+/// The default of `min_words`. Sequences of five words rarely agree by chance.
 const MIN_WORDS: usize = 5;
 
-/// The default of `length`, as in Lee et al., *Deduplicating Training Data Makes Language Models Better*, ACL 2022, in tokens.
+/// The default of `length`. Lee et al., *Deduplicating Training Data Makes Language Models Better*, ACL 2022, use the same value, in
+/// tokens.
 const LENGTH: usize = 50;
 
-/// `[passages]`: the repeated passages that are found inside documents. `output.pair_passages` is something else: the common
+/// `[passages]`: the search for repeated passages inside documents. `output.pair_passages` is independent of it and means the common
 /// passages of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Passages {
-    /// The compared parts of a text: `line`, `sentence` or `paragraph`, or `word` for runs of at least `length` words. Equal
+    /// The parts of a text that are compared: `line`, `sentence` or `paragraph`, or `word` for runs of at least `length` words. Equal
     /// passages have the same words by `shingle.words` and `shingle.normalize`. Required.
     pub unit: PassageUnit,
-    /// `line`, `sentence`, `paragraph`: the fewest words of a passage. Default: 5.
+    /// `line`, `sentence`, `paragraph`: the minimum number of words in a passage. Default: 5.
     pub min_words: Option<usize>,
-    /// `word`: the fewest words of a passage. Default: 50.
+    /// `word`: the minimum number of words in a passage. Default: 50.
     pub length: Option<usize>,
-    /// `word`: the most other words between two passages that are joined to one. Default: 0.
+    /// `word`: two passages are joined if at most this number of other words is between them. Default: 0.
     pub gap: Option<usize>,
 }
 
-/// The compared parts of texts.
+/// The parts of texts that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PassageUnit {
-    /// A line, up to the newline.
+    /// A line, which ends at a newline.
     Line,
-    /// A sentence by the rules of Unicode (UAX #29). The end of a line ends it too.
+    /// A sentence according to Unicode (UAX #29). The end of a line also ends the sentence.
     Sentence,
-    /// Lines up to a blank line.
+    /// Consecutive lines up to a blank line.
     Paragraph,
     /// A run of words.
     Word,
 }
 
 impl Passages {
-    /// The compared unit and the fewest words of one; `None` for runs of words.
+    /// The compared unit and the minimum number of its words, or `None` for runs of words.
     pub fn units(self) -> Option<(TextUnit, usize)> {
         let unit = match self.unit {
             PassageUnit::Line => TextUnit::Line,
@@ -57,7 +58,7 @@ impl Passages {
         Some((unit, self.min_words.unwrap_or(MIN_WORDS)))
     }
 
-    /// The fewest words of a run, and the most other words between two joined runs; `None` for other units.
+    /// The minimum number of words in a run, and the maximum number of other words between two joined runs. `None` for other units.
     pub fn words(self) -> Option<(usize, usize)> {
         let numbers = (self.length.unwrap_or(LENGTH), self.gap.unwrap_or_default());
         (self.unit == PassageUnit::Word).then_some(numbers)

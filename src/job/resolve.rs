@@ -1,4 +1,4 @@
-//! Resolves a job file to a job that cannot be invalid.
+//! Resolves a job file into a job that cannot be invalid.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::address;
 use crate::error::{Error, Result};
 
 impl Job {
-    /// Checks a job from the manifest of an output by the rules for job files, because anyone may have changed the manifest. Does
-    /// not check its source and its output.
+    /// Checks a job from the manifest of an output with the rules for job files, because anyone may have changed the manifest. Its source
+    /// and its output are not checked.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with the key and the allowed values.
@@ -40,7 +40,7 @@ pub fn resolve(file: JobFile) -> Result<Job> {
     job(file, None).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
 }
 
-/// Resolves a job file. `made` is the job of the reused output, if the source is one.
+/// Resolves a job file. `made` is the job of the reused output if the source is an output.
 pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     let reused = reuse(&file)?;
     let JobFile { name, source, shingle, minhash, lsh, candidates, against, score, .. } = file;
@@ -111,7 +111,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     })
 }
 
-/// The finished output that is the source of `file`; `None` if the source is files.
+/// Returns the finished output that is the source of `file`, or `None` if the source consists of files.
 pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
     let source = &file.source;
     if source.format != Some(FormatName::Output) {
@@ -140,7 +140,7 @@ pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
     }
 }
 
-/// The source of the job `made`, with the column `group` if it is given.
+/// Returns the source of the job `made`, with the column `group` if it is given.
 fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
     let Some(group) = group else { return Ok(made.source.clone()) };
     if !made.source.columns.contains(&group) {
@@ -156,8 +156,8 @@ fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
 }
 
 impl Job {
-    /// Reads the job file at `path`, applies `sets` (each `KEY=VALUE`) and resolves the job. Reads no data except small files of
-    /// settings, such as a list of stop words. Refuses a job over a finished output, which needs a [`Draft`].
+    /// Reads the job file at `path`, applies `sets` (each `KEY=VALUE`) and resolves the job. Reads no data except small settings files,
+    /// such as a list of stop words. Refuses a job over a finished output, because such a job needs a [`Draft`].
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
@@ -166,11 +166,10 @@ impl Job {
     }
 }
 
-/// A job file with its overrides that is read and not resolved yet. A job over a finished output takes settings from the job of
-/// that output.
+/// A job file with its overrides that was read but not yet resolved. A job over a finished output takes settings from that output's job.
 #[derive(Debug)]
 pub struct Draft {
-    /// The path in messages.
+    /// The path as shown in messages.
     shown: String,
     text: String,
     sets: Vec<String>,
@@ -181,8 +180,8 @@ impl Draft {
     /// Reads the job file at `path` and applies `sets` (each `KEY=VALUE`). The name of the file is the default name of the job.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if it cannot be read or is not a job file, with the line or override, the key, and
-    /// the allowed values.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or is not a job file, with the line or override, the key, and the
+    /// allowed values.
     pub fn read(path: impl AsRef<Path>, sets: &[String]) -> Result<Self> {
         let path = path.as_ref();
         let shown = path.display().to_string();
@@ -205,10 +204,10 @@ impl Draft {
         Ok(Self { shown, text, sets: sets.to_vec(), file })
     }
 
-    /// The finished output whose sketches the job reuses; `None` if it reads texts.
+    /// Returns the finished output whose sketches the job reuses, or `None` if the job reads texts.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the job sets a key that the output decides.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the job sets a key that the output determines.
     pub fn reuse(&self) -> Result<Option<String>> {
         reuse(&self.file).map_err(|wrong| self.error(wrong))
     }

@@ -1,4 +1,4 @@
-//! `source.where` and `source.limit`: which rows of a source are documents.
+//! `source.where` and `source.limit` select the rows of a source that are documents.
 
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -22,8 +22,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::values::scalar;
 use crate::error::{Error, Result};
 
-/// A SQL condition over the columns of a source, with the same answer for a row in every run. Columns are case-sensitive. `a.b`
-/// is the column of that name, or else the field `b` of column `a`.
+/// A SQL condition over the columns of a source. Its result for a row is the same in every run. Columns are case-sensitive. `a.b` refers to
+/// the column `a.b` if it exists, and otherwise to the field `b` of column `a`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Condition {
@@ -35,8 +35,8 @@ impl Condition {
     /// Parses a condition.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if it is not a condition on one row, or may change from run to run, with the text
-    /// after the name of the key.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the text is not a condition on one row, or its result may differ between runs. The error
+    /// contains the text that follows the name of the key.
     pub fn parse(text: &str) -> Result<Self> {
         let condition = parsed(text)?;
         if let ControlFlow::Break(why) = visit_expressions(&condition, refuse) {
@@ -61,12 +61,12 @@ impl Condition {
         &self.text
     }
 
-    /// The columns in the condition, each once.
+    /// The columns in the condition, without repetitions.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// The syntax tree, with every column as one quoted identifier.
+    /// Returns the syntax tree, in which every column is a single quoted identifier.
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) if the text cannot be parsed again.
@@ -81,8 +81,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// The part of the condition over the columns `names`: all terms joined by AND that use no other column; `None` without such
-    /// terms.
+    /// Returns the part of the condition that uses only the columns `names`: all such terms among the terms joined by AND. Returns `None`
+    /// if there are no such terms.
     ///
     /// # Errors
     /// See [`Self::syntax`].
@@ -113,7 +113,7 @@ impl From<Condition> for String {
     }
 }
 
-/// The most names, operators and brackets of a condition, because DataFusion recurses into each of them.
+/// The maximum number of names, operators and brackets in a condition. DataFusion recurses into each of them.
 const MAX_PARTS: usize = 3_000;
 
 fn parsed(text: &str) -> Result<Expr> {
@@ -137,7 +137,7 @@ fn parsed(text: &str) -> Result<Expr> {
     }
 }
 
-/// The number of names, operators and brackets. Strings, numbers and commas do not count, so that lists of values may be long.
+/// Counts names, operators and brackets. Strings, numbers and commas do not count, so that lists of values may be long.
 fn parts(text: &str) -> usize {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
     let value = |token: &Token| {
@@ -149,7 +149,7 @@ fn parts(text: &str) -> usize {
     tokens.iter().filter(|token| !value(token)).count()
 }
 
-/// Collects the terms that AND joins.
+/// Collects the terms that are joined by AND.
 fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     match condition {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
@@ -161,7 +161,7 @@ fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     }
 }
 
-/// The name of the column, if the expression is one.
+/// Returns the name of the column if the expression is a column.
 fn column(part: &Expr) -> Option<String> {
     match part {
         Expr::Identifier(name) => Some(name.value.clone()),
@@ -172,7 +172,7 @@ fn column(part: &Expr) -> Option<String> {
     }
 }
 
-/// Refuses expressions that need more than the values of one row, or may change from run to run.
+/// Refuses expressions that need more than the values of one row, or whose result may differ between runs.
 fn refuse(part: &Expr) -> ControlFlow<String> {
     let refused = match part {
         Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => {
@@ -218,10 +218,10 @@ fn refuse(part: &Expr) -> ControlFlow<String> {
     ControlFlow::Break(refused)
 }
 
-/// Functions whose result may be longer than their arguments by any factor.
+/// Functions whose result can be longer than their arguments by any factor.
 const LENGTHENING: [&str; 7] =
     ["lpad", "rpad", "repeat", "array_repeat", "array_resize", "range", "generate_series"];
-/// The longest literal length to which a text is padded.
+/// The maximum literal length to which a text may be padded.
 const MAX_PAD: u32 = 1_000;
 
 /// Whether a call pads a text to a short literal length.
@@ -234,7 +234,7 @@ fn is_short(call: &Function) -> bool {
     pads && length.is_some_and(|length: u32| length <= MAX_PAD)
 }
 
-/// The argument `at` of a call.
+/// Returns the argument at index `at` of a call.
 fn argument(call: &Function, at: usize) -> Option<&Expr> {
     let FunctionArguments::List(list) = &call.args else { return None };
     match list.args.get(at)? {
@@ -243,7 +243,7 @@ fn argument(call: &Function, at: usize) -> Option<&Expr> {
     }
 }
 
-/// Refuses a regular expression that is not a literal, or is invalid.
+/// Refuses a regular expression that is not a literal or that is invalid.
 fn pattern(written: Option<&Expr>) -> ControlFlow<String> {
     let Some(Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })) = written else {
         return ControlFlow::Break(
@@ -265,21 +265,21 @@ fn row_function(name: &str) -> Option<Arc<ScalarUDF>> {
     functions.find(|function| function.name() == name || function.aliases().iter().any(|alias| alias == name))
 }
 
-/// A random sample of the documents of a source. Equal seeds choose equal samples.
+/// A random sample of the documents in a source. Equal seeds choose equal samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// The size of the sample.
     pub size: LimitSize,
-    /// The seed.
+    /// The seed of the sample.
     pub seed: u64,
 }
 
 /// The size of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LimitSize {
-    /// This number of documents, at least 1, or all documents if there are fewer.
+    /// This number of documents, at least 1. If there are fewer documents, all of them.
     Documents(u64),
-    /// Each document with this probability in per cent, over 0 and at most 100.
+    /// Each document with this probability in per cent, greater than 0 and at most 100.
     Percent(f64),
 }
 
@@ -289,9 +289,9 @@ impl FromStr for LimitSize {
     /// Parses a number of documents, or a percentage.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for anything else, with the text after the name of the key.
+    /// [`Kind::Job`](crate::error::Kind::Job) for other texts, with the text that follows the name of the key.
     fn from_str(text: &str) -> Result<Self> {
-        // Only digits and a point: f64's parser also accepts "inf", "nan" and "-1".
+        // Only digits and a point are allowed: f64's parser also accepts "inf", "nan" and "-1".
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let size = match text.trim().strip_suffix('%').map(str::trim_end) {
             Some(percent) => {

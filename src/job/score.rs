@@ -1,4 +1,4 @@
-//! `[score]`: the rule that makes a candidate a pair.
+//! `[score]`: the rule that decides whether a candidate is a pair.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,31 +7,32 @@ use super::candidates::Method;
 use super::values::{Checked, require};
 use crate::kernel::measure::Measure;
 
-/// `[score]`: the rule that makes a candidate a pair.
+/// `[score]`: the rule that decides whether a candidate is a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Score {
-    /// The least similarity of a pair, in (0, 1].
+    /// The minimum similarity of a pair, in (0, 1].
     pub threshold: f64,
-    /// The measure of similarity of two shingle sets: `jaccard` (common shingles over all shingles of both) or `containment`
-    /// (common shingles over the smaller set). `containment` needs a method that finds all pairs: `prefix` or `all`.
+    /// The measure of similarity between two shingle sets: `jaccard` (common shingles divided by all shingles in either set) or
+    /// `containment` (common shingles divided by the size of the smaller set). `containment` needs a method that finds all pairs: `prefix`
+    /// or `all`.
     pub measure: Measure,
-    /// The similarity that must reach the threshold: of `shingles` (exact) or of a `signature` (estimate).
+    /// The similarity that must reach the threshold: the exact similarity of `shingles`, or the estimate from a `signature`.
     pub by: ScoreBy,
     /// Whether a candidate with an estimate below the threshold is dropped before the exact score.
     pub prefilter: bool,
-    /// The fewest shingles that the documents of a pair share, or all shingles of the smaller one if it has fewer. A short
-    /// document then has to share a larger part of itself.
+    /// The minimum number of shingles that the documents of a pair share. If the smaller document has fewer shingles, the pair must share
+    /// all of them. Short documents therefore have to share a larger part of their shingles.
     pub min_shared: u64,
 }
 
 impl Score {
-    /// The Jaccard similarity for which bands are chosen: the least one of a pair at the threshold.
+    /// The Jaccard similarity for which bands are chosen: the minimum Jaccard similarity of a pair at the threshold.
     pub(crate) fn least_jaccard(&self) -> f64 {
         self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
     }
 
-    /// The bound of a pair, such as `similarity 0.8`.
+    /// Describes the bound of a pair, such as `similarity 0.8`.
     pub(crate) fn bound(&self) -> String {
         let (noun, threshold) = (self.measure.noun(), self.threshold);
         match (self.by, self.prefilter) {
@@ -41,14 +42,14 @@ impl Score {
         }
     }
 
-    /// Whether documents of these sizes with `shared` common shingles share as many as a pair must.
+    /// Whether documents of these sizes with `shared` common shingles share enough shingles for a pair.
     pub(crate) fn has_min_shared(&self, shared: u64, sizes: [u64; 2]) -> bool {
         sizes.iter().any(|&size| shared >= size) || shared >= self.min_shared
     }
 
     pub(super) fn check(&self, method: Method) -> Checked<()> {
         let Self { threshold, measure, by, prefilter, .. } = *self;
-        // NaN fails too.
+        // The comparison also fails for NaN.
         let fault = format!("is {threshold}: expected a number over 0 and at most 1");
         require(threshold > 0.0 && threshold <= 1.0, "score.threshold", fault)?;
         if measure == Measure::Jaccard {

@@ -1,4 +1,4 @@
-//! `[shingle]`: the settings that make a text a set of shingles.
+//! `[shingle]`: the settings for cutting a text into a set of shingles.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,48 +9,47 @@ use crate::error::{Error, Result};
 use crate::kernel::shingle::{MAX_SHINGLE_SIZE, Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::normalize::stop_words::{FILE, STEP, list};
 
-/// The most bytes of a list of stop words, which is sent with every task of a run.
+/// The maximum size of a list of stop words, in bytes. The list is sent with every task of a run.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// `[shingle]`: the settings that make a text a set of shingles.
+/// `[shingle]`: the settings for cutting a text into a set of shingles.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShingleSection {
     /// Steps that normalise the text first, in this order: `lowercase`, `letters-only`, `remove-non-letters`, `remove-newlines`,
-    /// `collapse-whitespace`, `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`,
-    /// `collapse-whitespace:tabs-and-newlines`, `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`),
-    /// `stop-words:list=WORDS` (separated by spaces), `stop-words:file=PATH` (UTF-8, one word per line; read together with the
-    /// job), `spaces-to-underscores`, `spaces-to-underscores:spaces-only` and `nfkc`. See
-    /// [`Normalize`](crate::kernel::shingle::Normalize).
+    /// `collapse-whitespace`, `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`, `collapse-whitespace:tabs-and-newlines`,
+    /// `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (separated by spaces),
+    /// `stop-words:file=PATH` (UTF-8, one word per line; read together with the job), `spaces-to-underscores`,
+    /// `spaces-to-underscores:spaces-only` and `nfkc`. See [`Normalize`](crate::kernel::shingle::Normalize).
     pub normalize: Vec<String>,
     /// `word` or `char`.
     pub unit: Unit,
     /// The definition of a word, for shingles and for stop words: `auto`, `unicode`, `word-characters` or `spaces`.
     pub words: Words,
-    /// Units in a shingle. Default: [`ShingleSection::SIZE_WORDS`] for words, [`ShingleSection::SIZE_CHARS`] for characters.
+    /// The number of units in a shingle. Default: [`ShingleSection::SIZE_WORDS`] for words, [`ShingleSection::SIZE_CHARS`] for characters.
     pub size: Option<usize>,
     /// The separator between the words of a shingle when its bytes are hashed; `xxh3` needs none.
     pub separator: String,
-    /// The hash that makes a shingle a number: `xxh3` (64 bits), `crc32`, `sha256-31` or `dictionary`.
+    /// The hash that maps a shingle to a number: `xxh3` (64 bits), `crc32`, `sha256-31` or `dictionary`.
     pub hash: ShingleHash,
-    /// Documents with fewer words are rejected; 0 rejects none.
+    /// The minimum number of words in a document. Documents with fewer words are rejected; 0 rejects none.
     pub min_words: usize,
-    /// The treatment of a document with fewer words, or characters, than `size`. `whole` makes it one shingle, `reject` puts it
-    /// into the table `rejects`, and `empty` gives it no shingle, so that all such documents have the same signature. `empty`
-    /// needs `score.by = "signature"`, and does not work with `min_words` or the hash `dictionary`.
+    /// The treatment of a document that has fewer words, or characters, than `size`. `whole` makes the document one shingle, `reject` puts
+    /// it into the table `rejects`, and `empty` gives it no shingle. With `empty`, all such documents have the same signature. `empty`
+    /// needs `score.by = "signature"`, and cannot be combined with `min_words` or the hash `dictionary`.
     pub short: Short,
-    /// Shingles in more than this share of the documents are left out of all sets, because they come from a template, such as
-    /// navigation, licences or mail signatures. With `source.group`, the share in any group counts. Shingles in at most 10
-    /// documents always count. A document without other shingles is rejected as `only_template`. Over 0 and under 1, such as
-    /// 0.001. Default: all shingles count.
+    /// Shingles that occur in more than this share of the documents are removed from all sets. They come from a template, such as
+    /// navigation, licences or mail signatures. With `source.group`, the share in any group counts. Shingles in at most 10 documents always
+    /// count. A document without other shingles is rejected as `only_template`. The share is greater than 0 and less than 1, such as 0.001.
+    /// Default: all shingles count.
     pub max_frequency: Option<f64>,
 }
 
 impl ShingleSection {
-    /// The default size for words: five in a row rarely agree by chance in prose.
+    /// The default size for words. In prose, five consecutive words rarely agree by chance.
     pub const SIZE_WORDS: usize = 5;
-    /// The default size for characters: nine suit documents as large as a paper (Leskovec, Rajaraman, Ullman,
-    /// *Mining of Massive Datasets*, section 3.2.2).
+    /// The default size for characters. Nine characters suit documents as long as a paper (Leskovec, Rajaraman, Ullman, *Mining of Massive
+    /// Datasets*, section 3.2.2).
     pub const SIZE_CHARS: usize = 9;
 
     /// The default size for a unit.
@@ -87,14 +86,14 @@ impl Default for ShingleSection {
     }
 }
 
-/// Checks the section, and the largest share of documents in which a shingle counts.
+/// Checks the section, and the maximum share of documents in which a shingle counts.
 pub(super) fn check_shingle(shingle: &Shingle, max_frequency: Option<f64>) -> Checked<()> {
     let size = shingle.size;
     let fault = format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}");
     require((1..=MAX_SHINGLE_SIZE).contains(&size), "shingle.size", fault)?;
     let Some(share) = max_frequency else { return Ok(()) };
     const KEY: &str = "shingle.max_frequency";
-    // NaN fails too.
+    // The comparison also fails for NaN.
     let fault = format!("is {share}: expected a number over 0 and under 1, such as 0.001");
     require(share > 0.0 && share < 1.0, KEY, fault)?;
     require(
@@ -110,7 +109,7 @@ pub(super) fn check_shingle(shingle: &Shingle, max_frequency: Option<f64>) -> Ch
     )
 }
 
-/// Refuses documents without shingles if the rest of the job cannot compare them.
+/// Refuses documents without shingles if other settings of the job cannot compare them.
 pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     const KEY: &str = "shingle.short";
     if shingle.short != Short::Empty {
@@ -135,10 +134,10 @@ pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     )
 }
 
-/// Parses a step of a job file. Reads the file of a step with stop words in a file.
+/// Parses a step from a job file. If the step has stop words in a file, reads this file.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for an unknown step or a wrong file, with the text after the name of the key.
+/// [`Kind::Job`](crate::error::Kind::Job) for an unknown step or an invalid file, with the text that follows the name of the key.
 fn normalize_step(name: &str) -> Result<Normalize> {
     match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
         Some(path) => read(path).map(Normalize::StopWordList),
@@ -146,10 +145,10 @@ fn normalize_step(name: &str) -> Result<Normalize> {
     }
 }
 
-/// Reads a list of words from a local UTF-8 file with one word per line. Ignores empty lines.
+/// Reads a list of words from a local UTF-8 file with one word per line. Empty lines are ignored.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if it cannot be read or is not such a list, with the text after the name of the key.
+/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or is not such a list, with the text that follows the name of the key.
 fn read(path: &str) -> Result<String> {
     const WHAT: &str = "a file of stop words that";
     let wrong = |fault: &str| Error::job(format!("names {path:?}, {WHAT} {fault}"));
@@ -173,7 +172,7 @@ fn read(path: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// A step may be parsed on another machine than the one that has the file.
+    /// A step may be parsed on a machine that does not have the file.
     #[test]
     fn only_job_files_read_files() {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -1,4 +1,4 @@
-//! `[source]`: the files and columns of the documents.
+//! `[source]`: the files with the documents, and their columns.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,49 +10,49 @@ use super::values::{Checked, Names, number_or_text, parse_size, require, wrong};
 use crate::address;
 use crate::error::one_line;
 
-/// `[source]`: the files and columns of the documents.
+/// `[source]`: the files with the documents, and their columns.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSection {
-    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output` for a finished output whose sketches are reused.
-    /// Default: the format of the ending of `url`, such as `.parquet`, `.csv.gz` or `.jsonl`. Required if the ending tells no
+    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output` for a finished output whose sketches are reused. Default: the
+    /// format that belongs to the ending of `url`, such as `.parquet`, `.csv.gz` or `.jsonl`. Required if the ending does not determine a
     /// format.
     pub format: Option<FormatName>,
-    /// File, folder, glob or URL, or a list of them. With the format `delta`, folders of tables; with `output`, one folder or URL
-    /// prefix. Required.
+    /// File, folder, glob or URL, or a list of them. With the format `delta`, folders of tables. With `output`, one folder or URL prefix.
+    /// Required.
     pub url: Names,
-    /// Column, or list of columns, that identifies a document, or one of the words `"row_number"` and `"path"`. A column with one
-    /// of these names is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below `url`, or the
-    /// whole path if two folders have files of one name, and the row in the file, counted from 0. Default: `oldid` for reuters,
-    /// `path` for text, `row_number` for other formats. Required with `against.output` for these other formats.
+    /// Column, or list of columns, that identifies a document, or one of the words `"row_number"` and `"path"`. A column with the name of
+    /// such a word is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below `url`, and the row in the file,
+    /// counted from 0. If two folders contain files with the same name, FILE is the whole path. Default: `oldid` for reuters, `path` for
+    /// text, `row_number` for other formats. Required with `against.output` for these other formats.
     pub id: Option<Names>,
-    /// The encoding of the files. `utf-8`: invalid bytes are an error or a rejected document, and Reuters stories read them as
-    /// Latin-1. `utf-8-lossy`: invalid bytes become U+FFFD. `latin-1`: ISO 8859-1 as in Python, in which every byte is a
-    /// character. Or a label of the Encoding Standard, such as `windows-1252`, which also has the labels `latin1` and
-    /// `iso-8859-1`. Not for parquet and delta, whose texts are UTF-8. Default: `utf-8`.
+    /// The encoding of the files. `utf-8`: invalid bytes are an error or a rejected document, and Reuters stories read them as Latin-1.
+    /// `utf-8-lossy`: invalid bytes become U+FFFD. `latin-1`: ISO 8859-1 as in Python, in which every byte is a character. Labels of the
+    /// Encoding Standard are allowed too, such as `windows-1252`, which also has the labels `latin1` and `iso-8859-1`. Not for parquet and
+    /// delta, whose texts are UTF-8. Default: `utf-8`.
     pub encoding: Option<String>,
-    /// The separator between the parts of an id of several columns.
+    /// The separator between the parts of an id with several columns.
     #[serde(default = "SourceSection::id_separator")]
     pub id_separator: String,
-    /// Column, or list of columns, with the text. Default: `body` for reuters. Text files are documents and have no column.
-    /// Required for other formats.
+    /// Column, or list of columns, with the text. Default: `body` for reuters. With the format `text`, each file is a document and there is
+    /// no column. Required for other formats.
     pub text: Option<Names>,
-    /// Column, or list of columns, that the table `documents` carries after its own columns, under their own names. Parquet
-    /// columns keep their types; columns of other formats are text. Default: none.
+    /// Column, or list of columns, that the table `documents` carries after its own columns, under their own names. Parquet columns keep
+    /// their types; columns from other formats are text. Default: none.
     pub columns: Option<Names>,
-    /// Column with the group of a document, such as its crawl or shop. The table `documents` carries it too. Documents without a
-    /// value form one group. Default: none.
+    /// Column with the group of a document, such as its crawl or shop. The table `documents` carries it too. Documents without a value form
+    /// one group. Default: none.
     pub group: Option<String>,
-    /// SQL condition over the columns. Other rows are no documents, and are counted. Only functions of DataFusion that return the
-    /// same value in every run are allowed. Default: all rows are documents.
+    /// SQL condition over the columns. Rows that do not meet it are not documents, and are only counted. Only functions of DataFusion that
+    /// return the same value in every run are allowed. Default: all rows are documents.
     #[serde(rename = "where")]
     pub condition: Option<String>,
-    /// Number of documents, or a share of them such as `"1%"`: a random sample of the documents that meet `where`, the same in
-    /// every run. Default: all documents.
+    /// Number of documents, or a share of the documents such as `"1%"`: a random sample of the documents that meet `where`. The sample is
+    /// the same in every run. Default: all documents.
     #[serde(default)]
     #[schemars(schema_with = "number_or_text")]
     pub limit: Option<LimitSize>,
-    /// The seed of the sample of `limit`. Default: 0.
+    /// The seed of the sample that `limit` draws. Default: 0.
     pub seed: Option<u64>,
     /// The treatment of a repeated id: `error` ends the run, `reject` keeps the first document that can be compared.
     #[serde(default = "SourceSection::duplicate_ids")]
@@ -61,32 +61,32 @@ pub struct SourceSection {
     /// row into the table `rejects`.
     #[serde(default)]
     pub on_error: OnError,
-    /// The most bytes of a JSON line or a CSV record. A longer JSON line is rejected as `too_long`; a longer CSV record ends the
-    /// run.
+    /// The maximum size of a JSON line or a CSV record, in bytes. A longer JSON line is rejected as `too_long`; a longer CSV record ends
+    /// the run.
     #[serde(default = "SourceSection::max_text")]
     pub max_text: String,
-    /// Reuters: `decode` replaces character references such as `&lt;` with their characters, `keep` keeps them. Default:
+    /// Reuters: `decode` replaces character references such as `&lt;` with their characters, `keep` keeps them unchanged. Default:
     /// `decode`.
     pub references: Option<References>,
     /// CSV: the character between fields.
     #[serde(default = "SourceSection::delimiter")]
     pub delimiter: String,
-    /// CSV: whether the first line names the columns; without it they are `column_1`, `column_2`, ...
+    /// CSV: whether the first line contains the column names. Otherwise the columns are `column_1`, `column_2`, ...
     #[serde(default = "SourceSection::header")]
     pub header: bool,
-    /// CSV: the character around fields that contain delimiters, quotes or newlines; `""` if quotes have no meaning. Default:
-    /// `"`. If the delimiter is a tab, only lines that close each quote use it.
+    /// CSV: the character around fields that contain delimiters, quotes or newlines. `""` means that quotes have no special meaning.
+    /// Default: `"`. If the delimiter is a tab, it applies only in lines that close each quote.
     pub quote: Option<String>,
     /// CSV: the escape character, such as the backslash in `\"`. Default: none.
     pub escape: Option<String>,
 }
 
-// The section has required keys, so it cannot have a default itself. These are the defaults of its other keys.
+// The section has required keys, so it cannot have a default. These are the defaults of its other keys.
 impl SourceSection {
     /// The default of `max_text`, in bytes.
     pub const MAX_TEXT: u64 = 128 << 20;
 
-    /// A section for `urls` of a format, with the default of every other key.
+    /// Returns a section for `urls` in a format. All other keys have their defaults.
     pub(crate) fn new(format: FormatName, urls: Vec<String>) -> Self {
         Self {
             format: Some(format),
@@ -244,7 +244,7 @@ fn csv_of(source: &SourceSection) -> Checked<Csv> {
     Ok(csv)
 }
 
-/// The given format, or the format of the endings of `urls`.
+/// Returns the given format, or the format that belongs to the endings of `urls`.
 fn format_of(given: Option<FormatName>, urls: &[String]) -> Checked<Format> {
     const KEY: &str = "source.format";
     if let Some(given) = given {
@@ -294,7 +294,7 @@ fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> 
     }
 }
 
-/// The carried columns of `documents`. Two names must not differ only by case, which many engines ignore.
+/// Returns the carried columns of `documents`. Two names must not differ only by case, because many engines ignore case.
 fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>> {
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
@@ -322,7 +322,7 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
     Ok(columns)
 }
 
-/// Adds the column of the group to the carried columns.
+/// Adds the group column to the carried columns.
 fn with_group(
     rules: FormatRules,
     mut columns: Vec<String>,
@@ -351,7 +351,7 @@ fn with_group(
     Ok((columns, Some(name)))
 }
 
-/// The condition and the sample of `source.where`, `source.limit` and `source.seed`.
+/// Returns the condition and the sample from `source.where`, `source.limit` and `source.seed`.
 fn rows_of(
     condition: Option<String>,
     limit: Option<LimitSize>,
@@ -367,7 +367,7 @@ fn rows_of(
     Ok((condition, limit.map(|size| Limit { size, seed: seed.unwrap_or_default() })))
 }
 
-/// Parses one ASCII character that does not end a line.
+/// Parses one ASCII character that is not a line end.
 fn ascii(key: &'static str, text: &str) -> Checked<u8> {
     match text.as_bytes() {
         [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
@@ -375,44 +375,44 @@ fn ascii(key: &'static str, text: &str) -> Checked<u8> {
     }
 }
 
-/// `[source]`: the files and columns of the documents.
+/// `[source]`: the files with the documents, and their columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// The format of the files.
     pub format: Format,
-    /// The encoding of the files; Parquet's is always UTF-8.
+    /// The encoding of the files. Parquet files are always UTF-8.
     pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
-    /// The versions of the Delta tables in `urls` that a finished run read. Empty before a run, which reads the newest versions.
+    /// The versions of the Delta tables in `urls` that a finished run read. It is empty before a run, which reads the newest versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub table_versions: Vec<u64>,
     /// The id of a document.
     pub id: SourceId,
-    /// The separator between the parts of an id of several columns.
+    /// The separator between the parts of an id with several columns.
     pub id_separator: String,
-    /// The columns that hold the text, joined by a newline; at least one.
+    /// The columns that contain the text. Their values are joined by a newline. At least one.
     pub text: Vec<String>,
     /// The columns that the table `documents` carries.
     pub columns: Vec<String>,
     /// The carried column with the group of a document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The condition that documents meet; `None` if all rows are documents.
+    /// The condition that documents meet, or `None` if all rows are documents.
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// The sample of the documents; `None` for all documents.
+    /// The sample of the documents, or `None` for all documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// The treatment of a repeated id.
     pub duplicate_ids: DuplicateIds,
     /// The treatment of an unreadable row of a CSV or JSON lines file.
     pub on_error: OnError,
-    /// The most bytes of a JSON line or of a CSV record.
+    /// The maximum size of a JSON line or a CSV record, in bytes.
     pub max_text: u64,
-    /// The syntax of CSV files; other formats ignore it.
+    /// The syntax of CSV files. Other formats ignore it.
     pub csv: Csv,
-    /// The treatment of the character references in Reuters stories.
+    /// The treatment of character references in Reuters stories.
     pub references: References,
 }
 
@@ -431,14 +431,14 @@ pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
 ];
 
 impl Source {
-    /// The name of the carried column `name` in the table `documents`. A `_` is appended if the table has its own column of that
-    /// name.
+    /// Returns the name of the carried column `name` in the table `documents`. If the table has its own column with this name, a `_` is
+    /// appended.
     pub(crate) fn stored(name: &str) -> String {
         let is_taken = DOCUMENTS_COLUMNS.contains(&name.to_lowercase().as_str());
         if is_taken { format!("{name}_") } else { name.to_owned() }
     }
 
-    /// Whether some rows may be left out of the documents.
+    /// Whether the job can exclude rows from the documents.
     pub(crate) fn leaves_rows_out(&self) -> bool {
         self.condition.is_some() || self.limit.is_some()
     }
@@ -448,10 +448,10 @@ impl Source {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum References {
-    /// Each is replaced by its character.
+    /// Each reference is replaced with its character.
     #[default]
     Decode,
-    /// They stay as written.
+    /// References are kept as written.
     Keep,
 }
 
@@ -459,11 +459,11 @@ pub enum References {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceId {
-    /// The values of these columns, joined by `id_separator`. A single Parquet column of integers makes numeric ids.
+    /// The values of these columns, joined by `id_separator`. A single Parquet column of integers gives numeric ids.
     Columns(Vec<String>),
-    /// `file:row`: the path of its file below the URL of the source, and its row, counted from 0.
+    /// `file:row`: the path of the document's file below the URL of the source, and its row, counted from 0.
     RowNumber,
-    /// The path of the file relative to the folder of the source. Only for [`Format::Text`].
+    /// The path of the file relative to the folder of the source. Requires [`Format::Text`].
     Path,
 }
 
@@ -473,19 +473,19 @@ pub enum SourceId {
 pub enum DuplicateIds {
     /// The run ends with an error that names the ids.
     Error,
-    /// The first comparable document in the order of (file, row) stays. The others go to `rejects`.
+    /// The first comparable document in the order of (file, row) is kept. The other documents are put into `rejects`.
     Reject,
 }
 
-/// The treatment of an unreadable row of a CSV or JSON lines file: a record with the wrong number of fields, a line without a
-/// JSON object, an id of the wrong type, or bytes that are not UTF-8.
+/// The treatment of an unreadable row in a CSV or JSON lines file: a record with the wrong number of fields, a line without a JSON object,
+/// an id of the wrong type, or bytes that are not UTF-8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnError {
     /// The run ends with an error that names the file and the line.
     #[default]
     Error,
-    /// The row goes to `rejects`.
+    /// The row is put into `rejects`.
     Reject,
 }
 
@@ -494,18 +494,18 @@ pub enum OnError {
 pub struct Csv {
     /// The byte between fields.
     pub delimiter: u8,
-    /// Whether the first line names the columns; without it they are `column_1`, `column_2`, ...
+    /// Whether the first line contains the column names. Otherwise the columns are `column_1`, `column_2`, ...
     pub header: bool,
-    /// The byte around fields that hold delimiters, quotes or newlines; `None` if quotes are characters.
+    /// The byte around fields that contain delimiters, quotes or newlines. `None` means that quotes are ordinary characters.
     pub quote: Option<u8>,
-    /// Whether quotes have no meaning in a line that does not close each of them.
+    /// Whether quotes are ordinary characters in a line that does not close each of them.
     pub quotes_end_in_line: bool,
     /// The escape byte, if any.
     pub escape: Option<u8>,
 }
 
 impl Csv {
-    /// The default syntax of files with this delimiter.
+    /// Returns the default syntax of files with this delimiter.
     pub const fn new(delimiter: u8) -> Self {
         let quotes_end_in_line = delimiter == b'\t';
         Self { delimiter, header: true, quote: Some(b'"'), quotes_end_in_line, escape: None }

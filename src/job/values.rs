@@ -1,4 +1,4 @@
-//! Values of a job file and the rules about them: lists, numbers, sizes, and small files of settings.
+//! Values in a job file and the rules for them: lists, numbers, sizes, and small settings files.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de};
 use crate::error::{Error, Result};
 use crate::machine;
 
-/// A broken rule about the value of a key. The message is the name of the key and `fault`.
+/// A broken rule for the value of a key. The message consists of the name of the key and `fault`.
 pub(crate) struct Wrong {
     pub(crate) key: Cow<'static, str>,
     pub(crate) fault: String,
@@ -26,7 +26,7 @@ pub(super) fn require(is_met: bool, key: &'static str, fault: impl Into<String>)
     if is_met { Ok(()) } else { wrong(key, fault) }
 }
 
-/// One string, or a list of strings. The written form is kept, because it matters for `source.id`.
+/// One string, or a list of strings. The written form is kept, because `source.id` distinguishes the two forms.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub enum Names {
@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// Names the allowed values in errors, which an untagged enum would not do.
+/// Lists the allowed values in errors, which an untagged enum would not do.
 struct NamesVisitor;
 
 impl<'de> de::Visitor<'de> for NamesVisitor {
@@ -76,7 +76,7 @@ impl<'de> de::Visitor<'de> for NamesVisitor {
 }
 
 impl Names {
-    /// The strings: one or more, none of them empty. Messages call one of them `noun`.
+    /// Returns the strings: at least one, and none of them empty. Messages use `noun` for one of them.
     pub(super) fn filled(self, key: &'static str, noun: &str) -> Checked<Vec<String>> {
         let names = self.into_vec();
         let is_filled = !names.is_empty() && names.iter().all(|name| !name.trim().is_empty());
@@ -85,13 +85,13 @@ impl Names {
     }
 }
 
-/// A number or a text, in the form of a text.
+/// A number or a string, in the form of a string.
 pub(super) struct Scalar {
     pub text: String,
     pub is_number: bool,
 }
 
-/// Deserialises a number or a text. Names the `expected` values in errors, which an untagged enum would not do.
+/// Deserialises a number or a string. Lists the `expected` values in errors, which an untagged enum would not do.
 pub(super) fn scalar<'de, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,
@@ -121,13 +121,12 @@ pub(super) fn scalar<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(ScalarVisitor(expected))
 }
 
-/// The schema of a value that is an integer or a text.
+/// Returns the schema of a value that is an integer or a string.
 pub(super) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["integer", "string"] })
 }
 
-/// Units by their lowercase names: decimal with `B`, binary with `iB` (IEC 80000-13) and without a suffix, like the options of
-/// the JVM.
+/// Units by their lowercase names: decimal with `B`, and binary with `iB` (IEC 80000-13) or without a suffix, like the options of the JVM.
 const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -144,11 +143,11 @@ const UNITS: [(&str, u64); 13] = [
     ("t", 1 << 40),
 ];
 
-/// Parses an amount of memory in bytes, such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, or a share of the memory of the
+/// Parses an amount of memory, such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, to bytes. Also parses a share of the memory of the
 /// machine or its container, such as `50%`. Ignores case.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for anything else, for 0 bytes, and for 2^64 bytes and more.
+/// [`Kind::Job`](crate::error::Kind::Job) for other texts, for 0 bytes, and for at least 2^64 bytes.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {
         Error::job(format!(
@@ -166,7 +165,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
         .iter()
         .find_map(|&(name, bytes)| lower.strip_suffix(name).map(|number| (number.trim_end(), bytes)))
         .unwrap_or((lower.as_str(), 1));
-    // Only digits and a point: f64's parser also accepts "inf", "nan", "1e9" and "-1".
+    // Only digits and a point are allowed: f64's parser also accepts "inf", "nan", "1e9" and "-1".
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return Err(wrong());
     }
@@ -183,7 +182,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
 }
 
-/// Formats an amount of memory for [`parse_size`], in the largest unit that makes it a whole number.
+/// Formats an amount of memory for [`parse_size`], in the largest unit in which it is a whole number.
 pub(super) fn shown(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, bits)| bytes > 0 && bytes.is_multiple_of(1 << bits)) {
@@ -192,8 +191,8 @@ pub(super) fn shown(bytes: u64) -> String {
     }
 }
 
-/// Reads a small UTF-8 file with settings of a job, of at most `max_bytes`. Messages put `what` after the path, such as "which",
-/// and end with the `expected` content if the file is not UTF-8.
+/// Reads a small UTF-8 settings file of a job, of at most `max_bytes`. Messages put `what` after the path, such as "which". If the file is
+/// not UTF-8, the message ends with the `expected` content.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the text after the name of the key.

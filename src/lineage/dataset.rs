@@ -23,11 +23,11 @@ const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clus
 struct InputDataset {
     /// A folder, a file, a URL, a pattern, or a table of an output.
     address: String,
-    /// The URL of the output, for a table.
+    /// The URL of the output if the dataset is a table.
     output: Option<String>,
 }
 
-/// Makes a facet of the specification, such as `SchemaDatasetFacet` in version `1-2-0`, with these fields.
+/// Returns a facet of the specification, such as `SchemaDatasetFacet` in version `1-2-0`, with these fields.
 pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value {
     let url = format!("https://openlineage.io/spec/facets/{version}/{schema}.json#/$defs/{schema}");
     fields["_producer"] = json!(PRODUCER);
@@ -35,7 +35,7 @@ pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value
     fields
 }
 
-/// The datasets that `job` reads. With a `manifest`, they have versions and the sizes of their files.
+/// Returns the datasets that `job` reads. If there is a `manifest`, they include versions and the sizes of their files.
 pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     let inputs = input_datasets(job);
     let mut datasets: Vec<Value> = inputs.iter().map(|input| dataset(&input.address)).collect();
@@ -55,12 +55,12 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     datasets
 }
 
-/// The `namespace` and `name` of the datasets that `job` reads.
+/// Returns the `namespace` and `name` of the datasets that `job` reads.
 pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
     input_datasets(job).iter().map(|input| named(&input.address)).collect()
 }
 
-/// The `table`, `url`, `namespace` and `name` of the tables that `job` writes.
+/// Returns the `table`, `url`, `namespace` and `name` of the tables that `job` writes.
 pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
     let named = |table: Table| {
         let url = table_address(&job.output.url, table);
@@ -72,7 +72,7 @@ pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
     Table::written_by(job).into_iter().map(named).collect()
 }
 
-/// The tables that a run wrote.
+/// Returns the tables that a run wrote.
 pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict]) -> Vec<Value> {
     let described = |table: Table| {
         let mut dataset = dataset(&table_address(&job.output.url, table));
@@ -97,7 +97,7 @@ pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict])
     Table::written_by(job).into_iter().map(described).collect()
 }
 
-/// A bound of the job, and whether the output is within it.
+/// Returns a bound of the job, and whether the output is within it.
 fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     json!({
         "assertion": verdict.bound,
@@ -109,7 +109,7 @@ fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     })
 }
 
-/// The datasets that `job` reads, each once.
+/// Returns the datasets that `job` reads, without repetitions.
 fn input_datasets(job: &Job) -> Vec<InputDataset> {
     let files = |urls: &[String]| -> Vec<InputDataset> {
         urls.iter().map(|url| InputDataset { address: url.clone(), output: None }).collect()
@@ -137,7 +137,7 @@ fn input_datasets(job: &Job) -> Vec<InputDataset> {
     inputs
 }
 
-/// The files of each dataset. A file below several addresses belongs to the longest.
+/// Returns the files of each dataset. A file below several addresses belongs to the longest address.
 fn files_by_dataset<'f>(inputs: &[InputDataset], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
     let bases: Vec<&str> = inputs.iter().map(|input| source::without_pattern(&input.address)).collect();
     let mut found = vec![Vec::new(); inputs.len()];
@@ -154,13 +154,13 @@ fn files_by_dataset<'f>(inputs: &[InputDataset], files: &'f [InputFile]) -> Vec<
     found
 }
 
-/// Adds the sizes of files, and a version that changes with any of them.
+/// Adds the sizes of files, and a version that changes if any file changes.
 fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let sizes = json!({ "size": bytes, "fileCount": files.len() });
     dataset["inputFacets"]["inputStatistics"] = facet(("1-0-0", "InputStatisticsInputDatasetFacet"), sizes);
     let line = |file: &&InputFile| {
-        // The ETag in an object store, or the modification time.
+        // The version of a file is its ETag in an object store, or its modification time.
         let version = file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))?;
         Some(format!("{:?} {} {version}", file.path, file.bytes))
     };
@@ -169,7 +169,7 @@ fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
     dataset["facets"]["version"] = version_facet(&format!("{:032x}", xxh3_128(lines.join("\n").as_bytes())));
 }
 
-/// The fingerprint of a finished output when the run read it.
+/// Returns the fingerprint that a finished output had when the run read it.
 fn version_of_output<'m>(manifest: &'m Manifest, url: &str) -> Option<&'m str> {
     let is_same = |other: &str| other == url || name(other) == name(url);
     let reference = manifest.reference_outputs.iter().find(|output| is_same(output.named()));
@@ -185,7 +185,7 @@ fn table_address(output: &str, table: Table) -> String {
     format!("{}/{table}", output.trim_end_matches('/'))
 }
 
-/// A dataset without facets.
+/// Returns a dataset without facets.
 fn dataset(address: &str) -> Value {
     let mut dataset = named(address);
     dataset["facets"] = json!({});
@@ -197,8 +197,8 @@ fn named(address: &str) -> Value {
     json!({ "namespace": namespace, "name": name })
 }
 
-/// Returns namespace and name by the naming conventions of OpenLineage: `s3://bucket` and the key, or `file` and the absolute path.
-/// A pattern has the name of its folder.
+/// Returns namespace and name according to the naming conventions of OpenLineage: `s3://bucket` and the key, or `file` and the absolute
+/// path. A pattern gets the name of its folder.
 fn name(address: &str) -> (String, String) {
     let folder = source::without_pattern(address);
     let folder = if folder.is_empty() { "." } else { folder };

@@ -1,7 +1,7 @@
 //! The OpenLineage events of a run: its inputs, the tables that it wrote, and the bounds of the job that it exceeded.
 //!
-//! They follow version 2-0-2 of the specification (<https://openlineage.io/spec/2-0-2/OpenLineage.json>). Events are JSON values
-//! here; the command line sends them.
+//! The events follow version 2-0-2 of the specification (<https://openlineage.io/spec/2-0-2/OpenLineage.json>). This module creates them as
+//! JSON values, and the command line sends them.
 
 mod dataset;
 mod settings;
@@ -43,10 +43,10 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The events of the run `run_id`. A `run_id` that is a UUID is also the id in the events; otherwise that id is random.
+    /// Returns the events of the run `run_id`. If `run_id` is a UUID, it is also the id in the events. Otherwise, that id is random.
     pub(crate) fn new(settings: LineageSettings, run_id: &str, job_name: &str, job: Option<&Job>) -> Self {
         let id = run_id.parse().unwrap_or_else(|_| Uuid::new_v4());
-        // Manifests have absolute paths too.
+        // Manifests also use absolute paths.
         let job = job.map(|job| job.with_absolute_paths().unwrap_or_else(|_| job.clone()));
         Self { settings, id, run_id: run_id.to_owned(), job_name: job_name.to_owned(), job }
     }
@@ -56,12 +56,12 @@ impl Events {
         &self.settings.destination
     }
 
-    /// The start event. `at` is in seconds since 1970.
+    /// Returns the start event. `at` is the time in seconds since 1970.
     pub(crate) fn start(&self, at: f64) -> Value {
         self.event("START", at, Map::new(), None, Vec::new())
     }
 
-    /// The end event. `at` is in seconds since 1970.
+    /// Returns the end event. `at` is the time in seconds since 1970.
     pub(crate) fn end(&self, end: &RunEnd<'_>, at: f64) -> Value {
         match end {
             RunEnd::Complete { manifest, verdicts } => {
@@ -113,7 +113,7 @@ impl Events {
     }
 }
 
-/// Seconds since 1970 as RFC 3339.
+/// Formats seconds since 1970 according to RFC 3339.
 fn time(seconds: f64) -> String {
     let time = timestamp_us_to_datetime((seconds * 1e6) as i64).unwrap_or_default();
     format!("{}Z", time.format("%Y-%m-%dT%H:%M:%S%.6f"))

@@ -1,4 +1,4 @@
-//! The settings of OpenLineage, read from its standard environment variables: the destination, the namespace and the parent run.
+//! The settings of OpenLineage from its standard environment variables: the destination, the namespace and the parent run.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The default path of the collector's interface.
 const ENDPOINT: &str = "api/v1/lineage";
 
-/// The settings of the events of a run.
+/// The settings for the events of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LineageSettings {
     pub(crate) destination: EventDestination,
@@ -38,7 +38,7 @@ struct Auth {
     api_key: Option<String>,
 }
 
-/// The run that started this one, such as the task of a scheduler, and the run at the root of both.
+/// The run that started this run, such as the task of a workflow scheduler, and the root run of both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ParentRun {
     #[serde(flatten)]
@@ -77,10 +77,10 @@ fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Strin
 }
 
 impl LineageSettings {
-    /// Reads the settings. Returns `None` if no events are to be sent.
+    /// Reads the settings. Returns `None` if no events are sent.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable whose value is not allowed.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable that has an invalid value.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if environment.is_true("OPENLINEAGE_DISABLED") {
             return Ok(None);
@@ -111,7 +111,7 @@ fn http(environment: &Environment) -> Result<EventDestination> {
     let endpoint = environment.first(["OPENLINEAGE__TRANSPORT__ENDPOINT", "OPENLINEAGE_ENDPOINT"]);
     let endpoint = endpoint.map_or(ENDPOINT, |(_, path)| path);
     let url = Url::parse(url).and_then(|url| url.join(endpoint));
-    // The message does not contain the URL, which may hold a password.
+    // The message does not contain the URL, which may include a password.
     let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
         Error::job(
             "the variable OPENLINEAGE_URL or OPENLINEAGE__TRANSPORT__URL is not the http:// or https:// URL of a collector, such \
@@ -121,11 +121,11 @@ fn http(environment: &Environment) -> Result<EventDestination> {
     Ok(EventDestination::Http { url, api_key: api_key(environment)? })
 }
 
-/// The secret of the collector. The variables of the transport take precedence over the short one.
+/// Returns the secret of the collector. The variables of the transport take precedence over the short variable.
 fn api_key(environment: &Environment) -> Result<Option<String>> {
     let variable = |name| environment.get(name).map(str::to_owned);
     let auth = match environment.get("OPENLINEAGE__TRANSPORT__AUTH") {
-        // The value is a secret, which the parser's message may repeat.
+        // The value is a secret, which the parser's message might repeat.
         Some(text) => serde_json::from_str(text).map_err(|_| {
             Error::job(
                 "the variable OPENLINEAGE__TRANSPORT__AUTH is not of the form {\"type\": \"api_key\", \"apiKey\": TEXT}",
@@ -145,8 +145,7 @@ fn api_key(environment: &Environment) -> Result<Option<String>> {
 }
 
 impl ParentRun {
-    /// Reads OPENLINEAGE_CONTEXT, or else OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID. A parent without a root is its own
-    /// root.
+    /// Reads OPENLINEAGE_CONTEXT, or else OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID. A parent without a root is also the root.
     fn read(environment: &Environment) -> Result<Option<Self>> {
         let other = |variable| match environment.get(variable) {
             Some(text) => other_run(variable, text).map(Some),

@@ -22,7 +22,7 @@ use crate::error::Result;
 /// The folder of records, inside the output.
 pub(crate) const ATTEMPTS: &str = "_work/attempts";
 
-/// The record of an attempt. The attempt puts it before its first file, so that each of its files can be recognised later.
+/// The record of an attempt. It is written before the attempt's first file, so that each of the attempt's files can be recognised later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttemptRecord {
     /// The id of the attempt, which is part of the names of its files.
@@ -31,13 +31,13 @@ pub(crate) struct AttemptRecord {
     pub fingerprint: String,
     /// The version of this program.
     pub resemblance: String,
-    /// The files of the finished output that this attempt replaces, as paths inside the output. They are removed after the
-    /// replacement. Without this list they would count as foreign if the process died in between.
+    /// The files of the finished output that this attempt replaces, as paths inside the output. They are removed after the replacement.
+    /// Without this list, they would count as foreign if the process died in between.
     pub replaces: Vec<String>,
 }
 
 impl AttemptRecord {
-    /// Puts the record.
+    /// Writes the record.
     pub(crate) async fn put(&self, output: &Layout) -> Result<()> {
         output.create(&path(&self.attempt), self).await?;
         Ok(())
@@ -51,8 +51,8 @@ pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
     Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
 }
 
-/// Whether the store refuses a conditional put to an existing path. Some servers ignore the condition and replace the file. The
-/// record exists, so the put of another record to its path must be refused.
+/// Whether the store refuses a conditional put to an existing path. Some servers ignore the condition and replace the file. The record
+/// exists, so a put of another record to its path must be refused.
 pub(crate) async fn keeps_conditions(output: &Layout, record: &AttemptRecord) -> Result<bool> {
     if output.folder().is_some() {
         return Ok(true);
@@ -60,7 +60,7 @@ pub(crate) async fn keeps_conditions(output: &Layout, record: &AttemptRecord) ->
     let other = AttemptRecord { resemblance: format!("{} probe", record.resemblance), ..record.clone() };
     let replaced = output.create(&path(&record.attempt), &other).await?;
     if replaced {
-        // The server replaced the record despite the condition: put it again.
+        // The server replaced the record despite the condition, so it is written again.
         record.put(output).await?;
     }
     Ok(!replaced)
@@ -70,13 +70,13 @@ fn path(attempt: &str) -> String {
     format!("{ATTEMPTS}/{attempt}.json")
 }
 
-/// The attempt whose record has this path inside the output.
+/// Returns the attempt whose record has this path inside the output.
 pub(super) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(ATTEMPTS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
 
-/// The folder of the documents that `apply` removed. It lies below the kept documents, so its files must not match patterns such
-/// as `clean/**/*.parquet`.
+/// The folder of the documents that `apply` removed. It is below the kept documents, so its files must not match patterns such as
+/// `clean/**/*.parquet`.
 pub(crate) const REMOVED: &str = "removed";
 
 /// The folder of the passages that `apply` cut out of documents.
@@ -94,13 +94,13 @@ fn ending(folder: &str) -> &'static str {
     }
 }
 
-/// Hexadecimal digits of an attempt.
+/// The number of hexadecimal digits in the id of an attempt.
 const ATTEMPT_DIGITS: usize = 32;
 
-/// Random hexadecimal digits of a file.
+/// The number of random hexadecimal digits in the name of a file.
 const FILE_DIGITS: usize = 12;
 
-/// Hexadecimal digits of the hash of name and folder.
+/// The number of hexadecimal digits in the hash of name and folder.
 const PLACE_DIGITS: usize = 8;
 
 /// An attempt at a run: one process that writes to an output. A resumed run has several attempts.
@@ -108,12 +108,12 @@ const PLACE_DIGITS: usize = 8;
 pub struct Attempt(String);
 
 impl Attempt {
-    /// A new attempt with a random id.
+    /// Returns a new attempt with a random id.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// Parses an id; `None` if the text is not one.
+    /// Parses an id. Returns `None` if the text is not an id.
     pub fn parse(id: &str) -> Option<Self> {
         is_hex(id, ATTEMPT_DIGITS).then(|| Self(id.to_owned()))
     }
@@ -123,7 +123,7 @@ impl Attempt {
         &self.0
     }
 
-    /// Returns the path inside the output of a new file of this attempt in `folder`. Each call returns another path, so that a
+    /// Returns the path inside the output for a new file of this attempt in `folder`. Each call returns a different path, so that a
     /// partition that runs twice never overwrites a file.
     pub fn part(&self, folder: &str, partition: usize) -> String {
         let random = uuid::Uuid::new_v4().simple().to_string();
@@ -131,7 +131,7 @@ impl Attempt {
         format!("{folder}/{name}-{}{}", place(folder, &name), ending(folder))
     }
 
-    /// Returns the attempt that wrote the file at a path inside the output. `None` for a path that [`Attempt::part`] cannot have
+    /// Returns the attempt that wrote the file at a path inside the output. Returns `None` for a path that [`Attempt::part`] cannot have
     /// returned, such as a copy in another folder. Ignores the `#` and number that a local store appends to incomplete files.
     pub(crate) fn from_path(inside: &str) -> Option<Self> {
         let (folder, name) = whole_name(inside).rsplit_once('/')?;

@@ -21,7 +21,7 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
-    /// Compares a file with its size; `None` if it has the size. Without a size, the file is gone.
+    /// Compares a file with its size in the store. Returns `None` if the sizes are equal. `size` is `None` if the file is missing.
     pub(super) fn from_size(file: &File, size: Option<u64>) -> Option<Self> {
         let difference = match size {
             None => format!("is gone ({} bytes in the manifest)", file.bytes),
@@ -40,7 +40,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Returns the files that are missing or have another size. Reads only metadata: one listing per folder of an object store.
+/// Returns the files that are missing or have a different size. Reads only metadata: one listing per folder of an object store.
 ///
 /// # Errors
 /// If the store does not answer, or a path leads out of the output.
@@ -72,13 +72,13 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     Ok(files.iter().filter_map(|file| Damage::from_size(file, found.get(&file.path).copied())).collect())
 }
 
-/// A callback that gets the bytes read so far and the bytes of all files, after each file.
+/// A callback that is called after each file. It gets the number of bytes read so far and the total size of all files.
 pub(crate) type ReadProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// A callback that ignores the progress.
 pub(crate) fn unseen(_done: u64, _all: u64) {}
 
-/// Returns the files that are missing or have another size or other bytes. Reads every byte.
+/// Returns the files that are missing or have a different size or different bytes. Reads every byte.
 ///
 /// # Errors
 /// If the store does not answer, or a path leads out of the output.
@@ -121,7 +121,7 @@ async fn checksum(output: &Layout, file: &File) -> Result<Option<Damage>> {
     })
 }
 
-/// Refuses a manifest that names a file outside the output, which this program never writes.
+/// Refuses a manifest that lists a file outside the output. This program never writes such a manifest.
 fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
     if file.path.split('/').all(plain) {
@@ -135,17 +135,17 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     )))
 }
 
-/// How thoroughly files are compared with their manifest.
+/// The part of each file that is compared with the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckDepth {
-    /// Their sizes.
+    /// Only the sizes.
     Sizes,
     /// Every byte.
     Bytes,
 }
 
-/// Returns the manifest of the result in `output` and its damaged files; `None` if there is no finished result. `depth` chooses
-/// how thoroughly its files are compared. If another run replaces the result meanwhile, the new result is checked.
+/// Returns the manifest of the result in `output` and its damaged files, or `None` if there is no finished result. `depth` determines how
+/// thoroughly the files are compared. If another run replaces the result in the meantime, the new result is checked.
 ///
 /// # Errors
 /// See [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
@@ -161,14 +161,14 @@ pub(crate) async fn result(
             CheckDepth::Sizes => sizes(output, &files).await?,
             CheckDepth::Bytes => bytes(output, &files, seen).await?,
         };
-        // A result that was just replaced is not damaged, although its files are gone.
+        // A result that was just replaced is not damaged, although its files are missing.
         if damage.is_empty() || output.manifest().await?.as_ref() == Some(&manifest) {
             return Ok(Some((manifest, damage)));
         }
     }
 }
 
-/// The error for damaged files of a finished output.
+/// Returns the error for damaged files of a finished output.
 pub(crate) fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
     let more = match damaged.len() {
         0 | 1 => String::new(),

@@ -1,5 +1,5 @@
-//! The layout of an output: the paths of its files, and how they are read, put, listed and removed, in an object store or on this
-//! machine.
+//! The layout of an output: the paths of its files, and functions to read, put, list and remove the files. An output is in an object store
+//! or on this machine.
 
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
@@ -34,19 +34,19 @@ pub struct Layout {
     store: Arc<dyn ObjectStore>,
     store_url: ObjectStoreUrl,
     root: Path,
-    /// The output as the user named it.
+    /// The name of the output as written by the user.
     shown: String,
-    /// The folder, if the output is on this machine.
+    /// The folder of the output if it is on this machine.
     folder: Option<PathBuf>,
-    /// The prefix of unfinished files on a disk.
+    /// The prefix of the names of unfinished files on a disk.
     writer: String,
 }
 
 impl Layout {
-    /// The output at `url`: a path, or a URL whose store the session knows.
+    /// Opens the output at `url`: a path, or a URL whose store the session knows.
     ///
     /// # Errors
-    /// When the URL cannot be read or its store is unknown.
+    /// When the URL is invalid or its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
         address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
         let (parsed, folder) = match address::scheme(url) {
@@ -86,7 +86,7 @@ impl Layout {
         Self { writer: format!("{writer}-"), ..self }
     }
 
-    /// Returns a folder of the output as an output of its own.
+    /// Returns a folder inside the output as a separate output.
     pub(crate) fn within(&self, folder: &str) -> Self {
         Self {
             root: self.path(folder),
@@ -101,12 +101,12 @@ impl Layout {
         &self.writer
     }
 
-    /// The output as the user named it.
+    /// The name of the output as written by the user.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// The output with an absolute path, which a process with another working folder can open.
+    /// Returns the output's absolute path, which a process with another working folder can open.
     pub(crate) fn absolute(&self) -> String {
         match &self.folder {
             Some(folder) => folder.to_string_lossy().into_owned(),
@@ -114,12 +114,12 @@ impl Layout {
         }
     }
 
-    /// The store's URL, by which plans find it in a session.
+    /// The URL of the store. Plans use it to find the store in a session.
     pub(crate) fn store_url(&self) -> &ObjectStoreUrl {
         &self.store_url
     }
 
-    /// The store that the output is in.
+    /// The store that contains the output.
     pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
@@ -129,24 +129,24 @@ impl Layout {
         &self.root
     }
 
-    /// The folder, if the output is on this machine.
+    /// The folder of the output if it is on this machine.
     pub(crate) fn folder(&self) -> Option<&FsPath> {
         self.folder.as_deref()
     }
 
-    /// The path of an entry inside the output. An empty `inside` is the output itself.
+    /// Returns the path of an entry inside the output. An empty `inside` is the output itself.
     pub(crate) fn path(&self, inside: &str) -> Path {
         let parts = inside.split('/').filter(|part| !part.is_empty());
         parts.fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    /// The path inside the output of an object of the same store; `None` for objects outside the output.
+    /// Returns the path inside the output for an object in the same store, or `None` for objects outside the output.
     pub(super) fn inside(&self, path: &Path) -> Option<String> {
         let parts = path.prefix_match(&self.root)?;
         Some(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
     }
 
-    /// The folder of a table, inside the output.
+    /// Returns the folder of a table inside the output.
     pub(crate) fn table(table: &str) -> String {
         match Table::named(table) {
             Some(_) => table.to_owned(),
@@ -154,18 +154,18 @@ impl Layout {
         }
     }
 
-    /// The manifest of a stage, inside the output. `key` tells the stages of different runs apart.
+    /// Returns the path of a stage's manifest inside the output. `key` distinguishes the stages of different runs.
     pub(crate) fn stage(stage: &str, key: &str) -> String {
         format!("{WORK}/{stage}.{key}.json")
     }
 
-    /// The URL of a file of the output.
+    /// Returns the URL of a file in the output.
     ///
     /// # Errors
-    /// If store and path do not make a valid URL.
+    /// If the store and the path do not form a valid URL.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
-        // Encode the characters that would end the path; the parser encodes the rest.
+        // Encodes the characters that would end the path. The parser encodes the other characters.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))
@@ -173,13 +173,13 @@ impl Layout {
 }
 
 impl Layout {
-    /// The bytes of a file and their version in the store; `None` if the file does not exist.
+    /// Returns the bytes of a file and their version in the store, or `None` if the file does not exist.
     pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let Some((bytes, meta)) = self.read_object(inside).await? else { return Ok(None) };
         Ok(Some((bytes, UpdateVersion { e_tag: meta.e_tag, version: meta.version })))
     }
 
-    /// The bytes of a file and the metadata in the store; `None` if the file does not exist.
+    /// Returns the bytes of a file and its metadata in the store, or `None` if the file does not exist.
     pub(super) async fn read_object(&self, inside: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
         let got = match self.store().get(&self.path(inside)).await {
             Ok(got) => got,
@@ -189,16 +189,16 @@ impl Layout {
         let meta = got.meta.clone();
         match got.bytes().await {
             Ok(bytes) => Ok(Some((bytes, meta))),
-            // A file on a disk may be gone between its opening and its reading.
+            // A file on a disk may disappear after it was opened and before it is read.
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
         }
     }
 
-    /// Reads a JSON file of the output; `None` if the file does not exist.
+    /// Reads a JSON file of the output. Returns `None` if the file does not exist.
     ///
     /// # Errors
-    /// If the store does not answer, or the file is not a `T`.
+    /// If the store does not answer, or the file does not contain a `T`.
     pub(crate) async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
         let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
         self.parse(inside, &bytes).map(Some)
@@ -207,7 +207,7 @@ impl Layout {
     /// Parses the bytes of a JSON file.
     ///
     /// # Errors
-    /// When they are not a `T`.
+    /// When the bytes are not a `T`.
     pub(super) fn parse<T: DeserializeOwned>(&self, inside: &str, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes).map_err(|e| {
             Error::input(format!(
@@ -218,8 +218,8 @@ impl Layout {
         })
     }
 
-    /// Writes a JSON file atomically unless the path exists. Returns whether the file now has this content. On a local disk the
-    /// manifest of a run is synced, while files under `_work` may be lost in a power cut.
+    /// Writes a JSON file atomically unless the path exists. Returns whether the file now has this content. On a local disk, the manifest
+    /// of a run is synced, while files under `_work` may be lost in a power cut.
     pub(crate) async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
         let bytes = json(value)?;
         if inside == MANIFEST {
@@ -244,11 +244,11 @@ impl Layout {
         self.store().put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await.map(|_| ())
     }
 
-    /// Whether a file has these bytes after a conditional put that ended with `put`.
+    /// Whether a file has these bytes after a conditional put with the result `put`.
     async fn created(&self, inside: &str, put: object_store::Result<()>, bytes: &Bytes) -> Result<bool> {
         let there = match put {
             Ok(()) => return Ok(true),
-            // A put is retried if its answer was lost, and then finds its own file.
+            // A put is retried if its answer was lost. The second put then finds the file of the first one.
             Err(object_store::Error::AlreadyExists { .. }) => {
                 match self.store().get(&self.path(inside)).await {
                     Ok(got) => got.bytes().await,
@@ -261,8 +261,8 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
     }
 
-    /// Replaces the JSON file `found` atomically. Returns whether the file now has this content. If the store detects another
-    /// content than `found`, the file stays.
+    /// Replaces the JSON file `found` atomically. Returns whether the file now has this content. If the store detects a content other than
+    /// `found`, the file is not changed.
     pub(crate) async fn replace<T: Serialize>(
         &self,
         inside: &str,
@@ -273,7 +273,7 @@ impl Layout {
         self.replace_bytes(inside, json(value)?, found, version).await
     }
 
-    /// Replaces a file by bytes: see [`Self::replace`].
+    /// Replaces the content of a file with bytes: see [`Self::replace`].
     ///
     /// # Errors
     /// See [`Self::replace`].
@@ -295,7 +295,7 @@ impl Layout {
             None => {
                 let put = |mode| self.store().put_opts(&path, bytes.clone().into(), mode);
                 match put(PutMode::Update(version.clone()).into()).await {
-                    // The server does not support conditions.
+                    // The server does not support conditional puts.
                     Err(
                         object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. },
                     ) => put(PutMode::Overwrite.into()).await.map(|_| ()),
@@ -312,7 +312,7 @@ impl Layout {
         }
     }
 
-    /// The objects under a folder of the output, sorted by path.
+    /// Returns the objects under a folder of the output, sorted by path.
     pub(super) async fn list(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
         let listed = self.store().list(Some(&self.path(folder))).try_collect::<Vec<ObjectMeta>>().await;
         let mut listed = listed.context(|| format!("cannot list {}/{folder}", self.shown()))?;
@@ -320,7 +320,7 @@ impl Layout {
         Ok(listed)
     }
 
-    /// Removes objects. Objects that are gone already are not an error.
+    /// Removes objects. It is not an error if an object is already gone.
     pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
         let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
         let mut removed = std::pin::pin!(removed);
@@ -348,12 +348,12 @@ fn json<T: Serialize>(value: &T) -> Result<Bytes> {
     Ok(Bytes::from(json))
 }
 
-/// A file in a folder of an output, whichever program wrote it.
+/// A file in a folder of an output. Any program may have written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutputEntry {
-    /// Its path inside the output.
+    /// The path inside the output.
     pub inside: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
     place: EntryLocation,
 }
@@ -372,7 +372,7 @@ impl OutputEntry {
 }
 
 impl Layout {
-    /// Returns any file of the output for which `ours` is false.
+    /// Returns any file of the output for which `ours` returns false.
     pub(crate) async fn holds_beside(
         &self,
         ours: impl Fn(&OutputEntry) -> bool,
@@ -410,7 +410,7 @@ impl Layout {
         Ok(files.into_iter().filter_map(entry).collect())
     }
 
-    /// Removes files. Files that are gone already are not an error.
+    /// Removes files. It is not an error if a file is already gone.
     pub(crate) async fn remove_entries(&self, entries: Vec<OutputEntry>) -> Result<()> {
         let mut objects = Vec::new();
         for entry in entries {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// Writes a new file. Its name contains `writer` until it is complete.
+/// Writes a new file. Until the file is complete, its name contains `writer`.
 ///
 /// # Errors
 /// [`object_store::Error::AlreadyExists`] if the file exists, or the error of the system.
@@ -14,7 +14,7 @@ pub(super) async fn create(path: PathBuf, writer: &str, bytes: &Bytes) -> object
     put(path, writer, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
 
-/// Writes a file like [`create`], and replaces an existing one.
+/// Writes a file in the same way as [`create`], but replaces an existing file.
 pub(super) async fn replace(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(path, writer, bytes, |staged, path| staged.persist(path).map_err(|e| e.error)).await
 }
@@ -31,7 +31,7 @@ async fn put(
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
         let mut staged = staged_in(&parent, &writer)?;
         staged.write_all(&bytes)?;
-        // Sync the bytes before the rename, so that a power cut leaves no incomplete file of that name.
+        // The bytes are synced before the rename, so that a power cut leaves no incomplete file with this name.
         staged.as_file().sync_all()?;
         name(staged, &path)?;
         sync_folder(&parent)
@@ -63,7 +63,7 @@ pub(crate) fn partial_file(folder: &Path, writer: &str) -> io::Result<tempfile::
     let prefix = format!("{}{writer}", STAGED.0);
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(STAGED.1);
-    // The umask decides who may read it, like for any new file.
+    // The umask determines who may read the file, as for any new file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
@@ -75,7 +75,7 @@ pub(super) struct Staged {
     path: PathBuf,
 }
 
-/// Creates a file that will be renamed to `path`. Its name contains `writer` until then.
+/// Creates a file that is later renamed to `path`. Until then, its name contains `writer`.
 pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, Staged)> {
     blocking(move || {
         let (file, staged) = staged_in(path.parent().unwrap_or(Path::new("/")), &writer)?.into_parts();
@@ -85,7 +85,7 @@ pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, St
 }
 
 impl Staged {
-    /// Renames the file, unless a file of that name exists. The caller has synced its bytes.
+    /// Renames the file unless a file with the final name exists. The caller has synced its bytes.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`], or the error of the system.
@@ -102,10 +102,10 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// Prefix and suffix of the name of an unfinished file.
+/// The prefix and the suffix of the name of an unfinished file.
 const STAGED: (&str, &str) = (".resemblance-", ".tmp");
 
-/// Whether this is the name of an unfinished file of `writer`, which may be empty.
+/// Whether `name` is the name of an unfinished file of `writer`, which may be empty.
 pub(super) fn is_staged(name: &str, writer: &str) -> bool {
     let rest = name.strip_prefix(STAGED.0).and_then(|rest| rest.strip_prefix(writer));
     let random = rest.and_then(|rest| rest.strip_suffix(STAGED.1));
@@ -117,11 +117,10 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Lists every file under a folder, to any depth, with its size, sorted by path. Does not follow links. A missing folder is
-/// empty.
+/// Lists all files under a folder recursively, with their sizes, sorted by path. Does not follow links. A missing folder counts as empty.
 ///
 /// # Errors
-/// The error of the system, with the folder.
+/// The error of the system. It names the folder.
 pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -135,7 +134,7 @@ pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
         let entry = entry?;
         match entry.file_type()? {
             kind if kind.is_dir() => found.extend(files_under(&entry.path())?),
-            // A file may be removed while its folder is read.
+            // A file may be removed while its folder is being read.
             _ => found.extend(entry.metadata().ok().map(|meta| (entry.path(), meta.len()))),
         }
     }
@@ -143,7 +142,7 @@ pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     Ok(found)
 }
 
-/// Removes a file. A file that is gone already is not an error.
+/// Removes a file. It is not an error if the file is already gone.
 pub(super) fn remove(file: &Path) -> io::Result<()> {
     match std::fs::remove_file(file) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -160,6 +159,6 @@ pub(super) fn remove_empty(folder: &Path) {
             }
         }
     }
-    // The call fails for a folder that is not empty, which stays.
+    // The call fails for a folder that is not empty, which is kept.
     let _ = std::fs::remove_dir(folder);
 }

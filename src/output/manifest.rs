@@ -1,4 +1,5 @@
-//! Manifests of stages and runs, with the counts of a run. Readers take the files of a table from its manifest, never from a listing.
+//! Manifests of stages and runs, with the counts of a run. Readers take the list of a table's files from the manifest, never from a
+//! listing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,25 +16,25 @@ use crate::schema::SourceTypes;
 /// One Parquet file of a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct File {
-    /// The table that the file is a part of.
+    /// The table to which the file belongs.
     pub table: String,
-    /// Its path inside the output.
+    /// The path inside the output.
     pub path: String,
-    /// Its rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// CRC-32 (IEEE) of its bytes.
+    /// The CRC-32 (IEEE) of the bytes.
     pub crc32: u32,
 }
 
 impl File {
-    /// The column of [`File::write_rows`]: a file as JSON.
+    /// Returns the schema of [`File::write_rows`], whose only column contains files as JSON.
     pub fn schema() -> SchemaRef {
         Arc::new(Schema::new(vec![Field::new("file", DataType::Utf8, false)]))
     }
 
-    /// One row per file, as the writer node sends them to the driver.
+    /// Returns one row per file, as the writer node sends them to the driver.
     ///
     /// # Errors
     /// Never for a list of files.
@@ -43,7 +44,7 @@ impl File {
         Ok(RecordBatch::try_new(Self::schema(), vec![Arc::new(StringArray::from(files))])?)
     }
 
-    /// The files in rows of [`File::write_rows`].
+    /// Returns the files in rows of [`File::write_rows`].
     ///
     /// # Errors
     /// If the batch has other columns.
@@ -61,26 +62,26 @@ pub struct FinishedStage {
     pub stage: String,
     /// The fingerprint of the run: see [`crate::job::fingerprint`].
     pub fingerprint: String,
-    /// Wall-clock seconds that it took.
+    /// The wall-clock time of the stage in seconds.
     pub seconds: f64,
     /// See [`StageTime::join`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
-    /// The byte ranges of the source that it read, with checksums.
+    /// The byte ranges of the source that the stage read, with checksums.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<ReadRanges>,
-    /// The files that it wrote.
+    /// The files that the stage wrote.
     pub files: Vec<File>,
 }
 
 impl FinishedStage {
-    /// The number of rows of one of its tables.
+    /// Returns the number of rows in one of the stage's tables.
     pub fn rows(&self, table: &str) -> u64 {
         self.files.iter().filter(|f| f.table == table).map(|f| f.rows).sum()
     }
 }
 
-/// A finished run: `manifest.json`, as `schemas/manifest.toml` declares it.
+/// A finished run: the content of `manifest.json`, as declared in `schemas/manifest.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The version of the meaning of the tables: see [`crate::job::FORMAT_VERSION`].
@@ -91,61 +92,61 @@ pub struct Run {
     pub name: String,
     /// The fingerprint of the run: see [`crate::job::fingerprint`].
     pub fingerprint: String,
-    /// The time of its end in UTC, in RFC 3339 to the second.
+    /// The time at which the run ended, in UTC and RFC 3339 to the second.
     pub finished: String,
     /// The resolved job.
     pub job: serde_json::Value,
-    /// The files that were read.
+    /// The files that the run read.
     pub inputs: Vec<InputFile>,
     /// The types of ids and carried columns.
     pub source: SourceTypes,
     /// The run that read the texts, if this run reused the sketches of a finished output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The runs that read the texts, if this output was merged from others.
+    /// The runs that read the texts, if this output was merged from other outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
     /// The reference outputs of the run, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
-    /// The fingerprints of the merged outputs. A merged output among them is replaced by its own list.
+    /// The fingerprints of the merged outputs. A merged output among them is replaced by the fingerprints of its own parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
-    /// Counts of the run.
+    /// The counts of the run.
     pub counts: Counts,
     /// The number of rejected documents by reason.
     pub rejects: BTreeMap<String, u64>,
-    /// The stages in order.
+    /// The stages in the order of execution.
     #[serde(rename = "stages")]
     pub stages: Vec<StageTime>,
     /// The public tables.
     pub tables: BTreeMap<String, Table>,
-    /// Sentences for the user.
+    /// Warnings for the user, as sentences.
     pub warnings: Vec<String>,
-    /// The boot id of the machine that wrote a local output. Until a restart, no power cut can have damaged its files.
+    /// The boot id of the machine that wrote a local output. Until this machine restarts, no power cut can have damaged the files.
     pub boot: Option<String>,
-    /// The attempts that wrote to this output; the last one wrote this manifest. Their ids are in the names of their files. Such
-    /// a file can be removed if no table names it.
+    /// The attempts that wrote to this output. The last attempt wrote this manifest. The names of their files contain their ids. Such a
+    /// file can be removed if no table lists it.
     pub attempts: Vec<String>,
 }
 
 impl Run {
-    /// The number of documents of the sources that later runs replaced. The sources still have their rows.
+    /// The number of documents of the sources that later runs replaced. Their rows are still in the sources.
     pub(crate) fn replaced_in_sources(&self) -> u64 {
         let Counts { replaced_documents, replaced_in_sources, .. } = self.counts;
         let replaced = if self.merged.is_empty() { replaced_in_sources } else { replaced_documents };
         replaced.unwrap_or_default()
     }
 
-    /// Its files.
+    /// Returns the files of the public tables.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.tables.values().flat_map(|table| &table.files)
     }
 
-    /// Checks that this version can read the tables. Files of another format can still be listed, compared and removed.
+    /// Checks that this version can read the tables. Files in another format can still be listed, compared and removed.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the output has another format; `shown` is its name in the message.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the output has another format. `shown` is the name of the output in the message.
     pub fn check_format(&self, shown: &str) -> Result<()> {
         let Self { format_version, resemblance, .. } = self;
         if *format_version == u64::from(FORMAT_VERSION) {
@@ -159,7 +160,7 @@ impl Run {
         )))
     }
 
-    /// The job of the run, with every default filled in.
+    /// Returns the job of the run, with every default filled in.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if another version wrote the job, or this version would refuse it.
@@ -167,13 +168,13 @@ impl Run {
         read_job(&self.job, &self.resemblance)
     }
 
-    /// The paths of its files, inside the output.
+    /// Returns the paths of the files inside the output.
     pub fn paths(&self) -> BTreeSet<&str> {
         self.files().map(|file| file.path.as_str()).collect()
     }
 }
 
-/// Parses the job in a manifest that version `resemblance` of the program wrote.
+/// Parses the job in a manifest that was written by version `resemblance` of the program.
 ///
 /// # Errors
 /// See [`Run::job`].
@@ -198,20 +199,20 @@ pub(crate) fn read_job(written: &serde_json::Value, resemblance: &str) -> Result
 /// The run that read the texts of an output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Its resolved job.
+    /// The resolved job of this run.
     pub job: serde_json::Value,
-    /// Its fingerprint, which shows whether its source has changed.
+    /// The fingerprint of this run. It shows whether the source has changed.
     pub fingerprint: String,
-    /// The files of its source.
+    /// The files of the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputFile>,
-    /// Its reference outputs without their own lists of merged outputs. They are part of its fingerprint.
+    /// The reference outputs, without their own lists of merged outputs. They are part of the fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
 }
 
 impl Origin {
-    /// Reference outputs as inputs of the fingerprint.
+    /// Returns reference outputs as inputs of the fingerprint.
     pub(crate) fn reference_inputs(outputs: &[ReferenceOutput]) -> Vec<InputFile> {
         let input = |(at, output): (usize, &ReferenceOutput)| {
             InputFile::new(format!("against {at}"), 0, None, Some(output.version()))
@@ -223,28 +224,28 @@ impl Origin {
 /// A reference output of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReferenceOutput {
-    /// Its folder or URL.
+    /// The folder or URL of the output.
     pub output: String,
-    /// The fingerprint in its manifest.
+    /// The fingerprint in the output's manifest.
     pub fingerprint: String,
-    /// `merged` of its manifest.
+    /// The list `merged` in the output's manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
-    /// The result of `apply` that the job named instead of the output.
+    /// The result of `apply` that the job named instead of the output itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<AppliedReference>,
-    /// Whether one of its runs had `[passages]`. A result of `apply` may then lack some of the texts.
+    /// Whether a run of the output had `[passages]`. A result of `apply` may then lack parts of some texts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub passages: bool,
 }
 
 impl ReferenceOutput {
-    /// The folder or URL in the job.
+    /// Returns the folder or URL that the job names.
     pub(crate) fn named(&self) -> &str {
         self.applied.as_ref().map_or(&self.output, |applied| &applied.url)
     }
 
-    /// An identifier that changes with the documents or texts of the reference output.
+    /// Returns an identifier that changes with the documents or texts of the reference output.
     pub(crate) fn version(&self) -> String {
         let Self { fingerprint, applied, .. } = self;
         applied
@@ -253,28 +254,28 @@ impl ReferenceOutput {
     }
 }
 
-/// A result of `apply` over a reference output.
+/// A result of `apply` for a reference output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedReference {
-    /// Its folder or URL.
+    /// The folder or URL of the result.
     pub url: String,
-    /// The fingerprint in its manifest.
+    /// The fingerprint in the result's manifest.
     pub fingerprint: String,
 }
 
-/// The time and rows of a stage.
+/// The time and the rows of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageTime {
-    /// Its name.
+    /// The name of the stage.
     pub name: String,
-    /// Wall-clock seconds.
+    /// The wall-clock time in seconds.
     pub seconds: f64,
-    /// Rows of its public tables, or of its other tables if it writes no public one.
+    /// The number of rows in the stage's public tables, or in its other tables if it writes no public table.
     pub rows: u64,
-    /// Bytes of all its files.
+    /// The size of all files of the stage, in bytes.
     pub bytes: u64,
-    /// How a stage that compares documents joined their sketches: `held`, `segments` or `blocks`, or `all` if it compared every
-    /// pair.
+    /// The way in which a stage that compares documents joined their sketches: `held`, `segments` or `blocks`, or `all` if it compared
+    /// every pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
 }
@@ -282,13 +283,13 @@ pub struct StageTime {
 /// A public table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// Its rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Its files.
+    /// The files of the table.
     pub files: Vec<File>,
 }
 
-/// A count that may not apply to every job.
+/// A count that does not apply to every job.
 trait Count {
     fn count(&self) -> Option<u64>;
 
@@ -311,7 +312,7 @@ impl Count for Option<u64> {
 
 macro_rules! counts {
     ($($(#[doc = $help:literal])+ $name:ident: $number:ty,)+) => {
-        /// The counts of a run. The manifest leaves out counts that do not apply to the job.
+        /// The counts of a run. The manifest omits counts that do not apply to the job.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Counts {
@@ -319,7 +320,7 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// The name of each count, its description, and the count if it applies.
+            /// Returns the name of each count, its description, and the count if it applies.
             pub(crate) fn all(&self) -> Vec<(&'static str, &'static str, Option<u64>)> {
                 vec![$((stringify!($name), concat!($($help),+).trim_ascii(), self.$name.count())),+]
             }
@@ -336,29 +337,29 @@ counts! {
     clustered_documents: u64,
     /// Clusters of similar documents.
     clusters: u64,
-    /// Documents of dense groups, which are paired with leaders instead of each other.
+    /// Documents in dense groups. They are paired with leaders instead of each other.
     dense_documents: Option<u64>,
     /// Pairs of different shingle sets within dense groups that were not written, estimated from a sample.
     dense_pairs_left_out: Option<u64>,
-    /// Entries of the dictionary of shingles.
+    /// Entries in the dictionary of shingles.
     dictionary: Option<u64>,
     /// Documents that were compared.
     documents: u64,
-    /// Pairs of groups that have pairs of documents.
+    /// Pairs of groups between which there are pairs of documents.
     group_pairs: Option<u64>,
     /// Documents in buckets larger than lsh.hot_bucket.
     hot_documents: Option<u64>,
-    /// Files that were not read, because the values in their paths do not meet source.where.
+    /// Files that were not read because the values in their paths do not meet source.where.
     files_left_out: Option<u64>,
-    /// Rows of the read files that do not meet source.where.
+    /// Rows in the read files that do not meet source.where.
     rows_left_out_by_where: Option<u64>,
-    /// Rows that meet source.where and are outside the sample of source.limit.
+    /// Rows that meet source.where but are not in the sample that source.limit draws.
     rows_left_out_by_limit: Option<u64>,
     /// Files of the second source that were not read.
     reference_files_left_out: Option<u64>,
-    /// Rows of the second source that its `where` and `limit` leave out.
+    /// Rows of the second source that its `where` and `limit` exclude.
     reference_rows_left_out: Option<u64>,
-    /// Documents of the reference outputs or of the second source.
+    /// Documents in the reference outputs or in the second source.
     reference_documents: Option<u64>,
     /// Documents of the second source that were rejected.
     reference_rejects: Option<u64>,
@@ -366,7 +367,7 @@ counts! {
     cluster_id_changes: Option<u64>,
     /// Documents whose removal loses more than 2 % of their shingles, because their representative lacks them.
     lossy_removals: Option<u64>,
-    /// Shingles of removed documents that no kept document of their cluster has.
+    /// Shingles of removed documents that no kept document in their cluster contains.
     lost_shingles: Option<u64>,
     /// Pairs of similar documents.
     pairs: u64,
@@ -376,32 +377,32 @@ counts! {
     rejects: u64,
     /// Documents that `apply` removes.
     removed_documents: u64,
-    /// Reference documents that new documents replaced. For a merged output, by any of its runs.
+    /// Reference documents that new documents replaced, in all runs of a merged output.
     replaced_documents: Option<u64>,
-    /// Rows in the sources that belong to replaced documents. Only for an output that reuses a merged one.
+    /// Rows in the sources that belong to replaced documents. Only counted for an output that reuses a merged output.
     replaced_in_sources: Option<u64>,
     /// Candidates whose similarity reached the threshold.
     scores: u64,
-    /// Documents that are no longer than one shingle, and are compared as a whole.
+    /// Documents that are no longer than one shingle and are compared as a whole.
     single_shingle_documents: Option<u64>,
     /// Different shingle sets among the compared documents.
     shingle_sets: u64,
-    /// Documents that stay in addition to the representative of their cluster.
+    /// Documents that are kept in addition to the representative of their cluster.
     spared: Option<u64>,
     /// Passages that occur more than once in the compared documents.
     passages: Option<u64>,
-    /// The places of these passages.
+    /// Places of the repeated passages.
     spans: Option<u64>,
-    /// Shingles that do not count, because too many documents have them.
+    /// Shingles that do not count because they occur in too many documents.
     frequent_shingles: Option<u64>,
-    /// Documents that reference outputs kept and another document represents now.
+    /// Documents that reference outputs kept and that another document now represents.
     superseded_reference_documents: Option<u64>,
-    /// Reference documents that may match new ones.
+    /// Reference documents that may match new documents.
     compared_reference_documents: Option<u64>,
 }
 
 impl Counts {
-    /// The rows of the read files that `where` and `limit` left out.
+    /// The number of rows in the read files that `where` and `limit` excluded.
     pub fn rows_left_out(&self) -> u64 {
         self.rows_left_out_by_where.unwrap_or_default() + self.rows_left_out_by_limit.unwrap_or_default()
     }

@@ -1,6 +1,6 @@
-//! The rule by which this program removes or replaces files: only its own.
+//! The rule for removing and replacing files: this program only removes or replaces its own files.
 //!
-//! A file belongs to this program if another of its files proves it:
+//! A file belongs to this program if another file of this program, or its own content, proves it:
 //!
 //! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt in its name
 //!   together with its folder (see [`Attempt::part`]).
@@ -8,11 +8,11 @@
 //!   program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in
 //!   the lock of a spill folder ([`FOLDER`]).
 //!
-//! A name alone proves nothing, and a copy of such a file is foreign. Foreign files stay. If one is in the way, the command
-//! fails with an error that names it.
+//! A name alone proves nothing, and a copy of such a file is foreign. Foreign files are kept. If a foreign file is in the way, the command
+//! fails with an error that names the file.
 //!
-//! A file of this program is dead if no manifest in force names it and its attempt does not claim the output. The logs of Delta
-//! tables stay, because their readers need all of their files. Files that a log of another state names stay too.
+//! A file of this program is dead if no manifest in force names it and its attempt does not claim the output. The logs of Delta tables are
+//! kept, because their readers need all log files. Files to which a log of another state refers are kept too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,15 +33,15 @@ use crate::schema::Table;
 /// The writer of a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
-    /// A run of this program, of any version.
+    /// A run of any version of this program.
     Run,
-    /// `apply` of this program, of any version.
+    /// `apply` of any version of this program.
     Apply,
     /// Another program.
     Other,
 }
 
-/// Tells who wrote a `manifest.json` with these bytes.
+/// Determines the writer of a `manifest.json` with these bytes.
 pub(crate) fn writer(bytes: &[u8]) -> Writer {
     let manifest: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let has = |key: &str| manifest.get(key).is_some();
@@ -76,7 +76,7 @@ pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
     }
 }
 
-/// The first bytes of this program's file at this path; `None` if files at this path have no mark.
+/// Returns the first bytes that this program writes at this path. Returns `None` if files at this path carry no mark.
 fn beginning(inside: &str) -> Option<String> {
     if let Some(attempt) = attempt::attempt_of(inside) {
         return Some(format!("{{\n  \"attempt\": \"{attempt}\""));
@@ -95,7 +95,7 @@ fn beginning(inside: &str) -> Option<String> {
     Some(format!("{{\n  \"stage\": \"{stage}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
 }
 
-/// Whether this is the name of a part's record of `apply`: its number.
+/// Whether this is the name of a part's record of `apply`. Such a name is a number.
 fn is_part(name: &str) -> bool {
     name.len() >= 6 && name.bytes().all(|b| b.is_ascii_digit())
 }
@@ -104,8 +104,8 @@ fn is_staged(inside: &str) -> bool {
     local::is_staged(inside.rsplit('/').next().unwrap_or_default(), "")
 }
 
-/// Whether this program wrote the JSON file at `inside`, by its first bytes. A kill or a power cut may have left fewer bytes;
-/// then these must match.
+/// Whether this program wrote the JSON file at `inside`, determined by its first bytes. After a kill or a power cut, the file may contain
+/// fewer bytes. These bytes must then match.
 pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     let whole = whole_name(inside);
     if claim::attempt_of(whole).is_some() {
@@ -117,7 +117,7 @@ pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     })
 }
 
-/// The name of the writer in the footer of a generated Parquet file.
+/// Returns the name of the writer in the footer of a generated Parquet file.
 pub(crate) fn generated_as(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     format!("resemblance generate {} ({name})", env!("CARGO_PKG_VERSION"))
@@ -129,12 +129,12 @@ pub(crate) fn is_generated(file: &Path) -> bool {
     let Ok(Ok(reader)) = guarded(|| SerializedFileReader::new(opened)) else { return false };
     let ours = generated_as(file);
     let writer = reader.metadata().file_metadata().created_by();
-    // By any version.
+    // The version of the program is ignored.
     let parts = |text: &str| text.split_once(" (").map(|(_, name)| name.to_owned());
     writer.is_some_and(|writer| writer.starts_with("resemblance generate ") && parts(writer) == parts(&ours))
 }
 
-/// The content of the lock of a spill folder, which marks the folder as this program's.
+/// The content of the lock file in a spill folder. It marks the folder as a folder of this program.
 pub(crate) const FOLDER: &str = "this folder is resemblance's, which removes it\n";
 
 /// Whether the content of the file is [`FOLDER`].
@@ -146,17 +146,17 @@ pub(crate) fn marks_folder(file: &Path) -> bool {
 /// The treatment of a file of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FileVerdict {
-    /// It is needed.
+    /// The file is needed.
     InForce,
-    /// Nothing proves that this program wrote it.
+    /// There is no proof that this program wrote it.
     Foreign,
-    /// This program wrote it, and a Delta log of another state may name it.
+    /// This program wrote it, but a Delta log of another state may refer to it.
     Held,
     /// This program wrote it, and it can be removed.
     Dead(RemovalOrder),
 }
 
-/// The order of removal: files that prove the origin of others come last.
+/// The order of removal. Files that prove the origin of other files are removed last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RemovalOrder {
     Data,
@@ -164,28 +164,28 @@ pub(super) enum RemovalOrder {
     Claim,
 }
 
-/// The content of the manifests, records and claims of an output.
+/// The content of an output's manifests, records and claims.
 #[derive(Debug, Default)]
 pub(super) struct Ours {
-    /// Whether the output has a result, so that the files of its stages are no longer needed.
+    /// Whether the output has a result. The files of its stages are then no longer needed.
     finished: bool,
     /// Files that a manifest in force names.
     in_force: BTreeSet<String>,
-    /// Files that a file of this program names.
+    /// Files that a file of this program lists.
     named: BTreeSet<String>,
     /// Files that carry a mark of this program.
     marked: BTreeSet<String>,
     attempts: BTreeSet<Attempt>,
-    /// Attempts that claim the output now.
+    /// Attempts that currently claim the output.
     alive: BTreeSet<Attempt>,
     held: LogFiles,
 }
 
 impl Ours {
-    /// Reads the manifest and the records of attempts, which prove the origin of files of `output`.
+    /// Reads the manifest and the records of attempts, which prove the origin of files in `output`.
     ///
     /// # Errors
-    /// If the store does not answer, or a newer version wrote the manifest, so that its files are unknown.
+    /// If the store does not answer, or a newer version wrote the manifest, whose files are then unknown.
     pub(super) async fn named(output: &Layout) -> Result<Self> {
         let mut ours = Self::from_manifest(output.manifest().await?);
         for meta in output.list(attempt::ATTEMPTS).await? {
@@ -196,8 +196,8 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Reads the proofs about the files `there`, by their paths inside `output`. `own` is the attempt of the caller, whose claim
-    /// does not protect its files.
+    /// Reads the proofs for the files `there`, given by their paths inside `output`. `own` is the attempt of the caller. Its claim does not
+    /// protect its files.
     ///
     /// # Errors
     /// See [`Self::named`].
@@ -213,7 +213,7 @@ impl Ours {
         if there.clone().any(|inside| delta::is_part_of_log(inside)) {
             ours.held = delta::held(output).await?;
         }
-        // Claims are listed last: an attempt that began after the listing of files has none of these files.
+        // Claims are listed last. An attempt that began after the files were listed has written none of these files.
         let claimants = claim::claimants(output).await?;
         ours.alive.extend(claimants.into_iter().filter(|attempt| attempt != own));
         Ok(ours)
@@ -245,13 +245,13 @@ impl Ours {
         Ok(())
     }
 
-    /// Whether this program wrote the file of a table.
+    /// Whether this program wrote the file at `inside`, which must belong to a table.
     pub(super) fn owns(&self, inside: &str) -> bool {
         let known = Attempt::from_path(inside).is_some_and(|attempt| self.attempts.contains(&attempt));
         known || self.in_force.contains(inside) || self.named.contains(whole_name(inside))
     }
 
-    /// The treatment of a file.
+    /// Decides the treatment of a file.
     pub(super) fn verdict(&self, inside: &str) -> FileVerdict {
         let whole = whole_name(inside);
         if self.in_force.contains(inside) || delta::is_part_of_log(inside) {
@@ -266,7 +266,7 @@ impl Ours {
         if self.marked.contains(inside) {
             let begun = whole != inside || delta::is_in_log(inside);
             return match (begun, is_claim) {
-                // Another attempt may be about to rename it.
+                // Another attempt may be about to rename the file.
                 (true, _) if !self.alive.is_empty() => FileVerdict::InForce,
                 (true, _) => FileVerdict::Dead(RemovalOrder::Data),
                 (false, true) => FileVerdict::Dead(RemovalOrder::Claim),
@@ -284,13 +284,13 @@ impl Ours {
     }
 }
 
-/// The bytes of a JSON file of this program; `None` for any other file.
+/// Returns the bytes of a JSON file if this program wrote it, or `None` for any other file.
 async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
     if beginning(whole_name(inside)).is_none() {
         return Ok(None);
     }
     let bytes = match output.folder() {
-        // A local store hides incomplete files.
+        // The local store hides incomplete files.
         Some(folder) => std::fs::read(folder.join(inside)).ok().map(Bytes::from),
         None => output.read_bytes(inside).await?.map(|(bytes, _)| bytes),
     };
@@ -303,7 +303,7 @@ impl Layout {
         Ok(marked(self, inside).await?.is_some())
     }
 
-    /// Removes an outdated JSON file of this program. A file that is gone already is not an error.
+    /// Removes an outdated JSON file of this program. It is not an error if the file is already gone.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if the file is foreign, or the store refuses.
@@ -322,16 +322,16 @@ impl Layout {
 /// The files in the folders of an output that no manifest in force names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Garbage {
-    /// Files of this program that can be removed, in the order of removal. Files that prove the origin of others come last.
+    /// Files of this program that can be removed, in the order of removal. Files that prove the origin of other files come last.
     pub dead: Vec<OutputEntry>,
     /// Paths of files that this program may not have written.
     pub foreign: Vec<String>,
-    /// Paths of files of this program that a Delta log of another state may name. They stay.
+    /// Paths of files of this program to which a Delta log of another state may refer. They are kept.
     pub held: Vec<String>,
 }
 
 impl Garbage {
-    /// One sentence for the user about each kind of files that stays.
+    /// Returns one sentence for the user about each kind of files that is kept.
     pub(crate) fn sentences(&self, output: &Layout) -> Vec<String> {
         let output = output.shown();
         let few = |files: &[String], (one, many): (&str, &str)| match files {
@@ -353,11 +353,11 @@ impl Garbage {
     }
 }
 
-/// Finds the garbage of an output without removing it. Reads manifests and listings. `own` is the attempt of the caller, whose
-/// claim does not protect its files.
+/// Finds the garbage of an output without removing it. Reads manifests and listings. `own` is the attempt of the caller. Its claim does not
+/// protect its files.
 ///
 /// # Errors
-/// If the store does not answer, or a newer version wrote the manifest, so that its files are unknown.
+/// If the store does not answer, or a newer version wrote the manifest, whose files are then unknown.
 pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
     let mut there = BTreeMap::new();
     for folder in Table::ALL.map(Table::name).into_iter().chain([WORK]) {

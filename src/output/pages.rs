@@ -1,10 +1,10 @@
-//! The pages of tables in which commands look up few rows, and the table that reads only some of them.
+//! The page settings of tables in which commands look up few rows, and a table that reads only some of its pages.
 //!
-//! A look-up reads the bounds of all pages of a file, and then the pages that may have its rows. Smaller pages mean fewer bytes per
-//! row and more bounds.
+//! A look-up reads the bounds of all pages in a file, and then the pages that can contain the wanted rows. Smaller pages mean fewer bytes
+//! per row but more bounds.
 //!
-//! DataFusion skips row groups and pages by a predicate too, but only for a short list of values, and a bucket may have many
-//! documents. Here any number of values is compared with the bounds.
+//! DataFusion also skips row groups and pages by a predicate, but only for a short list of values. A bucket can contain many documents.
+//! Here, any number of values is compared with the bounds.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -40,22 +40,22 @@ use super::read::ManifestTable;
 use crate::plan::file_scan;
 use crate::schema::Table;
 
-/// The settings for the pages of a table's files.
+/// The settings for the pages in a table's files.
 struct PageSettings {
-    /// The most rows of a page.
+    /// The maximum number of rows in a page.
     rows: usize,
-    /// The columns whose pages have bounds.
+    /// The columns for which the bounds of pages are written.
     bounds: &'static [&'static str],
-    /// The sorted column of integers, if any. It is encoded as differences.
+    /// The integer column by which the table is sorted, if any. It is encoded as differences.
     sorted_by: Option<&'static str>,
 }
 
-/// The page settings of a table; `None` for a table that is read as a whole, which has the default pages of the library.
+/// Returns the page settings of a table. Returns `None` for a table that is read as a whole, which has the library's default pages.
 fn pages(table: Table) -> Option<PageSettings> {
     match table {
-        // Sixteen buckets in a table of 160,000,000 rows: about 3 MB of pages and 2 MB of bounds.
+        // For sixteen buckets in a table of 160,000,000 rows, about 3 MB of pages and 2 MB of bounds are read.
         Table::Buckets => Some(PageSettings { rows: 8_192, bounds: &["bucket"], sorted_by: Some("bucket") }),
-        // A signature has 256 bytes, so 1,024 signatures have 256 KiB.
+        // A signature has 256 bytes, so 1,024 signatures take 256 KiB.
         Table::Documents => {
             Some(PageSettings { rows: 1_024, bounds: &["id", "source", "position"], sorted_by: None })
         }
@@ -63,14 +63,14 @@ fn pages(table: Table) -> Option<PageSettings> {
     }
 }
 
-/// Adds the page settings of the table of this name to `properties`.
+/// Adds the page settings of the table with this name to `properties`.
 pub(super) fn with_pages(properties: WriterPropertiesBuilder, table: &str) -> WriterPropertiesBuilder {
     let Some(PageSettings { rows, bounds, sorted_by }) = Table::named(table).and_then(pages) else {
         return properties;
     };
     let properties = properties
         .set_data_page_row_count_limit(rows)
-        // Paths of files may differ only in their last letters.
+        // Paths of files may differ only in their last letters, so bounds are not truncated.
         .set_column_index_truncate_length(None);
     let properties = bounds.iter().fold(properties, |properties, column| {
         properties.set_column_statistics_enabled(ColumnPath::from(*column), EnabledStatistics::Page)
@@ -83,19 +83,19 @@ pub(super) fn with_pages(properties: WriterPropertiesBuilder, table: &str) -> Wr
     }
 }
 
-/// Files whose bounds are read at the same time.
+/// The number of files whose bounds are read at the same time.
 const CONCURRENT_FILES: usize = 16;
 
-/// Rows that are looked up.
+/// The rows to look up.
 #[derive(Debug)]
 pub(crate) enum LookedUpRows {
-    /// The rows with one of these numbers in a column. The numbers are in ascending order.
+    /// The rows in which this column has one of these numbers. The numbers are in ascending order.
     Numbers(&'static str, Vec<i64>),
-    /// The rows at these positions of files. The positions are in ascending order, by the bytes of the column `source`.
+    /// The rows at these positions in files. The positions are in ascending order. The key is the value of the column `source` in bytes.
     Places(BTreeMap<Vec<u8>, Vec<i64>>),
 }
 
-/// A table that reads only the pages of `table` with bounds that allow wanted rows. It returns all wanted rows, and others.
+/// A table that reads only the pages of `table` whose bounds allow wanted rows. It returns all wanted rows, and possibly other rows.
 #[derive(Debug)]
 pub(crate) struct WantedPages {
     table: ManifestTable,
@@ -133,7 +133,7 @@ impl TableProvider for WantedPages {
         let Some(scan) = file_scan(&plan) else { return Ok(plan) };
         let store = state.runtime_env().object_store(&scan.object_store_url)?;
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
-        // A scan may have several ranges of a file.
+        // A scan may contain several ranges of one file.
         let files = scan.file_groups.iter().flat_map(FileGroup::iter);
         let files: BTreeMap<Path, ObjectMeta> =
             files.map(|file| (file.object_meta.location.clone(), file.object_meta.clone())).collect();
@@ -145,7 +145,7 @@ impl TableProvider for WantedPages {
         let wanted = |file: &PartitionedFile| {
             let rows = selected.get(&file.object_meta.location).filter(|rows| rows.selects_any())?;
             let mut file = file.clone().with_extension(ParquetRowSelection::new(rows.clone()));
-            // The statistics describe all rows of the file.
+            // The statistics describe all rows of the file, so they do not apply to the selected rows.
             file.statistics = None;
             Some(file)
         };
@@ -160,9 +160,9 @@ impl TableProvider for WantedPages {
     }
 }
 
-/// Returns the path of a file and the rows of its pages that may have wanted rows.
+/// Returns the path of a file, and the rows in pages that can contain wanted rows.
 ///
-/// The metadata are in the cache, because the scan was planned with them. The scan takes the page offsets from there.
+/// The metadata are in the cache, because the scan was planned with them. The scan also takes the page offsets from the cache.
 async fn selected(
     wanted: Arc<LookedUpRows>,
     store: Arc<dyn ObjectStore>,
@@ -178,20 +178,20 @@ async fn selected(
 }
 
 impl LookedUpRows {
-    /// The rows of a file's pages that may have wanted rows.
+    /// Returns the rows in the pages of a file that can contain wanted rows.
     fn rows(&self, metadata: &ParquetMetaData) -> RowSelection {
         let groups = 0..metadata.num_row_groups();
         groups.flat_map(|group| self.rows_of_group(metadata, group)).collect::<Vec<_>>().into()
     }
 
-    /// The rows of a row group to read and to skip.
+    /// Returns the rows of a row group to read and to skip.
     fn rows_of_group(&self, metadata: &ParquetMetaData, group: usize) -> Vec<RowSelector> {
         let (number, text) = match self {
             LookedUpRows::Numbers(number, _) => (*number, None),
             LookedUpRows::Places(_) => ("position", Some("source")),
         };
         let Some(numbers) = Pages::find(metadata, group, number) else {
-            // A file without bounds.
+            // The file has no bounds, so all rows are read.
             return vec![RowSelector::select(metadata.row_group(group).num_rows().max(0) as usize)];
         };
         let texts = text.and_then(|text| Pages::find(metadata, group, text));
@@ -207,7 +207,7 @@ impl LookedUpRows {
         (0..numbers.pages.len()).map(selected).collect()
     }
 
-    /// Whether a page with these inclusive bounds may have a wanted row. `None` is no information.
+    /// Whether a page with these inclusive bounds can contain a wanted row. `None` means that bounds are unknown.
     fn may_have(&self, numbers: Option<(i64, i64)>, texts: Option<(&[u8], &[u8])>) -> bool {
         let Some((least, greatest)) = numbers else { return true };
         let among = |wanted: &[i64]| {
@@ -225,16 +225,16 @@ impl LookedUpRows {
     }
 }
 
-/// The pages of a column of a row group.
+/// The pages of a column in a row group.
 struct Pages<'a> {
     bounds: &'a ColumnIndexMetaData,
     pages: &'a [PageLocation],
-    /// Rows of the row group.
+    /// The number of rows in the row group.
     rows: usize,
 }
 
 impl<'a> Pages<'a> {
-    /// The pages of the column of this name; `None` if they have no bounds.
+    /// Returns the pages of the column with this name, or `None` if they have no bounds.
     fn find(metadata: &'a ParquetMetaData, group: usize, name: &str) -> Option<Self> {
         let about = metadata.row_group(group);
         let column = about.columns().iter().position(|column| column.column_path().string() == name)?;
@@ -244,14 +244,14 @@ impl<'a> Pages<'a> {
         (!matches!(bounds, ColumnIndexMetaData::NONE)).then_some(Self { bounds, pages, rows })
     }
 
-    /// The rows of a page, counted from the start of the row group.
+    /// Returns the rows in a page, counted from the start of the row group.
     fn rows_of(&self, page: usize) -> Range<usize> {
         let first = |page: &PageLocation| (page.first_row_index.max(0) as usize).min(self.rows);
         let start = self.pages.get(page).map_or(self.rows, first);
         start..self.pages.get(page + 1).map_or(self.rows, first).max(start)
     }
 
-    /// The least and the greatest number of a page.
+    /// Returns the minimum and the maximum number in a page.
     fn numbers(&self, page: usize) -> Option<(i64, i64)> {
         match self.bounds {
             ColumnIndexMetaData::INT64(bounds) if page < bounds.num_pages() as usize => {
@@ -261,7 +261,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The least and the greatest text of the pages that overlap with these rows of the row group.
+    /// Returns the minimum and the maximum text in the pages that overlap with these rows of the row group.
     fn texts(&self, rows: &Range<usize>) -> Option<(&'a [u8], &'a [u8])> {
         let ColumnIndexMetaData::BYTE_ARRAY(bounds) = self.bounds else { return None };
         let before = self.pages.partition_point(|page| page.first_row_index <= rows.start as i64);
@@ -291,10 +291,10 @@ mod tests {
 
     use super::{with_pages, *};
 
-    /// The metadata of a file with these columns, with the pages of the table of this name.
+    /// Returns the metadata of a file with these columns. Its pages have the settings of the table with this name.
     fn metadata(table: &str, columns: Vec<(&str, ArrayRef)>) -> ParquetMetaData {
         let rows = RecordBatch::try_from_iter(columns).unwrap();
-        // Only some of the columns of the table are in the file.
+        // The file contains only some of the table's columns.
         let properties = with_pages(WriterProperties::builder(), table).set_dictionary_enabled(false);
         let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties.build())).unwrap();
         for first in (0..rows.num_rows()).step_by(256) {
@@ -305,7 +305,7 @@ mod tests {
         reader.parse_and_finish(&bytes).unwrap()
     }
 
-    /// The numbers of the rows that are read.
+    /// Returns the numbers of the rows that are read.
     fn read(rows: RowSelection) -> Vec<usize> {
         let (mut at, mut read) = (0, Vec::new());
         for selector in rows.iter() {
@@ -317,7 +317,8 @@ mod tests {
         read
     }
 
-    /// Three files of 3,000 documents each, whose paths differ after more letters than writers of Parquet keep by default.
+    /// Returns the metadata of three files with 3,000 documents each. Their paths first differ after the length to which Parquet writers
+    /// truncate bounds by default.
     fn documents(table: &str) -> ParquetMetaData {
         let sources = (0..9_000).map(|row| source(row / 3_000));
         let positions = (0..9_000).map(|row| row % 3_000);
@@ -341,7 +342,7 @@ mod tests {
         for (file, position) in [(0, 0), (0, 2_999), (1, 1_500), (2, 0), (2, 2_999)] {
             let rows = wanted(&[(file, &[position])]);
             assert!(rows.contains(&((file * 3_000 + position) as usize)), "{file} {position}");
-            // A page that begins in one file and ends in another may have any position.
+            // A page that begins in one file and ends in another can contain any position.
             assert!(rows.len() <= 3 * 1_024, "{file} {position}: {} rows", rows.len());
         }
         assert_eq!(wanted(&[]), [0; 0]);
@@ -352,7 +353,7 @@ mod tests {
 
     #[test]
     fn numbers_are_in_few_pages() {
-        // Every third number, so that others are between the bounds of a page, or between two pages.
+        // The test uses every third number, so that other numbers are between the bounds of a page, or between two pages.
         let numbers = (-30_000..30_000_i64).map(|number| 3 * number);
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
         let metadata = metadata("buckets", vec![("bucket", column)]);

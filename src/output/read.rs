@@ -1,4 +1,4 @@
-//! Reads a table whose files a manifest names.
+//! Reads a table from the files that a manifest lists.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use crate::error::{Context, Error, Result};
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
-/// Reads the rows of `files`, which have the columns of `schema`. Lazy.
+/// Returns a lazy frame of the rows in `files`, which have the columns of `schema`.
 ///
 /// # Errors
 /// If there are no files, or a path is not a valid URL.
@@ -41,7 +41,7 @@ pub fn frame(
     Ok(session.read_table(Arc::new(table))?)
 }
 
-/// The table of `files` for SQL.
+/// Returns the table of `files` for use in SQL.
 ///
 /// # Errors
 /// If there are no files, or a path is not a valid URL.
@@ -53,15 +53,15 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     for file in files {
         urls.push(ListingTableUrl::try_new(layout.url(&file.path)?, None)?);
     }
-    // No ending is required, because the files of removed documents do not end in `.parquet`.
+    // No ending is required, because the files with removed documents do not end in `.parquet`.
     let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension("");
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
 }
 
-/// Turns the signed numbers of a public table into the unsigned numbers of the same bits, which stages and queries use. Ids and
-/// carried columns stay as they are.
+/// Converts the signed numbers of a public table to unsigned numbers with the same bits. Stages and queries use the unsigned numbers. Ids
+/// and carried columns do not change.
 ///
 /// # Errors
 /// If the frame lacks a column of the table.
@@ -91,8 +91,8 @@ pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     Ok(frame.select(columns)?)
 }
 
-/// A table that is read completely or not at all. When a scan is planned, every file of the manifest must have its size and rows.
-/// DataFusion's listing table skips missing and empty files.
+/// A table that is read completely or not at all. When a scan is planned, every file in the manifest must have the recorded size and number
+/// of rows. DataFusion's listing table would skip missing and empty files.
 #[derive(Debug)]
 pub(crate) struct ManifestTable {
     layout: Layout,
@@ -121,8 +121,8 @@ impl TableProvider for ManifestTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        // A limit would let the listing table skip files. The operator above the scan applies the limit anyway. Planning reads
-        // the footers, and the library panics on some damaged ones.
+        // A limit would let the listing table skip files. The operator above the scan applies the limit anyway. Planning reads the footers,
+        // and the library panics on some damaged footers.
         let plan =
             guarded_async(self.listing.scan(state, projection, filters, None)).await.context(|| {
                 let shown = self.layout.shown();
@@ -135,19 +135,19 @@ impl TableProvider for ManifestTable {
     }
 }
 
-/// A file in a plan's scans.
+/// A file in the scans of a plan.
 struct Scanned {
     bytes: u64,
     rows: Option<u64>,
 }
 
 impl ManifestTable {
-    /// The error if another run replaced the result while it was read.
+    /// Returns the error if another run replaced the result while it was read.
     async fn replaced(&self) -> Option<Error> {
         let now = self.layout.manifest().await.ok()??;
         let (paths, shown) = (now.paths(), self.layout.shown());
         let file = self.files.iter().find(|file| !paths.contains(file.path.as_str()))?;
-        // Manifests do not name the tables between stages.
+        // Manifests do not list the tables between stages.
         (!file.path.starts_with(WORK)).then(|| {
             Error::input(format!(
                 "another run replaced the result in {shown} while it was read, and removed {}: run the command again",
@@ -164,7 +164,7 @@ impl ManifestTable {
         for file in self.files.iter() {
             let path = self.layout.path(&file.path).to_string();
             let there = scanned.get(&path);
-            // DataFusion skips empty and missing files alike.
+            // DataFusion skips both empty and missing files.
             if let Some(damage) = Damage::from_size(file, there.map(|there| there.bytes)) {
                 found.push(damage);
             } else if let Some(rows) = there.and_then(|there| there.rows).filter(|rows| *rows != file.rows) {
@@ -181,7 +181,7 @@ impl ManifestTable {
     }
 }
 
-/// The files that a plan's scans read, by their paths.
+/// Collects the files that a plan's scans read, by their paths.
 fn collect(plan: &Arc<dyn ExecutionPlan>, scanned: &mut BTreeMap<String, Scanned>) {
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
         let source: &dyn Any = scan.data_source().as_ref();

@@ -1,4 +1,4 @@
-//! Finished results: the output of a run, the result of `apply` over one, and the manifests by which they are found.
+//! Finished results: the output of a run, the result of applying an output, and the manifests by which both are found.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ use crate::job::{self, FORMAT_VERSION, Job};
 use crate::schema::{IdType, Table, contract};
 use crate::udf::expr_fn::document_key;
 
-/// A finished output of this program's format, whose files all exist.
+/// A finished output in this program's format. All its files exist.
 #[derive(Clone)]
 pub struct Stored {
-    /// The session in which its tables are read.
+    /// The session that reads the output's tables.
     session: SessionContext,
     layout: Layout,
     manifest: Run,
     job: Job,
-    /// The places to which the source was moved, one per URL; empty if it was not moved.
+    /// The new locations of a source that was moved, one per URL. It is empty if the source was not moved.
     places: Vec<String>,
 }
 
@@ -38,8 +38,8 @@ impl Stored {
     /// Opens the output at `url`. Reads only its manifest and the sizes of its files.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if there is no finished output, another version wrote its manifest, its job
-    /// cannot be read, or a file is gone or has another size.
+    /// [`Kind::Input`](crate::error::Kind::Input) if there is no finished output, another version wrote its manifest, its job cannot be
+    /// read, or a file is missing or has a different size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
         let depth = |manifest: &Run| {
@@ -55,13 +55,14 @@ impl Stored {
         }
     }
 
-    /// Returns the output with a source that was moved to `places`: one for each URL, in their order; empty if it was not moved.
+    /// Returns the output with a source that was moved to `places`. There is one place per URL, in the same order. `places` is empty if the
+    /// source was not moved.
     #[must_use]
     pub(crate) fn with_source_in(self, places: Vec<String>) -> Self {
         Self { places, ..self }
     }
 
-    /// The session in which its tables are read.
+    /// The session that reads the output's tables.
     pub(crate) fn session(&self) -> &SessionContext {
         &self.session
     }
@@ -71,7 +72,7 @@ impl Stored {
         &self.layout
     }
 
-    /// The places to which the source was moved, one per URL; empty if it was not moved.
+    /// The new locations of a source that was moved, one per URL. It is empty if the source was not moved.
     pub(crate) fn places(&self) -> &[String] {
         &self.places
     }
@@ -81,12 +82,12 @@ impl Stored {
         &self.manifest
     }
 
-    /// The job that was run, every default filled in.
+    /// The job that was run, with every default filled in.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The run that read the texts: this run, or the run whose sketches it reused.
+    /// Returns the run that read the texts: this run, or the run whose sketches it reused.
     pub(crate) fn origin(&self) -> Origin {
         let Run { origin, job, fingerprint, inputs, reference_outputs, .. } = &self.manifest;
         let alone = |output: &ReferenceOutput| ReferenceOutput { merged: Vec::new(), ..output.clone() };
@@ -100,7 +101,7 @@ impl Stored {
         origin.clone().unwrap_or_else(own)
     }
 
-    /// The runs that read the texts: one, or all runs of a merged output.
+    /// Returns the runs that read the texts: one run, or all runs of a merged output.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         match &self.manifest.origins {
             origins if origins.is_empty() => vec![self.origin()],
@@ -108,12 +109,12 @@ impl Stored {
         }
     }
 
-    /// The number of these runs.
+    /// Returns the number of runs that read the texts.
     pub(crate) fn origin_count(&self) -> u64 {
         self.manifest.origins.len().max(1) as u64
     }
 
-    /// The sources of the documents, with the URLs in the jobs.
+    /// Returns the sources of the documents, with the URLs from the jobs.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if a job in the manifest cannot be read.
@@ -124,7 +125,7 @@ impl Stored {
             .collect()
     }
 
-    /// The provider of a table; `None` if the job does not write it.
+    /// Returns the provider of a table, or `None` if the job does not write the table.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if the manifest lacks a table that every job writes.
@@ -140,7 +141,7 @@ impl Stored {
         read::provider(&self.layout, &written.files, schema).map(Some)
     }
 
-    /// The rows of a table, with unsigned numbers: see `read::unsigned`. Lazy.
+    /// Returns a lazy frame of the rows in a table, with unsigned numbers: see `read::unsigned`.
     ///
     /// # Errors
     /// If the output has no such table.
@@ -151,7 +152,7 @@ impl Stored {
         read::unsigned(self.session.read_table(std::sync::Arc::new(provider))?, table)
     }
 
-    /// The table of frequent shingles; `None` if the job counts all shingles.
+    /// Returns the table of frequent shingles, or `None` if the job counts all shingles.
     ///
     /// # Errors
     /// See [`Self::table`].
@@ -160,7 +161,7 @@ impl Stored {
     }
 }
 
-/// The format of the files that `apply` writes. Raise it with every change that gives other files.
+/// The format of the files that `apply` writes. Raise it with every change that produces different files.
 pub(crate) const APPLY_FORMAT: u64 = 7;
 
 /// The part of a result's manifest that describes the documents of the applied output.
@@ -189,7 +190,7 @@ pub(crate) struct AppliedOutput {
     contents: ResultContents,
 }
 
-/// Returns the manifest of the finished result of `apply` in the folder `target`; `None` if the folder holds no result.
+/// Returns the manifest of the finished result of `apply` in the folder `target`, or `None` if the folder contains no result.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if the result is unfinished, another version wrote it, or the store does not
@@ -214,11 +215,11 @@ pub(crate) async fn manifest<T: DeserializeOwned>(target: &Layout) -> Result<Opt
 }
 
 impl AppliedOutput {
-    /// Opens the output at `url`, or the output whose result of `apply` is at `url`.
+    /// Opens the output at `url`. If `url` is a result of `apply`, opens the output that was applied.
     ///
     /// # Errors
-    /// See [`Stored::open`] and [`manifest`]; [`Kind::Input`](crate::error::Kind::Input) if the output was replaced after it was
-    /// applied.
+    /// The errors of [`Stored::open`] and [`manifest`], and [`Kind::Input`](crate::error::Kind::Input) if the output was replaced after it
+    /// was applied.
     pub(crate) async fn open(session: &SessionContext, url: &str) -> Result<(Stored, Option<Self>)> {
         let error = match Stored::open(session, url).await {
             Ok(stored) => return Ok((stored, None)),
@@ -237,7 +238,7 @@ impl AppliedOutput {
         Ok((stored, Some(applied)))
     }
 
-    /// Opens the finished result in the folder `url`; `None` if it holds no result of `apply`.
+    /// Opens the finished result of `apply` in the folder `url`. Returns `None` if the folder contains no such result.
     ///
     /// # Errors
     /// See [`manifest`].
@@ -247,10 +248,10 @@ impl AppliedOutput {
         Ok(contents.map(|contents| Self { session: session.clone(), target, contents }))
     }
 
-    /// Opens the result of `apply` through which a run named the reference `output`; `None` if the run named the output itself.
+    /// Opens the result of `apply` through which a run named the reference `output`. Returns `None` if the run named the output itself.
     ///
     /// # Errors
-    /// See [`manifest`]; [`Kind::Input`](crate::error::Kind::Input) if the result is gone or was replaced.
+    /// The errors of [`manifest`], and [`Kind::Input`](crate::error::Kind::Input) if the result is gone or was replaced.
     pub(crate) async fn recorded(session: &SessionContext, output: &ReferenceOutput) -> Result<Option<Self>> {
         let Some(record) = &output.applied else { return Ok(None) };
         match Self::find(session, &record.url).await? {
@@ -267,7 +268,7 @@ impl AppliedOutput {
         &self.target
     }
 
-    /// The entry for this result in the manifest of a run.
+    /// Returns the entry for this result in the manifest of a run.
     pub(crate) fn record(&self) -> AppliedReference {
         AppliedReference {
             url: self.target.shown().to_owned(),
@@ -275,12 +276,12 @@ impl AppliedOutput {
         }
     }
 
-    /// Whether documents that the job rejected stay in the result.
+    /// Whether the result keeps documents that the job rejected.
     pub(crate) fn keeps_rejects(&self) -> bool {
         self.contents.rejects == "keep"
     }
 
-    /// The ids of the removed documents; `None` if no document was removed.
+    /// Returns the ids of the removed documents, or `None` if no document was removed.
     ///
     /// # Errors
     /// If the engine refuses the table.
@@ -288,7 +289,7 @@ impl AppliedOutput {
         self.table(&self.contents.removed, &[])
     }
 
-    /// The byte ranges (doc, byte_start: UInt64, byte_end: UInt64) that were cut out of texts; `None` if nothing was cut.
+    /// Returns the byte ranges (doc, byte_start: UInt64, byte_end: UInt64) that were cut out of texts, or `None` if nothing was cut.
     ///
     /// # Errors
     /// If the engine refuses the table.
@@ -300,7 +301,7 @@ impl AppliedOutput {
         Ok(Some(rows.select(columns)?))
     }
 
-    /// The column `id` and the given columns of integers of a table; `None` if it has no rows.
+    /// Returns the column `id` and the given integer columns of a table, or `None` if the table has no rows.
     fn table(&self, files: &[File], numbers: &[&str]) -> Result<Option<DataFrame>> {
         if files.iter().all(|file| file.rows == 0) {
             return Ok(None);
@@ -311,14 +312,14 @@ impl AppliedOutput {
     }
 }
 
-/// The applied output in the manifest of a result of `apply`.
+/// The applied output as described in the manifest of a result of `apply`.
 #[derive(Deserialize)]
 struct PublishedOutput {
     output_url: String,
 }
 
 impl Layout {
-    /// Whether the output has a manifest or any file in the folders of this program.
+    /// Whether the output contains a manifest, or any file in the folders of this program.
     pub(crate) async fn exists(&self) -> Result<bool> {
         let folders = Table::ALL.map(Table::name).into_iter().chain([WORK]);
         if let Some(root) = self.folder() {
@@ -332,18 +333,18 @@ impl Layout {
         Ok(self.manifest_bytes().await?.is_some())
     }
 
-    /// The bytes of `manifest.json` and their version in the store; `None` if the file does not exist.
+    /// Returns the bytes of `manifest.json` and their version in the store, or `None` if the file does not exist.
     pub(crate) async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.read_bytes(MANIFEST).await
     }
 
-    /// The bytes of `manifest.json` and the time of their put in milliseconds since 1970; `None` if the file does not exist.
+    /// Returns the bytes of `manifest.json` and the time of the put in milliseconds since 1970, or `None` if the file does not exist.
     pub(super) async fn published_manifest(&self) -> Result<Option<(Bytes, i64)>> {
         let found = self.read_object(MANIFEST).await?;
         Ok(found.map(|(bytes, meta)| (bytes, meta.last_modified.timestamp_millis())))
     }
 
-    /// Reads the manifest of a finished run; `None` if no run has finished here. Its tables may have another format: see
+    /// Reads the manifest of a finished run. Returns `None` if no run has finished here. The tables may be in another format: see
     /// [`Run::check_format`].
     ///
     /// # Errors
@@ -355,14 +356,14 @@ impl Layout {
             refuse_writer(&bytes, self.shown())?;
         }
         let manifest = manifest.map(Some)?;
-        // The names in a newer manifest may have other meanings.
+        // The names in a newer manifest may have different meanings.
         if let Some(newer) = manifest.as_ref().filter(|run| run.format_version > u64::from(FORMAT_VERSION)) {
             newer.check_format(self.shown())?;
         }
         Ok(manifest)
     }
 
-    /// The error about an output that has no finished result.
+    /// Returns the error for an output that contains no finished result.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -383,7 +384,7 @@ impl Layout {
         }))
     }
 
-    /// Whether the folder holds a finished or unfinished result of `apply`.
+    /// Whether the folder contains a finished or unfinished result of `apply`.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -392,7 +393,7 @@ impl Layout {
         Ok(records.size(MANIFEST).await?.is_some() || records.size(BEGUN).await?.is_some())
     }
 
-    /// The names of the stages whose manifests have `key`, sorted.
+    /// Returns the names of the stages whose manifests have `key`, sorted.
     pub(crate) async fn stages(&self, key: &str) -> Result<Vec<String>> {
         let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
         let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;
@@ -404,7 +405,7 @@ impl Layout {
         Ok(stages)
     }
 
-    /// Removes a stage. Its manifest goes before its `files`, so that no run reuses a partly removed stage.
+    /// Removes a stage. Its manifest is removed before its `files`, so that no run reuses a partly removed stage.
     pub(crate) async fn remove_stage(&self, stage: &str, key: &str, files: &[File]) -> Result<()> {
         self.discard(&Self::stage(stage, key)).await?;
         self.remove(files.iter().map(|file| self.path(&file.path)).collect()).await

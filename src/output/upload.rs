@@ -1,4 +1,4 @@
-//! Uploads of files of any size to an output, with their checksums. A file gets its name when it is complete.
+//! Uploads of files of any size to an output, with their checksums. A file gets its final name only when it is complete.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub(crate) struct Upload {
 
 enum To {
     Disk(tokio::fs::File, Staged),
-    /// Few enough bytes for a single put, which a store can refuse if the file exists.
+    /// The bytes so far, while a single put is sufficient. A store can refuse a single put if the file exists.
     Small(Vec<u8>),
     Store(Box<BufWriter>),
-    /// The file exists and stays. The upload must have the same bytes.
+    /// The file already exists and is kept. The upload must have the same bytes.
     There {
         bytes: u64,
         crc32: u32,
@@ -39,10 +39,10 @@ enum To {
 }
 
 impl Layout {
-    /// Starts the upload of a file. An existing file is never replaced; the upload must have the same bytes.
+    /// Starts the upload of a file. An existing file is never replaced. In that case, the upload must have the same bytes.
     ///
     /// # Errors
-    /// If the store refuses, or the path leads out of the output.
+    /// If the store refuses, or the path leads outside the output.
     pub(crate) async fn upload(&self, inside: &str) -> Result<Upload> {
         let failed = || format!("cannot write {}/{inside}", self.shown());
         let to = match (self.digest(inside).await?, self.folder()) {
@@ -57,10 +57,10 @@ impl Layout {
         Ok(Upload { output: self.clone(), inside: inside.to_owned(), digest: Digest::default(), to })
     }
 
-    /// The size and the CRC-32 of a file; `None` if the file does not exist.
+    /// Returns the size and the CRC-32 of a file, or `None` if the file does not exist.
     ///
     /// # Errors
-    /// If the store does not answer, or the path leads out of the output.
+    /// If the store does not answer, or the path leads outside the output.
     pub(super) async fn digest(&self, inside: &str) -> Result<Option<(u64, u32)>> {
         let failed = || format!("cannot read {}/{inside}", self.shown());
         let mut bytes = match self.folder() {
@@ -82,7 +82,7 @@ impl Layout {
         Ok(Some(digest.end()))
     }
 
-    /// The metadata of a file; `None` if the file does not exist.
+    /// Returns the metadata of a file, or `None` if the file does not exist.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -94,7 +94,7 @@ impl Layout {
         }
     }
 
-    /// The size of a file; `None` if the file does not exist.
+    /// Returns the size of a file, or `None` if the file does not exist.
     pub(crate) async fn size(&self, inside: &str) -> Result<Option<u64>> {
         if self.folder().is_some() {
             return Ok(tokio::fs::metadata(self.place(inside)?).await.ok().map(|meta| meta.len()));
@@ -102,13 +102,13 @@ impl Layout {
         Ok(self.meta(inside).await?.map(|meta| meta.size))
     }
 
-    /// The path of a file on this machine. It keeps characters that [`Layout::path`] would encode.
+    /// Returns the path of a file on this machine. It keeps characters that [`Layout::path`] would encode.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let folder = self.folder().ok_or_else(|| Error::bug("an output in a store has no folder"))?;
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))
     }
 
-    /// The path of a file in its store.
+    /// Returns the path of a file in its store.
     fn key(&self, inside: &str) -> Result<Path> {
         if !inside.split('/').all(is_name) {
             return Err(outside(inside));
@@ -117,7 +117,7 @@ impl Layout {
     }
 }
 
-/// Whether a part of a path is the name of a file or a folder.
+/// Whether a part of a path is a valid name of a file or a folder.
 fn is_name(part: &str) -> bool {
     !matches!(part, "" | "." | "..") && !part.contains('\0')
 }
@@ -149,11 +149,11 @@ impl Upload {
         }
     }
 
-    /// Gives the file its name, and returns its path, size and CRC-32. If another task or attempt has written the same bytes
-    /// under this name meanwhile, its file stays.
+    /// Gives the file its name and returns its path, size and CRC-32. If another task or attempt has written the same bytes under this name
+    /// in the meantime, that file is kept.
     ///
     /// # Errors
-    /// If the store refuses, or the name belongs to a file with other bytes.
+    /// If the store refuses, or a file with other bytes has the name.
     pub(crate) async fn finish(self) -> Result<(String, u64, u32)> {
         let Self { output, inside, digest, to } = self;
         let failed = || format!("cannot write {}/{inside}", output.shown());
@@ -187,7 +187,7 @@ impl Upload {
                     }
                 }
             }
-            // A multipart upload would replace an existing file, so look for one again.
+            // A multipart upload would replace an existing file, so the store is checked again.
             To::Store(mut writer) => match output.digest(&inside).await? {
                 Some(there) => {
                     writer.abort().await.context(failed)?;
@@ -215,7 +215,7 @@ impl Upload {
     }
 }
 
-/// Lets a Parquet writer write to the upload. The upload is finished after the writer.
+/// Allows a Parquet writer to write to the upload. The upload is finished after the writer.
 impl AsyncFileWriter for Upload {
     fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async move { self.put(bytes).await.map_err(|e| ParquetError::External(Box::new(e))) })
@@ -226,14 +226,14 @@ impl AsyncFileWriter for Upload {
     }
 }
 
-/// The bytes of one read of a local file.
+/// The number of bytes that are read at once from a local file.
 const READ_BYTES: usize = 256 << 10;
 
-/// The bytes of one part of an upload, and the number of parts that are sent at the same time.
+/// The size of one part of an upload in bytes, and the number of parts that are sent at the same time.
 pub(super) const PUT_BYTES: usize = 8 << 20;
 const PUTS: usize = 2;
 
-/// Returns a writer of the object at `path` that uploads it in parts.
+/// Returns a writer that uploads the object at `path` in parts.
 pub(super) fn multipart_writer(store: &Arc<dyn ObjectStore>, path: Path) -> BufWriter {
     BufWriter::with_capacity(Arc::clone(store), path, PUT_BYTES).with_max_concurrency(PUTS)
 }
@@ -283,8 +283,7 @@ mod tests {
         )
     }
 
-    /// Two tasks begin the same file before either has ended, as when a stage is submitted again while its tasks still
-    /// run.
+    /// Two tasks begin the same file before either has ended. This happens when a stage is submitted again while its tasks still run.
     #[tokio::test]
     async fn who_comes_second_with_the_same_bytes_is_no_error_and_with_others_replaces_nothing() {
         let (outputs, _folder) = outputs();

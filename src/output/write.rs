@@ -1,7 +1,7 @@
 //! The writer node: each partition writes uniquely named Parquet files and returns one row per file.
 //!
-//! The node commits nothing. The driver collects the rows and names the files in a manifest. Files of a partition that ran twice
-//! or died are in no manifest.
+//! The node commits nothing. The driver collects the rows and lists the files in a manifest. Files from a partition that ran twice or died
+//! are in no manifest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,30 +37,30 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::values::reinterpret;
 
-/// The range of the encoded bytes of a row group. Within it, each writer gets a 32nd of the memory pool, because encoded bytes
-/// are held until their row group ends, and once more during their upload.
+/// The range for the encoded size of a row group, in bytes. Within this range, each writer gets 1/32 of the memory pool. Encoded bytes are
+/// held until their row group ends, and a second time during their upload.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
-/// A table that a writer node writes: the rows and columns that it takes from the input.
+/// A table that a writer node writes, with the rows and columns that it takes from the input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableTarget {
     /// The table's name.
     pub table: String,
-    /// Its folder inside the output.
+    /// The folder of the table inside the output.
     pub folder: String,
-    /// The rows that it takes.
+    /// The rows of the input that the table contains.
     pub rows: TableRows,
-    /// Its columns, found by name in the input. Unsigned numbers keep their bits in a signed column; other values are cast.
+    /// The columns of the table, found by name in the input. Unsigned numbers keep their bits in a signed column. Other values are cast.
     #[serde(with = "schema_bytes")]
     pub schema: SchemaRef,
-    /// The number of carried columns, which come last and have other names in the input: see [`crate::schema::carried`].
+    /// The number of carried columns. They come last and have different names in the input: see [`crate::schema::carried`].
     pub carried: usize,
 }
 
-/// The rows of the input that a table takes.
+/// The rows of the input that a table contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableRows {
-    /// Every row.
+    /// All rows.
     All,
     /// Rows in which this column is null.
     Null(String),
@@ -68,16 +68,17 @@ pub enum TableRows {
     NotNull(String),
 }
 
-/// Rows -> one row (table, path, rows, bytes, crc32) for each file written. Partitions stay as they are.
+/// The node. Its input is the rows of the tables. Its output is one row (table, path, rows, bytes, crc32) per written file. Partitions do
+/// not change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Write {
     /// The URL of the store in the session.
     pub store_url: String,
-    /// The path in that store of the tables' folders.
+    /// The path in this store that contains the tables' folders.
     pub root: String,
-    /// The attempt whose id the files' names have.
+    /// The attempt whose id is part of the files' names.
     pub attempt: Attempt,
-    /// The tables that are written.
+    /// The tables to write.
     pub targets: Vec<TableTarget>,
 }
 
@@ -101,7 +102,7 @@ mod schema_bytes {
 
 impl Description for Write {
     const NAME: &'static str = "WriteExec";
-    /// The node counts its input rows: its output is a row for each file.
+    /// The node counts its input rows itself, because its output has one row per file.
     const COUNTS_ROWS: bool = false;
 
     type Shared = ();
@@ -138,7 +139,7 @@ impl Description for Write {
             }
             let mut files = Vec::with_capacity(parts.len());
             for part in parts {
-                // The first partition always writes a file, so that every table has a file with its schema.
+                // The first partition always writes a file, so that every table has at least one file with its schema.
                 files.extend(part.finish(partition == 0).await?);
             }
             File::write_rows(&files)
@@ -147,10 +148,10 @@ impl Description for Write {
     }
 }
 
-/// Encoded bytes at which a row group of one of `input`'s partitions ends.
+/// Returns the encoded size in bytes at which a row group in one of `input`'s partitions ends.
 fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usize {
     let bytes = match context.memory_pool().memory_limit() {
-        // At most as many partitions write at the same time as the session has.
+        // The number of partitions that write at the same time is at most the number of the session's partitions.
         MemoryLimit::Finite(bytes) => {
             let partitions = input.output_partitioning().partition_count();
             bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))
@@ -160,19 +161,19 @@ fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usi
     bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end())
 }
 
-/// Reserves the memory of the open row groups. Ends the row groups if the pool has no memory left.
+/// Reserves the memory of the open row groups. If the pool has no memory left, ends the row groups.
 async fn reserve(held: &MemoryReservation, parts: &mut [PartitionFile]) -> Result<()> {
     if held.try_resize(parts.iter().map(PartitionFile::memory).sum()).is_err() {
         for part in parts.iter_mut() {
             part.end_row_group().await?;
         }
-        // The rest is the minimum that a writer needs.
+        // The remaining memory is the minimum that a writer needs.
         held.resize(parts.iter().map(PartitionFile::memory).sum());
     }
     Ok(())
 }
 
-/// The file that one partition writes for one table.
+/// The file that a partition writes for a table.
 struct PartitionFile {
     target: TableTarget,
     store: Arc<dyn ObjectStore>,
@@ -235,7 +236,7 @@ impl PartitionFile {
         }
     }
 
-    /// Selects the rows and columns of the table, in its types.
+    /// Selects the rows and columns of the table and converts them to its types.
     fn select(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keep: Option<BooleanArray> = match &self.target.rows {
             TableRows::All => None,
@@ -254,7 +255,7 @@ impl PartitionFile {
                 Some(carried) => named(&batch, &schema::carried(carried))?,
                 None => named(&batch, field.name())?,
             };
-            // A signed column of the same width stores the bits of unsigned numbers.
+            // A signed column with the same width stores the bits of unsigned numbers.
             columns.push(match reinterpret(column, field.data_type()) {
                 Some(same_bits) => same_bits,
                 None => cast(column, field.data_type())?,
@@ -264,7 +265,7 @@ impl PartitionFile {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
     }
 
-    /// Finishes the file; `None` if it has no rows, unless `even_empty`.
+    /// Finishes the file. Returns `None` if it contains no rows, unless `even_empty` is true.
     async fn finish(mut self, even_empty: bool) -> Result<Option<File>> {
         if even_empty {
             self.open()?;
@@ -283,7 +284,7 @@ fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>>
     }
 }
 
-/// Parquet settings: zstd, except for lists and binaries of hashes, which neither repeat nor compress.
+/// Returns the Parquet settings: zstd, except for lists and binaries of hashes, which neither repeat nor compress.
 fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
     let TableTarget { schema, carried, .. } = target;
     let own = schema.fields().len().saturating_sub(*carried);
@@ -294,7 +295,7 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
         .set_coerce_types(false);
     for (at, field) in schema.fields().iter().enumerate() {
         if at >= own && field.data_type().is_floating() {
-            // DataFusion takes a column for constant if its least and greatest value are equal, and NaN is in neither.
+            // DataFusion treats a column as constant if its minimum and maximum are equal. NaN is in neither of them.
             properties = properties.set_column_statistics_enabled(
                 ColumnPath::from(field.name().as_str()),
                 EnabledStatistics::None,
@@ -319,7 +320,7 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
     Ok(with_pages(properties, &target.table).build())
 }
 
-/// A writer to an object store that computes the digest of the bytes.
+/// A writer to an object store that computes a digest of the bytes.
 struct DigestWriter {
     sink: BufWriter,
     digest: Digest,

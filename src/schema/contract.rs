@@ -12,8 +12,8 @@ use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
 use crate::job::{Bits, Columns, Job, ShingleHash, Source};
 
-/// Defines the tables of an output. Each has a name, which is also the name of its folder and contract, and a condition on the
-/// job if not all jobs write it.
+/// Defines the tables of an output. Each table has a name, which is also the name of its folder and of its contract. A table that only some
+/// jobs write has a condition on the job.
 macro_rules! tables {
     (@jobs) => { None };
     (@jobs $is_written:expr) => { Some($is_written) };
@@ -25,10 +25,10 @@ macro_rules! tables {
         }
 
         impl Table {
-            /// All of them.
+            /// All tables.
             pub const ALL: [Table; [$($name),*].len()] = [$(Table::$table),*];
 
-            /// The name of each table, its contract, and the condition on the job, if any.
+            /// The name of each table, its contract, and its condition on the job, if any.
             const ENTRIES: [(&'static str, &'static str, Option<fn(&Job) -> bool>); Table::ALL.len()] = [$((
                 $name,
                 include_str!(concat!("../../schemas/", $name, ".toml")),
@@ -58,15 +58,15 @@ tables! {
     Dictionary = "dictionary" if |job| job.shingle.hash == ShingleHash::Dictionary,
     /// Clusters of earlier runs whose id changed.
     ClusterIdChanges = "cluster_id_changes" if |job| job.continues_clusters(),
-    /// Documents that stay although another one represents their cluster.
+    /// Documents that are kept although another document represents their cluster.
     Spared = "spared" if |job| job.clusters.contained.is_some(),
     /// Documents that are removed because a spared document has the same shingles.
     SparedCopies = "spared_copies" if |job| job.clusters.contained.is_some(),
-    /// The places of passages that repeat inside documents.
+    /// The places of repeated passages inside documents.
     Spans = "spans" if |job| job.passages.is_some(),
     /// The repeated passages.
     Passages = "passages" if |job| job.passages.is_some(),
-    /// The shingles that too many documents have, so that they do not count.
+    /// The shingles that do not count, because they occur in too many documents.
     FrequentShingles = "frequent_shingles" if |job| job.max_frequency.is_some(),
     /// The sorted buckets of the compared documents.
     Buckets = "buckets" if |job| job.output.buckets,
@@ -85,7 +85,7 @@ impl Table {
         Self::ENTRIES[self as usize].2.is_some()
     }
 
-    /// The table of this name.
+    /// Returns the table with this name.
     pub(crate) fn named(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
@@ -102,7 +102,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// The contract of a table with its readers.
+/// The contract between a table and its readers.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contract {
@@ -116,10 +116,10 @@ pub struct Contract {
     pub columns: Vec<Column>,
     /// SQL expressions over the columns that are true for every row.
     pub rules: Vec<String>,
-    /// The values of the column `reason` with their meaning. Only `rejects` and `reference_rejects` have them.
+    /// The values of the column `reason` with their meanings. Only `rejects` and `reference_rejects` have this column.
     #[serde(default)]
     pub reasons: Vec<Reason>,
-    /// Example rows that keep the contract, by column. Null columns are left out.
+    /// Example rows that satisfy the contract, by column. Null columns are omitted.
     pub example: Vec<toml::Table>,
 }
 
@@ -127,32 +127,32 @@ pub struct Contract {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
-    /// Its type.
+    /// The type of the column.
     #[serde(rename = "type")]
     pub kind: Type,
-    /// Whether it may be null.
+    /// Whether the column may be null.
     #[serde(default)]
     pub nullable: bool,
-    /// Its meaning, with unit and range.
+    /// The meaning of the values, with unit and range.
     pub doc: String,
 }
 
-/// A reason for which a document is not compared.
+/// A reason why a document is not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// The value in the column.
+    /// The value in the column `reason`.
     pub name: String,
-    /// Its meaning.
+    /// The meaning of the value.
     pub doc: String,
 }
 
-/// The types of columns, by their Arrow names. None is unsigned, because some engines cannot read unsigned numbers.
+/// The types of columns, by their Arrow names. No type is unsigned, because some engines cannot read unsigned numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub enum Type {
-    /// An id: text, or a number as [`SourceTypes`] tells.
+    /// An id: text, or a number if [`SourceTypes`] specifies it.
     #[serde(rename = "Utf8 or Int64")]
     Id,
     /// Text.
@@ -161,27 +161,27 @@ pub enum Type {
     Boolean,
     /// A 32-bit count.
     Int32,
-    /// A 64-bit count, or the bits of an unsigned key.
+    /// A 64-bit count, or the bits of an unsigned 64-bit key.
     Int64,
     /// A 64-bit share.
     Float64,
-    /// A signature. With 32-bit values, a list of integers with the bits of the unsigned values. With 16-bit values, two bytes
-    /// per value.
+    /// A signature. With 32-bit values, it is a list of integers with the bits of the unsigned values. With 16-bit values, it is a binary
+    /// value with two bytes per value of the signature.
     #[serde(rename = "Binary or List<Int32>")]
     Signature,
-    /// A list of 32-bit integers with the bits of unsigned values. No contract names it.
+    /// A list of 32-bit integers with the bits of unsigned values. Contract files do not use it.
     #[serde(skip)]
     ListInt32,
     /// A list of 64-bit integers with the bits of unsigned values.
     #[serde(rename = "List<Int64>")]
     ListInt64,
-    /// The type of an integer id or a carried column, from the source. No contract names it.
+    /// The type of an integer id or a carried column, taken from the source. Contract files do not use it.
     #[serde(skip)]
     Source(DataType),
 }
 
 impl Type {
-    /// The Arrow type that is written.
+    /// Returns the Arrow type that is written.
     pub fn arrow(&self) -> DataType {
         match self {
             Type::Id | Type::Utf8 => DataType::Utf8,
@@ -196,8 +196,8 @@ impl Type {
         }
     }
 
-    /// Whether a column of the type `stored` has the bits of unsigned numbers, with which stages and queries compute. Columns of
-    /// the source stay as they are.
+    /// Whether a column of the type `stored` contains the bits of unsigned numbers, with which stages and queries compute. Columns of the
+    /// source are not converted.
     pub(crate) fn has_unsigned_bits(&self, stored: &DataType) -> bool {
         match self {
             Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64 => true,
@@ -206,8 +206,8 @@ impl Type {
         }
     }
 
-    /// Whether `other` is another layout of the same values, such as a large or a view type. Another width is not. The name and
-    /// nullability of list items do not matter.
+    /// Whether `other` is another layout of the same values, such as a large type or a view type. A type of another width is not. The name
+    /// and the nullability of list items do not matter.
     fn accepts(&self, other: &DataType) -> bool {
         let item = match other {
             DataType::List(item)
@@ -230,9 +230,9 @@ impl Type {
     }
 }
 
-/// The contract of `table`.
+/// Returns the contract of `table`.
 pub fn contract(table: Table) -> &'static Contract {
-    // The tests parse every file. An invalid one makes an empty contract, which no table keeps.
+    // The tests parse every contract file. An invalid file gives an empty contract, which no table satisfies.
     static CONTRACTS: LazyLock<[Contract; Table::ALL.len()]> =
         LazyLock::new(|| Table::ENTRIES.map(|(_, text, _)| toml::from_str(text).unwrap_or_default()));
     // Contracts are in the order of the variants, like `Table::ALL`.
@@ -243,9 +243,9 @@ pub fn contract(table: Table) -> &'static Contract {
 const SHORT_RULE: &str = "signature <> ''";
 
 impl Contract {
-    /// The contract of the table for a source of these types and a job with these `columns`. Ids have the type of the source.
-    /// `documents` has the kept sketches and the carried columns. `pairs` and `clusters` may have groups and passages. `clusters`
-    /// has `weakest_link` if pairs connect its documents.
+    /// Returns the contract of the table for a source with these types and a job with these `columns`. Ids have the type of the source.
+    /// `documents` contains the kept sketches and the carried columns. `pairs` and `clusters` can have groups, and `pairs` can have
+    /// passages. `clusters` has `weakest_link` if pairs connect its documents.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
         let Columns { keep, bits, pair_passages, groups, clusters } = columns;
         let mut contract = self.clone();
@@ -285,7 +285,7 @@ impl Contract {
         contract
     }
 
-    /// Makes signatures lists of 32-bit values.
+    /// Changes signatures to lists of 32-bit values.
     fn have_whole_signatures(&mut self) {
         for column in self.columns.iter_mut().filter(|column| column.kind == Type::Signature) {
             column.kind = Type::ListInt32;
@@ -298,7 +298,7 @@ impl Contract {
     /// Removes a column and the rules about it.
     fn leave_out(&mut self, name: &str) {
         self.columns.retain(|column| column.name != name);
-        // Compares whole words: `shingles` is not `shingle_count`.
+        // Whole words are compared: `shingles` is not `shingle_count`.
         let is_about =
             |rule: &str| rule.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
         self.rules.retain(|rule| !is_about(rule));
@@ -307,7 +307,7 @@ impl Contract {
         });
     }
 
-    /// The Arrow schema that is written.
+    /// Returns the Arrow schema that is written.
     pub fn arrow_schema(&self) -> SchemaRef {
         let field = |c: &Column| Field::new(&c.name, c.kind.arrow(), c.nullable);
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
@@ -315,7 +315,8 @@ impl Contract {
 
     /// Checks that `schema` has the columns of the contract, in their order and with their types.
     ///
-    /// Large and view layouts of a type pass. So do nullable columns, because [`Contract::audit`] finds nulls in the rows.
+    /// Large and view layouts of a type are accepted. Nullable columns are accepted too, because [`Contract::audit`] finds nulls in the
+    /// rows.
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) with the table, the column and both types.
@@ -353,14 +354,14 @@ impl Contract {
 /// The columns that an audit reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditDepth {
-    /// All columns except lists and binaries, which are most of the bytes of `documents`. Cheap enough for every run.
+    /// All columns except lists and binaries, which take most of the bytes in `documents`. This audit is cheap enough for every run.
     WithoutLists,
     /// Every column.
     Whole,
 }
 
 impl Contract {
-    /// The promises for every row as SQL: first the columns that are not null, in their order, and then the rules.
+    /// Returns the promises about every row as SQL: first the columns that are not null, in their order, and then the rules.
     fn promises(&self, depth: AuditDepth) -> Vec<String> {
         let list = |c: &&Column| c.kind.arrow().is_nested() || c.kind.arrow() == DataType::Binary;
         let lists: Vec<&str> = match depth {
@@ -374,8 +375,8 @@ impl Contract {
             .collect()
     }
 
-    /// Returns one row of counts: the rows of `table`, and how many of them break each promise, null without rows. Lazy: the
-    /// caller runs it and passes all numbers but the first to [`Contract::verdict`].
+    /// Returns a lazy frame with one row of counts: the rows of `table`, and for each promise the number of rows that break it. These
+    /// numbers are null if there are no rows. The caller passes all numbers except the first to [`Contract::verdict`].
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) if the table has other columns.
@@ -388,7 +389,7 @@ impl Contract {
         Ok(table.aggregate(vec![], counts)?)
     }
 
-    /// Fails if any row breaks a promise. `broken` has the counts of [`Contract::audit`].
+    /// Fails if any row breaks a promise. `broken` contains the counts from [`Contract::audit`].
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) with the broken promise and the number of rows.
@@ -408,7 +409,7 @@ impl Contract {
     }
 }
 
-/// The number of rows for which `kept` is false. `kept` is never null.
+/// Returns the number of rows for which `kept` is false. `kept` is never null.
 fn broken(kept: Expr) -> Result<Expr> {
     Ok(sum(when(kept, lit(0_i64)).otherwise(lit(1_i64))?))
 }
@@ -426,7 +427,7 @@ mod tests {
             assert_eq!(contract.table, table);
             assert!(contract.grain.ends_with('.') && contract.columns.iter().all(|c| c.doc.ends_with('.')));
             assert!((2..=3).contains(&contract.example.len()), "{table}");
-            // Having no group is a group too.
+            // Documents without a group also form a group.
             let nullable = table == Table::GroupPairs;
             for key in &contract.key {
                 assert!(

@@ -1,7 +1,7 @@
 //! The contracts of the tables: the meaning of a row, its columns, and rules for every row.
 //!
-//! They are the files `schemas/*.toml`, compiled in. Runs check the schema of their tables with [`Contract::check_schema`], and the rows with
-//! [`Contract::audit`] and [`Contract::verdict`]. `publish` writes contracts in the formats of other tools.
+//! Contracts are the files `schemas/*.toml`, which are compiled in. Runs check the schemas of their tables with [`Contract::check_schema`],
+//! and the rows with [`Contract::audit`] and [`Contract::verdict`]. `publish` writes contracts in the formats of other tools.
 
 mod contract;
 pub(crate) mod publish;

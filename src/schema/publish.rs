@@ -1,4 +1,4 @@
-//! The contracts of an output as dbt sources and in the Open Data Contract Standard, as YAML.
+//! The contracts of an output as YAML: as dbt sources, and in the Open Data Contract Standard.
 
 use std::fmt::Write;
 
@@ -11,27 +11,27 @@ use crate::address;
 /// A finished output whose contracts are published.
 #[derive(Debug, Clone)]
 pub(crate) struct DescribedOutput<'a> {
-    /// The name of its job.
+    /// The name of the output's job.
     pub(crate) name: &'a str,
-    /// The folder of its tables, as an absolute path or URL without a trailing `/`.
+    /// The folder of the tables, as an absolute path or URL without a trailing `/`.
     pub(crate) url: &'a str,
-    /// The contracts of its tables.
+    /// The contracts of the tables.
     pub(crate) tables: Vec<Contract>,
 }
 
 impl DescribedOutput<'_> {
-    /// The files of the table in the folder `name`.
+    /// Returns a pattern for the files of the table in the folder `name`.
     pub(super) fn files(&self, name: &str) -> String {
         format!("{}/{name}/*.parquet", self.url)
     }
 }
 
-/// A rule that also counts as broken if it is null.
+/// Returns a rule that also counts as broken if it is null.
 pub(super) fn strict(rule: &str) -> String {
     format!("coalesce(({rule}), false)")
 }
 
-/// The tables of an output as a dbt source. dbt-duckdb reads `external_location`. Tests on whole tables are from the package
+/// Returns the tables of an output as a dbt source. dbt-duckdb reads `external_location`. Tests on whole tables come from the package
 /// dbt_utils.
 pub(crate) fn dbt(output: &DescribedOutput<'_>) -> Value {
     let table = |contract: &Contract| {
@@ -63,7 +63,7 @@ fn column(column: &Column) -> Value {
     described
 }
 
-/// The tables of an output in the Open Data Contract Standard, version 3.1.0
+/// Returns the tables of an output in the Open Data Contract Standard, version 3.1.0
 /// (<https://bitol-io.github.io/open-data-contract-standard/v3.1.0/>), with their columns, keys and rules.
 pub(crate) fn odcs(output: &DescribedOutput<'_>) -> Value {
     let path = output.files("{model}");
@@ -115,7 +115,7 @@ fn property(contract: &Contract, column: &Column) -> Value {
     property.insert("name".into(), json!(column.name));
     property.insert("description".into(), json!(column.doc));
     property.insert("required".into(), json!(!column.nullable));
-    // A group may be null, which the standard does not allow for a key.
+    // A group may be null, but the standard does not allow null in a key.
     let key =
         contract.key.iter().position(|name| *name == column.name && contract.table != Table::GroupPairs);
     if let Some(at) = key {
@@ -125,7 +125,7 @@ fn property(contract: &Contract, column: &Column) -> Value {
     Value::Object(property)
 }
 
-/// The logical type of a column in the standard.
+/// Returns the logical type of a column in the standard.
 fn logical(kind: &DataType) -> Map<String, Value> {
     use DataType as D;
     let word = match kind {
@@ -151,7 +151,8 @@ fn logical(kind: &DataType) -> Map<String, Value> {
     property
 }
 
-/// The SQL type, by the names that datacontract-cli knows. It takes lists and objects from the logical type.
+/// Returns the SQL type by the name that datacontract-cli supports. Lists and objects have none, because datacontract-cli derives them from
+/// the logical type.
 fn physical(kind: &DataType) -> Option<String> {
     match kind {
         kind if kind.is_nested() => None,
@@ -161,7 +162,7 @@ fn physical(kind: &DataType) -> Option<String> {
     }
 }
 
-/// The name of a type in SQL, as used by DuckDB and its dbt adapter.
+/// Returns the name of a type in SQL, as used by DuckDB and its dbt adapter.
 pub(super) fn sql_type(kind: &DataType) -> String {
     use DataType as D;
     let name = match kind {
@@ -197,7 +198,7 @@ pub(crate) fn yaml(value: &Value) -> String {
     text
 }
 
-/// Writes a value with an indent of `depth` times two spaces. The first line is indented already.
+/// Writes a value with an indentation of `depth` times two spaces. The first line is already indented.
 fn block(value: &Value, depth: usize, text: &mut String) {
     let indent = |text: &mut String, first: bool| {
         if !first {
@@ -234,7 +235,7 @@ fn block(value: &Value, depth: usize, text: &mut String) {
     }
 }
 
-/// Writes a value on its own lines.
+/// Writes a value on separate lines.
 fn nested(value: &Value, depth: usize, text: &mut String) {
     text.push('\n');
     text.extend(std::iter::repeat_n("  ", depth));

@@ -6,17 +6,17 @@ use arrow::datatypes::DataType;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The types of the columns that come from the source. They are known when the source is opened, and the manifest has them.
+/// The types of the columns that come from the source. They are known when the source is opened, and stored in the manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceTypes {
-    /// The type of ids, in every table.
+    /// The type of ids in every table.
     pub id: IdType,
-    /// The columns of the source that `documents` carries, in their order.
+    /// The source columns that `documents` carries, in their order.
     pub columns: Vec<SourceColumn>,
 }
 
 impl SourceTypes {
-    /// The type of the column `name`; `None` if it is not carried.
+    /// Returns the type of the column `name`, or `None` if it is not carried.
     pub(crate) fn column(&self, name: &str) -> Option<&DataType> {
         let column = self.columns.iter().find(|column| column.name == name)?;
         Some(&column.data_type)
@@ -26,15 +26,15 @@ impl SourceTypes {
 /// The type of ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdType {
-    /// Text, in order of UTF-8 bytes.
+    /// Text, ordered by UTF-8 bytes.
     #[default]
     Utf8,
-    /// A number, in numeric order. The id is then one column of an integer type.
+    /// A number, ordered numerically. The id is then a single column of an integer type.
     Int64,
 }
 
 impl IdType {
-    /// The Arrow type of ids.
+    /// Returns the Arrow type of ids.
     pub(crate) fn arrow(self) -> DataType {
         match self {
             IdType::Utf8 => DataType::Utf8,
@@ -55,7 +55,7 @@ impl fmt::Display for IdType {
 /// A column of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceColumn {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
     /// The Arrow type that is written.
     #[serde(rename = "type", serialize_with = "to_text", deserialize_with = "from_text")]
@@ -71,7 +71,7 @@ fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::
     text.parse().map_err(|e| D::Error::custom(format!("{text:?} is not a type of a column: {e}")))
 }
 
-/// The name of a carried column inside plans, because its own name may collide with a column of the program.
+/// Returns the name of a carried column inside plans. It is needed because the column's own name may collide with a column of the program.
 pub fn carried(at: usize) -> String {
     format!("carried_{at}")
 }

@@ -26,7 +26,7 @@ use crate::being_read::BeingRead;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
 
-/// A file of a source, as it was listed. Reading it fails if it was replaced.
+/// A file of a source as the listing found it. Reading fails if the file was replaced since then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SourceFile {
     /// The path in the tables of a run: the absolute URL or path of the job, and the path below it.
@@ -38,7 +38,7 @@ pub(crate) struct SourceFile {
     pub(super) store: ObjectStoreUrl,
     /// The location in the object store, and the state when the file was listed.
     pub(super) pin: Pin,
-    /// The values of the partition columns, which are in the path or in the log of a Delta table.
+    /// The values of the partition columns. They come from the path or from the log of a Delta table.
     pub(super) partitions: Partitions,
 }
 
@@ -50,13 +50,13 @@ fn store_from_text<'a, D: Deserializer<'a>>(from: D) -> std::result::Result<Obje
 }
 
 impl SourceFile {
-    /// Returns a file with the partition columns of its path.
+    /// Returns a file whose partition columns come from its path.
     pub(crate) fn new(path: &str, name: &str, store: ObjectStoreUrl, meta: ObjectMeta) -> Self {
         let (partitions, pin) = (path_partitions(path), Pin::new(&store, meta));
         Self { path: path.into(), name: name.into(), store, pin, partitions }
     }
 
-    /// Returns the values of partition columns.
+    /// Returns the values of the partition columns.
     pub(super) fn partition_values<'a>(
         &'a self,
         columns: &'a [String],
@@ -64,7 +64,7 @@ impl SourceFile {
         columns.iter().map(|name| self.partitions.get(name)?.as_deref())
     }
 
-    /// Returns the part of the file's identity that enters the fingerprint of a run.
+    /// Returns the part of the file's identity that is included in the fingerprint of a run.
     pub(super) fn input(&self) -> job::InputFile {
         let Pin { size, modified, e_tag, .. } = self.pin.clone();
         job::InputFile::new(self.path.to_string(), size, Some(modified), e_tag)
@@ -80,7 +80,7 @@ impl SourceFile {
         &self.path
     }
 
-    /// Returns the location for messages: the path, unless the file was moved after the run.
+    /// Returns the location for messages: the path, or the new location if the file was moved after the run.
     pub(super) fn shown_location(&self) -> String {
         let location = format!("{}{}", self.store.as_str(), self.pin.location);
         let plain = location.strip_prefix("file://").unwrap_or(&location);
@@ -90,7 +90,7 @@ impl SourceFile {
         plain.to_owned()
     }
 
-    /// The path below the job's URL, or the whole path if two URLs have files of the same name.
+    /// The path below the job's URL, or the whole path if two URLs contain files of the same name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -126,8 +126,8 @@ impl SourceFile {
         Ok(bytes.inspect(move |_| _ = &reading).boxed())
     }
 
-    /// Reads a local file without DataFusion's object store, which reads 8 KiB at once and cannot open names that end in `#` and
-    /// digits.
+    /// Reads a local file without DataFusion's object store. The object store reads only 8 KiB at a time and cannot open names that end in
+    /// `#` and digits.
     async fn local_chunks(&self) -> Result<Chunks> {
         let Some(path) = local_path(&self.pin.location) else {
             return Err(Error::bug(format!("{} is not a local path", self.path)));
@@ -153,8 +153,8 @@ impl SourceFile {
         Ok((first, chunks))
     }
 
-    /// Passes the start of the file to `take` in UTF-8 without a byte order mark, until `take` returns true. An empty chunk is the
-    /// end of the file.
+    /// Passes the start of the file to `take` until it returns true. The bytes are UTF-8 without a byte order mark. An empty chunk marks
+    /// the end of the file.
     ///
     /// # Errors
     /// As [`Self::stored`], and the errors of `take`.
@@ -169,7 +169,7 @@ impl SourceFile {
         let stored = self.stored(&runtime).await?;
         let mut chunks = decoded(decompress(stored, &self.path, &runtime.memory_pool), encoding);
         let [_, mut chunk] = split_mark(&mut chunks).await.context(failed)?;
-        // The first chunk may be a byte order mark alone.
+        // The first chunk may consist of a byte order mark only.
         if chunk.is_empty() {
             chunk = chunks.try_next().await.context(failed)?.unwrap_or_default();
         }
@@ -213,7 +213,7 @@ impl SourceFile {
                 Ok(Some(chunk)) => head.bytes.extend_from_slice(&chunk),
                 Ok(None) => return Ok(head),
                 Err(error) if head.whole => return Err(error).context(failed),
-                // The compressed bytes end in the middle of a block.
+                // The compressed bytes end in the middle of a block, so the decompressor fails.
                 Err(_) => return Ok(head),
             }
         }
@@ -222,7 +222,7 @@ impl SourceFile {
     }
 }
 
-/// The most decompressed bytes of a head.
+/// The maximum number of decompressed bytes in a head.
 const MAX_DECOMPRESSED: usize = 32 * 1024 * 1024;
 
 /// The start of a file.
@@ -238,7 +238,8 @@ pub(crate) struct Head {
     pub compressed: bool,
 }
 
-/// Returns the error for files without rows, such as "a.csv is empty". `verbs` are the singular and the plural, and `lack` follows.
+/// Returns the error for files without rows, such as "a.csv is empty". `verbs` are the singular and the plural verb, and `lack` follows the
+/// verb.
 pub(crate) fn without_rows<'a>(
     mut files: impl ExactSizeIterator<Item = &'a str>,
     [singular, plural]: [&str; 2],
@@ -253,10 +254,11 @@ pub(crate) fn without_rows<'a>(
     })
 }
 
-/// The name of the folder that Hive writes for a null.
+/// The name of the folder that Hive writes for a null value.
 const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Returns the partition columns that the folders of a path name as `NAME=VALUE`, percent-encoded. The last folder of a name wins.
+/// Returns the partition columns from the folders of a path, which are percent-encoded `NAME=VALUE` pairs. If a name occurs twice, the last
+/// folder wins.
 fn path_partitions(path: &str) -> Partitions {
     let Some((folders, _)) = path.rsplit_once('/') else { return Partitions::new() };
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);
@@ -269,7 +271,7 @@ fn path_partitions(path: &str) -> Partitions {
     folders.split('/').filter_map(column).collect()
 }
 
-/// Returns the partition columns of a Delta table with the values in its log, where an empty value is null.
+/// Returns the partition columns of a Delta table with their values from the log, in which an empty value means null.
 pub(super) fn log_partitions(columns: &[String], values: &Partitions) -> Partitions {
     let value = |name: &String| values.get(name).cloned().flatten().filter(|value| !value.is_empty());
     columns.iter().map(|name| (name.clone(), value(name))).collect()

@@ -2,7 +2,7 @@
 //!
 //! Each format is a constant of [`SourceFormat`] in a file of its own under `formats/`, whose `mod.rs` has the list.
 //!
-//! Rewriting cuts a file into pieces, which together are the file:
+//! Rewriting cuts a file into pieces that add up to the whole file:
 //!
 //! ```text
 //! id,text\r\n      header
@@ -32,7 +32,7 @@ pub(crate) struct SourceFormat {
     pub title: &'static str,
     /// How the files are found.
     pub listing: Listing,
-    /// The lower-case endings of files that are read in a folder, without compression. If empty, every file is read.
+    /// The lower-case endings of files that are read in a folder, without the ending of a compression. If empty, every file is read.
     pub endings: &'static [&'static str],
     /// How documents are read.
     pub reading: Reading,
@@ -41,17 +41,17 @@ pub(crate) struct SourceFormat {
 }
 
 impl SourceFormat {
-    /// Whether the files are Parquet files, whose footers have the columns and the number of rows.
+    /// Whether the files are Parquet files, whose footers contain the columns and the number of rows.
     pub(crate) fn is_parquet(&self) -> bool {
         matches!(self.reading, Reading::ParquetScan)
     }
 
-    /// Whether each file is one document. An empty file of other formats has no documents.
+    /// Whether each file is one document. In other formats, an empty file contains no documents.
     pub(crate) fn is_one_document(&self) -> bool {
         matches!(self.rewriting, Rewriting::WholeFile)
     }
 
-    /// Whether a file is a sequence of rows, so that its beginning shows the columns.
+    /// Whether a file is a sequence of rows. Its beginning then shows the columns.
     pub(crate) fn has_rows(&self) -> bool {
         matches!(self.rewriting, Rewriting::Rows(_))
     }
@@ -62,16 +62,16 @@ impl SourceFormat {
 pub(crate) enum Listing {
     /// Each URL is a file, a folder or a pattern.
     Files,
-    /// Each URL is a folder with a Delta log, which names the files.
+    /// Each URL is a folder with a Delta log, which lists the files.
     DeltaTables,
 }
 
 /// How documents are read.
 #[derive(Clone, Copy)]
 pub(crate) enum Reading {
-    /// By DataFusion's scan of Parquet files.
+    /// DataFusion's scan reads the Parquet files.
     ParquetScan,
-    /// By a parser of this program.
+    /// A parser of this program reads the files.
     Parser(&'static dyn ParsedFormat),
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum Rewriting {
     ParquetValues,
     /// Rows are copied with unchanged bytes.
     Rows(&'static dyn RowFormat),
-    /// The file is one document, which is copied or left out.
+    /// The file is one document, which is copied or skipped.
     WholeFile,
     /// The ids and texts of the documents are written as Parquet.
     AsParquet,
@@ -90,10 +90,10 @@ pub(crate) enum Rewriting {
 
 /// A format that this program parses.
 pub(crate) trait ParsedFormat: Sync {
-    /// Finds the values of `columns` in the first bytes of `files`.
+    /// Determines how to get the values of `columns` from the first bytes of `files`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) for files that are damaged or differ in their columns, and
+    /// [`Kind::Input`](crate::error::Kind::Input) for files that are damaged or have different columns, and
     /// [`Kind::Job`](crate::error::Kind::Job) for a column of the job that does not exist or cannot be used.
     fn plan<'a>(
         &'a self,
@@ -109,24 +109,24 @@ pub(crate) trait ParsedFormat: Sync {
     /// If `parser` is not a plan of this format.
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
 
-    /// Whether files may be compressed.
+    /// Whether files of this format can be compressed.
     fn may_be_compressed(&self) -> bool {
         false
     }
 
-    /// Whether some of these files can be cut into shingles while they are read, so that a long text is never in memory.
+    /// Whether some of these files can be cut into shingles while they are read. A long text is then never in memory as a whole.
     fn cuts_into_shingles(&self, _files: &[Arc<SourceFile>], _shingle: &Shingle) -> bool {
         false
     }
 }
 
-/// The plan for parsing files, from their first bytes.
+/// The plan for parsing files, made from their first bytes.
 pub(crate) struct ParsePlan {
     /// The wanted values of each document.
     pub wanted: WantedValues,
     /// The columns of the files, with the expressions of their values.
     pub values: NamedExpressions,
-    /// The files that have documents.
+    /// The files that contain documents.
     pub files: Vec<Arc<SourceFile>>,
 }
 
@@ -139,16 +139,16 @@ pub(crate) struct Parser {
     pub wanted: WantedValues,
     /// The partition columns of the output.
     pub partition_columns: Vec<String>,
-    /// How long texts are cut into shingles while they are read, or `None` if every text is read whole.
+    /// The shingle settings with which long texts are cut while they are read, or `None` if every text is read as a whole.
     pub cut: Option<Shingle>,
 }
 
 /// The wanted values of each document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WantedValues {
-    /// All values of the format, which has this number of them.
+    /// All values of the format. The number is their count.
     All(usize),
-    /// The columns of these names, which some files may lack.
+    /// The columns with these names. Some files may lack a column.
     Columns(Vec<String>),
     /// These fields of JSON objects.
     Fields(Vec<JsonValue>),
@@ -177,11 +177,11 @@ pub(crate) trait DocumentReader: Send {
     /// Reads the documents that the end of the file completes.
     ///
     /// # Errors
-    /// The errors of the sink, or a file without documents that must have some.
+    /// The errors of the sink, and an error for a file without documents in a format that requires documents.
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()>;
 }
 
-/// A format whose rows can be copied byte for byte, and extended by columns.
+/// A format whose rows can be copied byte for byte and extended by columns.
 pub(crate) trait RowFormat: Sync {
     /// Returns the bytes that separate fields and records, besides line ends.
     fn separators(&self, source: &job::Source) -> Vec<u8>;
@@ -194,10 +194,10 @@ pub(crate) trait RowFormat: Sync {
         false
     }
 
-    /// Appends a header with additional columns of these names to `to`.
+    /// Appends a header with these additional column names to `to`.
     ///
     /// # Errors
-    /// The name of a column that the header already has.
+    /// The name of an additional column that the header already contains.
     fn append_names(
         &self,
         _source: &job::Source,
@@ -209,7 +209,7 @@ pub(crate) trait RowFormat: Sync {
         Ok(())
     }
 
-    /// Appends a row with additional columns of these names and values to `to`.
+    /// Appends a row with these additional columns and values to `to`.
     ///
     /// # Errors
     /// The first column that cannot be added.
@@ -221,13 +221,13 @@ pub(crate) trait RowFormat: Sync {
         to: &mut Vec<u8>,
     ) -> std::result::Result<(), CannotAppend>;
 
-    /// Returns the place of the text in the rows of a file with this header. `place` is its place in the source.
+    /// Returns the position of the text in the rows of a file with this header. `place` is its position in the source.
     fn text_place(&self, _source: &job::Source, place: &TextPlace, _header: &[u8]) -> Option<TextPlace> {
         Some(place.clone())
     }
 
-    /// Appends a row without `spans` of the text at `place` to `to`. The spans are ranges of bytes of the text in ascending order.
-    /// Returns `None` if the row has no text there, or the text does not have these spans.
+    /// Appends a row to `to` without `spans` of the text at `place`. The spans are byte ranges of the text in ascending order. Returns
+    /// `None` if the row has no text there, or if the spans do not fit the text.
     fn cut_text(
         &self,
         source: &job::Source,
@@ -239,10 +239,10 @@ pub(crate) trait RowFormat: Sync {
 }
 
 impl dyn RowFormat + '_ {
-    /// Returns a cutter for one file whose bytes are not decoded.
+    /// Returns a cutter for one file that is read without decoding.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if some bytes of characters look like separators in the encoding.
+    /// [`Kind::Job`](crate::error::Kind::Job) if, in the encoding, bytes inside characters can look like separators.
     pub(crate) fn checked_cutter(&self, source: &job::Source) -> Result<Box<dyn RowCutter>> {
         let encoding = source.encoding;
         if separators_are_bytes(encoding, &self.separators(source)) {
@@ -255,11 +255,11 @@ impl dyn RowFormat + '_ {
     }
 }
 
-/// Whether each byte of `separators`, or of a line end, is that character wherever it occurs.
+/// Whether the bytes of `separators` and line ends never occur inside another character of the encoding.
 fn separators_are_bytes(encoding: Encoding, separators: &[u8]) -> bool {
     let Encoding::Standard(label) = encoding else { return true };
     let encoding = label;
-    // The second byte of a character is a digit in GB18030, and 0x40 or more in other encodings.
+    // The second byte of a character is a digit in GB18030, and at least 0x40 in other encodings.
     let never_second = |sign: &u8| matches!(sign, 0..0x30 | 0x3a..0x40);
     encoding.is_ascii_compatible() && (encoding.is_single_byte() || separators.iter().all(never_second))
 }
@@ -276,7 +276,7 @@ pub(crate) trait RowCutter: Send {
 /// A part of a file.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FilePiece<'a> {
-    /// The record with the names of the columns, and its line end.
+    /// The record with the column names, and its line end.
     Header(&'a [u8], &'a [u8]),
     /// A row.
     Row(Row<'a>),
@@ -287,28 +287,28 @@ pub(crate) enum FilePiece<'a> {
 /// A row of a file: a record or a line.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Row<'a> {
-    /// The number of the row in the file, from 0. It is the position of the document.
+    /// The number of the row in the file, from 0. It is also the position of the document.
     pub position: u64,
     /// The line in which the row starts, from 1.
     pub line: u64,
-    /// The bytes without the line end.
+    /// The bytes of the row without its line end.
     pub body: &'a [u8],
-    /// The line end. It is empty if the file ends first.
+    /// The line end. It is empty for the last row of a file without a final line end.
     pub end: &'a [u8],
-    /// Whether the row has as many fields as the others. JSON lines are not checked.
+    /// Whether the row has as many fields as the other rows. JSON lines are not checked.
     pub whole: bool,
 }
 
 /// The place of the text in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TextPlace {
-    /// The column of this name, or a field of a struct.
+    /// The column with this name, or a field of a struct.
     Column(String),
-    /// The field of this number in a record, from 0.
+    /// The field with this index in a record, from 0.
     Field(usize),
     /// The value at this path in a JSON object.
     Path(Vec<String>),
-    /// The whole file, or a file that is written in another format.
+    /// The whole file. This also applies to a file that is written in another format.
     File,
 }
 
@@ -317,7 +317,7 @@ pub(crate) enum TextPlace {
 pub(crate) enum CannotAppend {
     /// The row already has a column of this name.
     Exists(&'static str),
-    /// The value of this column needs quotes, and the file has none.
+    /// The value of this column needs quotes, but quotes are disabled for the file.
     NeedsQuotes(&'static str),
 }
 

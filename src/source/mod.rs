@@ -1,8 +1,8 @@
 //! Reads sources: the files of any format, and their documents.
 //!
-//! - `listing` finds the files, and `identity` recognizes files that were replaced. `file` is a file of a source.
-//! - `format` is the interface of formats, and `formats` has a file or folder for each format.
-//! - `reading` parses files, and `rows` chooses the rows that are read.
+//! - `listing` finds the files, and `identity` detects replaced files. `file` represents a file of a source.
+//! - `format` is the interface of formats, and `formats` contains a file or folder for each format.
+//! - `reading` parses files, and `rows` selects the rows that are read.
 
 mod file;
 mod format;
@@ -88,11 +88,11 @@ pub struct Documents {
 /// The documents that are read, and their form.
 #[derive(Debug, Default)]
 pub struct ReadRequest<'a> {
-    /// The documents that are read, or `None` for all. Documents that cannot be read are reported only if all are read. Unwanted rows of
-    /// Parquet are skipped. Files of other formats are read to their end.
+    /// The documents to read, or `None` for all documents. Documents that cannot be read are reported only if all documents are read.
+    /// Unwanted rows are skipped in Parquet files. Files in other formats are read completely.
     pub wanted: Option<Selection>,
-    /// How texts are cut, if only their shingles are needed. Long text files are then cut while they are read, and are never in memory.
-    /// If there are such files, the frame has a column `cut` too.
+    /// The shingle settings if only the shingles of texts are needed. Long text files are then cut while they are read, and are never in
+    /// memory as a whole. If there are such files, the frame also has a column `cut`.
     pub shingle: Option<&'a job::Shingle>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> ReadRequest<'a> {
         Self { wanted: Some(wanted), shingle: None }
     }
 
-    /// Requests shingles instead of long texts.
+    /// Requests shingles instead of the texts of long files.
     pub fn cut(self, shingle: &'a job::Shingle) -> Self {
         Self { shingle: Some(shingle), ..self }
     }
@@ -121,13 +121,13 @@ pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Document
     read(ctx, source, &list(ctx, source).await?, ReadRequest::all()).await
 }
 
-/// Reads the documents of listed files. The footers, headers or first rows of the files are read at once, and documents by the frame,
-/// which has at most `target_partitions` partitions for each object store.
+/// Reads the documents of listed files. The footers, headers or first rows of the files are read immediately, and the documents when the
+/// frame is executed. The frame has at most `target_partitions` partitions for each object store.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if files are damaged or differ in their columns, or a file with wanted documents is
-/// missing. [`Kind::Job`](crate::error::Kind::Job) if the job names a column that does not exist or cannot be used. The frame fails
-/// with the name of a file that cannot be read to its end or has fewer documents than are wanted.
+/// [`Kind::Input`](crate::error::Kind::Input) if files are damaged or have different columns, or if a file with wanted documents is
+/// missing. [`Kind::Job`](crate::error::Kind::Job) if the job names a column that does not exist or cannot be used. The frame fails if a
+/// file cannot be read completely or has too few documents, and the error names the file.
 pub async fn read(
     ctx: &SessionContext,
     source: &job::Source,
@@ -138,7 +138,7 @@ pub async fn read(
     let all = wanted.is_none();
     let SourceRows { mut rows, values, types, .. } =
         open_rows(ctx, source, &listed.files, wanted, shingle).await?;
-    // Wanted documents were chosen before.
+    // Wanted documents already passed the filter in an earlier read.
     if all {
         rows = filter::documents(ctx, source, rows, &values).await?;
     }
@@ -159,7 +159,8 @@ pub async fn read(
     Ok(Documents { frame: rows.select(selected)?, types, inputs: listed.inputs() })
 }
 
-/// Reads the documents at `places` in `sources`, which have numbers. Returns the number and the frame of each source that has some.
+/// Reads the documents at `places` in `sources`. Each source has a number. Returns the number and the frame of each source with wanted
+/// documents.
 ///
 /// # Errors
 /// As [`read`].
@@ -179,7 +180,7 @@ pub(crate) async fn read_at<'a>(
     Ok(frames)
 }
 
-/// Whether the first file of `source` that is not empty has a column `name` that documents can carry.
+/// Whether the first non-empty file of `source` has a column `name` that documents can carry.
 ///
 /// # Errors
 /// As [`list`].
@@ -191,10 +192,11 @@ pub(crate) async fn has_column(ctx: &SessionContext, source: &job::Source, name:
     Ok(open_rows(ctx, &with, std::slice::from_ref(first), None, None).await.is_ok())
 }
 
-/// Returns the place of the text in the files of `source`. Reads headers and first rows as [`read`] does.
+/// Returns the position of the text in the files of `source`. Reads headers and first rows in the same way as [`read`].
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns or is in the paths of files, or as [`read`].
+/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns or comes from the paths of files, and the errors of
+/// [`read`].
 pub(crate) async fn text_place(
     ctx: &SessionContext,
     source: &job::Source,
@@ -231,9 +233,9 @@ pub(crate) async fn text_place(
     .ok_or_else(|| Error::bug(format!("the place of the text in {} is not known", format.title)))
 }
 
-/// Returns a lazy frame with one row about what `source.where` and `source.limit` leave out: (files: UInt64, by_where: UInt64, by_limit:
-/// UInt64, unread: Utf8). `files` counts files whose paths do not meet the condition, which are not read, and the next columns count rows
-/// of other files. `unread` names the texts that the condition cannot convert.
+/// Returns a lazy frame with one row that counts the rows which `source.where` and `source.limit` exclude: (files: UInt64, by_where:
+/// UInt64, by_limit: UInt64, unread: Utf8). `files` counts the files whose paths do not meet the condition. These files are not read, and
+/// the next columns count rows of the other files. `unread` names the texts that the condition cannot convert.
 ///
 /// # Errors
 /// As [`read`].
@@ -263,18 +265,18 @@ pub(crate) async fn files_left_out(
     Ok(left_out.iter().map(|file| file.as_ref().clone()).collect())
 }
 
-/// The rows of a source, some of which are documents.
+/// The rows of a source. A filter can exclude some of them from the documents.
 struct SourceRows {
-    /// The columns of [`columns::numbered_schema`], and `defect` if documents can have one.
+    /// The columns of [`columns::numbered_schema`], and `defect` if documents can have a defect.
     rows: DataFrame,
     /// The values of the job's columns.
     values: NamedExpressions,
     types: SourceTypes,
-    /// The number of files that the condition leaves out by their paths.
+    /// The number of files that the condition excludes by their paths.
     files_left_out: u64,
 }
 
-/// Opens the rows of listed files, or the `wanted` rows. Long texts may be cut by `shingle`.
+/// Opens the rows of listed files, or only the `wanted` rows. Long texts may be cut by `shingle`.
 ///
 /// # Errors
 /// As [`read`].
@@ -295,7 +297,7 @@ async fn open_rows(
     let chosen = filter::matching_files(ctx, source, &columns.in_paths, files).await?;
     let is_read = |file: &&Arc<SourceFile>| {
         chosen.binary_search_by(|other| other.path.cmp(&file.path)).is_ok()
-            // A wanted document may be in any file.
+            // A wanted document can be in any file.
             || wanted.as_ref().is_some_and(|wanted| wanted.rows(&file.path).is_some())
     };
     let mut to_read: Vec<_> = files.iter().filter(is_read).cloned().collect();
@@ -331,12 +333,12 @@ async fn open_rows(
     Ok(SourceRows { rows, values, types, files_left_out })
 }
 
-/// Removes empty files, with warnings if `warns` is true. Frameworks write such files.
+/// Removes empty files, and warns about them if `warns` is true. Some frameworks write such files.
 fn without_empty_files(files: Vec<Arc<SourceFile>>, warns: bool) -> Vec<Arc<SourceFile>> {
     let (full, empty): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.size() > 0);
     for file in empty.iter().filter(|_| warns) {
         tracing::warn!(file = file.path(), "this file is empty");
     }
-    // If all files are empty, the format reports it.
+    // If all files are empty, the format reports the error.
     if full.is_empty() { empty } else { full }
 }

@@ -1,6 +1,6 @@
 //! The messages of OTLP in protobuf and JSON, the attributes of a command's span, and the metrics of a run.
 //!
-//! Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Fields that are left out here are optional.
+//! Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Omitted fields are optional.
 
 use prometheus::proto::MetricFamily;
 use serde::{Serialize, Serializer};
@@ -35,7 +35,7 @@ pub(super) struct ScopeSpans {
     pub(super) spans: Vec<Span>,
 }
 
-/// The observed program.
+/// The program that is observed.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -68,7 +68,7 @@ pub(super) struct Span {
     pub(super) parent_span_id: Vec<u8>,
     #[prost(string, tag = "5")]
     pub(super) name: String,
-    /// `SpanKind`; 1 is internal.
+    /// The `SpanKind`; 1 is internal.
     #[prost(int32, tag = "6")]
     pub(super) kind: i32,
     #[prost(fixed64, tag = "7")]
@@ -97,12 +97,12 @@ pub(super) struct Event {
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// The status of a span that failed.
+/// The status of a failed span.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Status {
     #[prost(string, tag = "2")]
     pub(super) message: String,
-    /// `StatusCode`; 2 is an error.
+    /// The `StatusCode`; 2 is an error.
     #[prost(int32, tag = "3")]
     pub(super) code: i32,
 }
@@ -176,7 +176,7 @@ pub(super) struct Metric {
     pub(super) name: String,
     #[prost(string, tag = "2")]
     pub(super) description: String,
-    /// `s`, `By`, or empty for a plain number.
+    /// The unit `s` or `By`, or an empty text for a plain number.
     #[prost(string, tag = "3")]
     pub(super) unit: String,
     #[prost(message, optional, tag = "5")]
@@ -196,14 +196,14 @@ pub(super) struct DataPoint {
     #[prost(fixed64, tag = "3")]
     #[serde(serialize_with = "in_quotes")]
     pub(super) time_unix_nano: u64,
-    /// Optional so that 0 is encoded too: a point without a value is invalid.
+    /// The value. It is optional so that 0 is encoded too: a point without a value is invalid.
     #[prost(double, optional, tag = "4")]
     pub(super) as_double: Option<f64>,
     #[prost(message, repeated, tag = "7")]
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// Makes an attribute.
+/// Returns an attribute.
 pub(super) fn attribute(key: impl Into<String>, value: impl Into<Value>) -> KeyValue {
     KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value.into()) }) }
 }
@@ -239,17 +239,17 @@ impl From<Vec<String>> for Value {
     }
 }
 
-/// Serializes bytes as hexadecimal digits. OTLP deviates here from the JSON mapping of protobuf.
+/// Serializes bytes as hexadecimal digits. In this case, OTLP deviates from the JSON mapping of protobuf.
 fn hexadecimal<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Serializes a 64-bit number as a string, as the JSON mapping of protobuf does.
+/// Serializes a 64-bit number as a string, according to the JSON mapping of protobuf.
 fn in_quotes<S: Serializer>(number: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&number.to_string())
 }
 
-/// The attributes of a job.
+/// Returns the attributes of a job.
 pub(crate) fn job_attributes(job: &Job) -> Vec<KeyValue> {
     let inputs = match &job.input {
         Input::Read => job.source.urls.clone(),
@@ -266,7 +266,7 @@ pub(crate) fn job_attributes(job: &Job) -> Vec<KeyValue> {
     ]
 }
 
-/// The attributes of a run's result.
+/// Returns the attributes of a run's result.
 pub(crate) fn run_attributes(outcome: &Outcome) -> Vec<KeyValue> {
     let manifest = &outcome.manifest;
     let counts = &manifest.counts;
@@ -292,7 +292,7 @@ pub(crate) fn run_attributes(outcome: &Outcome) -> Vec<KeyValue> {
     with_numbers(texts, numbers)
 }
 
-/// The attributes of a result of apply in the folder `to`.
+/// Returns the attributes of a result of `apply` in the folder `to`.
 pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue> {
     let manifest = &outcome.manifest;
     let written = || manifest.files.iter().flat_map(|file| &file.written);
@@ -344,7 +344,7 @@ pub(super) fn gauges(families: &[MetricFamily], time: u64) -> Vec<Metric> {
     families.iter().map(gauge).collect()
 }
 
-/// The UCUM unit of a metric, by the suffix of its name.
+/// Returns the UCUM unit of a metric, which is determined by the suffix of its name.
 fn unit(name: &str) -> &'static str {
     match name.rsplit_once('_') {
         Some((_, "seconds")) => "s",

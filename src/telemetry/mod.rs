@@ -1,7 +1,7 @@
 //! OpenTelemetry: the spans of a command and of its stages, and the metrics of a run.
 //!
-//! They become at most two requests of OTLP/HTTP, version 1 (<https://opentelemetry.io/docs/specs/otlp/>). The command line sends
-//! them when the command ends.
+//! Spans and metrics are sent in at most two requests of OTLP/HTTP, version 1 (<https://opentelemetry.io/docs/specs/otlp/>). The command
+//! line sends the requests when the command ends.
 
 #[cfg(feature = "otlp")]
 mod message;
@@ -19,7 +19,7 @@ pub(crate) use settings::TelemetrySettings;
 
 use crate::environment::Environment;
 
-/// The variable that names a collector, unless telemetry is disabled.
+/// Returns the variable that names a collector, unless telemetry is disabled.
 pub(crate) fn collector_variable(environment: &Environment) -> Option<&'static str> {
     let endpoints = [
         "OTEL_EXPORTER_OTLP_ENDPOINT",

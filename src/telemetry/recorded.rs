@@ -31,10 +31,10 @@ pub(crate) struct CollectorRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// The record of a command, from its start to its end.
+/// The record of a command from its start to its end.
 pub(crate) struct Recorded {
     settings: TelemetrySettings,
-    /// The start in nanoseconds since 1970, and on the monotonic clock that times are measured by.
+    /// The start in nanoseconds since 1970, and its time on the monotonic clock with which durations are measured.
     start: u64,
     began: Instant,
     trace_id: Vec<u8>,
@@ -49,7 +49,7 @@ struct RecordedState {
 }
 
 impl Recorded {
-    /// Begins the record of `command`. `at` is in seconds since 1970.
+    /// Begins the record of `command`. `at` is the time in seconds since 1970.
     pub(crate) fn begin(settings: TelemetrySettings, command: &str, run_id: Option<&str>, at: f64) -> Self {
         let start = (at * 1e9) as u64;
         let parent = settings.parent.as_ref();
@@ -70,7 +70,7 @@ impl Recorded {
         Self { settings, start, began: Instant::now(), trace_id, state: Mutex::new(state) }
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns the current time in nanoseconds since 1970.
     fn now(&self) -> u64 {
         self.start.saturating_add(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
@@ -84,7 +84,7 @@ impl Recorded {
         }
     }
 
-    /// Sets the metrics of the run, if they are sent anywhere.
+    /// Sets the metrics of the run, if metrics are sent.
     ///
     /// # Errors
     /// Returns the error of `metrics`.
@@ -95,11 +95,11 @@ impl Recorded {
         Ok(())
     }
 
-    /// Ends the command, and returns the requests with its spans and metrics. A command that failed has the kind of its error and a
-    /// description in one line without secrets.
+    /// Ends the record of the command and returns the requests with its spans and metrics. The span of a failed command contains the kind
+    /// of its error and a description in one line without secrets.
     ///
     /// # Errors
-    /// Only a bug causes one.
+    /// Only a bug can cause an error.
     pub(crate) fn end(
         &self,
         exit_code: u8,
@@ -176,7 +176,7 @@ impl Progress for Recorded {
 fn new_span(name: String, trace_id: &[u8], now: u64) -> Span {
     Span {
         trace_id: trace_id.to_vec(),
-        // The first half of a random UUID has fixed bits.
+        // The first half of a random UUID contains fixed bits, so the second half is used.
         span_id: Uuid::new_v4().into_bytes()[8..].to_vec(),
         kind: INTERNAL,
         start_time_unix_nano: now,

@@ -1,5 +1,5 @@
-//! The settings of OpenTelemetry, read from its standard environment variables: endpoints, attributes and the parent span. The
-//! parent follows W3C Trace Context (<https://www.w3.org/TR/trace-context/>).
+//! The settings of OpenTelemetry from its standard environment variables: endpoints, attributes and the parent span. The parent span
+//! follows W3C Trace Context (<https://www.w3.org/TR/trace-context/>).
 
 use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 /// The settings of spans and metrics.
 #[derive(Debug)]
 pub(crate) struct TelemetrySettings {
-    /// The endpoint of spans, if they are sent.
+    /// The endpoint for spans, if spans are sent.
     pub(super) traces: Option<SignalEndpoint>,
-    /// The endpoint of metrics, if they are sent.
+    /// The endpoint for metrics, if metrics are sent.
     pub(super) metrics: Option<SignalEndpoint>,
-    /// Attributes of this program.
+    /// The attributes of this program.
     pub(super) resource: Vec<(String, String)>,
     pub(super) parent: Option<ParentSpan>,
 }
@@ -36,13 +36,13 @@ pub(super) enum BodyEncoding {
     Json,
 }
 
-/// The variables of one signal. They take precedence over the variables for all signals.
+/// The variables for one signal. They take precedence over the variables for all signals.
 struct Signal {
     exporter: &'static str,
     endpoint: &'static str,
     protocol: &'static str,
     headers: &'static str,
-    /// The path below the endpoint for all signals.
+    /// The path that is appended to the endpoint for all signals.
     path: [&'static str; 2],
 }
 
@@ -60,14 +60,14 @@ const METRICS: Signal = Signal {
     headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     path: ["v1", "metrics"],
 };
-/// The endpoint for all signals.
+/// The variable with the endpoint for all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 impl TelemetrySettings {
-    /// Reads the settings. Returns `None` if nothing is to be sent.
+    /// Reads the settings. Returns `None` if no signal is sent.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable whose value is not allowed.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable that has an invalid value.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if collector_variable(environment).is_none() {
             return Ok(None);
@@ -122,10 +122,10 @@ impl Signal {
         Ok(Some(SignalEndpoint { url, encoding, headers }))
     }
 
-    /// Parses an endpoint. The endpoint for all signals gets the path of this one.
+    /// Parses an endpoint. If it is the endpoint for all signals, appends the path of this signal.
     fn url(&self, name: &str, text: &str) -> Result<Url> {
         let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        // The message does not contain the URL, which may hold a password.
+        // The message does not contain the URL, which may include a password.
         let mut url = url.ok_or_else(|| {
             Error::job(format!(
                 "the variable {name} is not the http:// or https:// URL of a collector, such as http://collector:4318"
@@ -144,7 +144,7 @@ fn headers(variable: &str, text: &str) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (key, value) in pairs(variable, text)? {
         let header = HeaderName::try_from(key.as_str()).ok().zip(HeaderValue::try_from(value).ok());
-        // Values are secrets.
+        // The values of headers are secrets.
         let (key, mut value) = header.ok_or_else(|| malformed(variable))?;
         value.set_sensitive(true);
         headers.insert(key, value);
@@ -170,21 +170,21 @@ fn malformed(variable: &str) -> Error {
     ))
 }
 
-/// The span that started this command, in another program.
+/// The span of another program that started this command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParentSpan {
-    /// 16 bytes.
+    /// The trace id, 16 bytes.
     pub(super) trace_id: Vec<u8>,
-    /// 8 bytes.
+    /// The span id, 8 bytes.
     pub(super) span_id: Vec<u8>,
-    /// State of other programs, which every span repeats.
+    /// The state of other programs. Every span repeats it.
     pub(super) state: String,
     /// Whether the parent is recorded.
     pub(super) is_sampled: bool,
 }
 
 impl ParentSpan {
-    /// Reads TRACEPARENT and TRACESTATE. As the standard asks, an invalid parent is ignored.
+    /// Reads TRACEPARENT and TRACESTATE. According to the standard, an invalid parent is ignored.
     fn read(environment: &Environment) -> Option<Self> {
         let text = environment.get("TRACEPARENT")?;
         let parent = parse(text);
@@ -203,7 +203,7 @@ fn parse(text: &str) -> Option<ParentSpan> {
     let mut parts = text.split('-');
     let [version, trace_id, span_id, flags] = std::array::from_fn(|_| parts.next());
     let (version, flags) = (bytes(version?, 1)?[0], bytes(flags?, 1)?[0]);
-    // A later version may have more parts.
+    // Later versions may have more parts.
     if version == 0xff || (version == 0 && parts.next().is_some()) {
         return None;
     }
@@ -232,7 +232,7 @@ mod tests {
         TelemetrySettings::read(&Environment::new(variables.collect()))
     }
 
-    /// The URLs for spans and metrics.
+    /// Returns the URLs for spans and metrics.
     fn urls(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
         let settings = read(variables).unwrap().unwrap();
         let url = |destination: Option<SignalEndpoint>| destination.map(|to| to.url.to_string());

@@ -1,4 +1,4 @@
-//! The arguments of commands that read data without a job file, and the job for them.
+//! The arguments of commands that read data without a job file, and the job that they describe.
 
 use std::num::NonZeroUsize;
 
@@ -11,21 +11,21 @@ use crate::inspect::{self, InspectedPaths};
 use crate::job::file::JobFile;
 use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, Method, Score, ShingleSection, Unit};
 
-/// Memory of a session that inspects data, in bytes.
+/// The memory of a session that inspects data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
 
-/// The number of skipped files that are named.
+/// The maximum number of skipped files that are named.
 const NAMED: usize = 20;
 
-/// Data, and the settings for their comparison.
+/// Data, and the settings for comparing the data.
 #[derive(clap::Args)]
 pub(crate) struct FromData {
     /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, or the folder
     /// of a Delta table), or text files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// The column of data that holds the texts, or several with commas [default: the only one of strings, or one that is named text,
-    /// body, content ...]
+    /// The column of data that contains the texts, or several columns separated by commas [default: the only string column, or a column
+    /// named text, body, content ...]
     #[arg(long, value_name = "COL")]
     text: Option<String>,
     /// The column of data that identifies a document [default: `id` if its values are unique, else row numbers]
@@ -37,7 +37,7 @@ pub(crate) struct FromData {
     /// Compare a random sample: a number of documents, or a share of them such as 1%
     #[arg(long, value_name = "N")]
     limit: Option<String>,
-    /// The lowest similarity of a pair, over 0 and at most 1
+    /// The minimum similarity of a pair, greater than 0 and at most 1
     #[arg(short, long, default_value_t = Score::default().threshold, value_parser = arguments::similarity)]
     threshold: f64,
     /// Number of words (or characters) in a shingle [default: 5 words, or 9 characters]
@@ -64,11 +64,11 @@ pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
 }
 
 impl FromData {
-    /// Makes a job of these arguments with its tables in `output` and its spills in `folder`. `change` sets further keys. Returns also
+    /// Creates a job from these arguments, with its tables in `output` and its spills in `folder`. `change` sets further keys. Also returns
     /// the noun for its documents: `file` or `document`. A description of the data is shown on the screen.
     ///
     /// # Errors
-    /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if the column of texts is not clear.
+    /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if the column with the texts is not clear.
     pub(crate) fn job(
         &self,
         screen: &Screen,
@@ -96,11 +96,11 @@ impl FromData {
     }
 }
 
-/// Makes a job file for `paths` with the columns of the text and the id. Returns also the noun for its documents. A description of
-/// the data is shown on the screen.
+/// Creates a job file for `paths` with the columns of the text and the id. Also returns the noun for its documents. A description of the
+/// data is shown on the screen.
 ///
 /// # Errors
-/// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if the column of texts is not clear.
+/// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if the column with the texts is not clear.
 pub(crate) fn file(
     screen: &Screen,
     command: &str,
@@ -122,7 +122,7 @@ pub(crate) fn file(
     Ok((dataset.job(&text, id.as_deref(), output), "document"))
 }
 
-/// Inspects the files of `paths`. The names of skipped files are shown on the screen.
+/// Inspects the files at `paths`. Shows the names of skipped files on the screen.
 ///
 /// # Errors
 /// Returns the errors of [`inspect::look`].
@@ -146,10 +146,10 @@ pub(crate) fn look(
     Ok(found)
 }
 
-/// Refuses options that name columns, which text files do not have.
+/// Refuses options that name columns, because text files have no columns.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the option.
+/// [`Kind::Job`](crate::error::Kind::Job) with the name of the option.
 pub(crate) fn refuse_columns(options: &[(&str, Option<&str>)]) -> Result<()> {
     let Some((option, _)) = options.iter().find(|(_, given)| given.is_some()) else { return Ok(()) };
     Err(Error::job(format!(

@@ -1,4 +1,4 @@
-//! Arguments of several commands, and parsers of arguments. Each error names the allowed values.
+//! Arguments that several commands use, and parsers for arguments. Each error lists the allowed values.
 
 pub(crate) mod data;
 
@@ -19,17 +19,17 @@ use crate::pipeline::OnExisting;
 
 type ParsedArgument<T> = std::result::Result<T, String>;
 
-/// The maximum of a sample to evaluate.
+/// The maximum size of a sample for `evaluate`.
 pub(crate) const MAX_EVALUATED: usize = 1_000_000;
 
-/// The maximum of pairs in an audit, whose texts are held in memory.
+/// The maximum number of pairs in an audit. Their texts are held in memory.
 pub(crate) const MAX_AUDITED: usize = 100_000;
 
-/// The maximum of printed rows, which are sorted in memory.
+/// The maximum number of printed rows. They are sorted in memory.
 pub(crate) const MAX_TOP: usize = 1_000_000;
-/// The maximum of documents in a sample, which is held in memory.
+/// The maximum number of documents in a sample. The sample is held in memory.
 pub(crate) const MAX_SAMPLE: usize = 1_000_000_000;
-/// The maximum of repetitions of a measurement.
+/// The maximum number of repetitions of a measurement.
 pub(crate) const MAX_REPEAT: usize = 1_000_000;
 
 /// Parses a whole number from 1 to `most`.
@@ -75,7 +75,7 @@ pub(crate) fn run_id(text: &str) -> ParsedArgument<String> {
     Err("expected 1 to 128 characters out of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned())
 }
 
-/// Parses `HOST:PORT` without resolving the host. A `df://` before it is ignored.
+/// Parses `HOST:PORT` without resolving the host. Ignores the prefix `df://`.
 pub(crate) fn host_port(text: &str) -> ParsedArgument<(String, u16)> {
     let parts = text.strip_prefix("df://").unwrap_or(text).rsplit_once(':');
     match parts.and_then(|(host, port)| Some((url::Host::parse(host).ok()?, port.parse().ok()?))) {
@@ -89,7 +89,7 @@ pub(crate) fn scheduler(text: &str) -> ParsedArgument<String> {
     job::EngineSettings::on_cluster(text, 0).map(|_| text.to_owned())
 }
 
-/// The engine of a command: this machine, or the cluster of `scheduler`.
+/// Returns the engine of a command: this machine, or the cluster of `scheduler`.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for an invalid URL.
@@ -101,12 +101,12 @@ pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::Engine
     }
 }
 
-/// The treatment of an existing result, according to `--overwrite`.
+/// Returns the treatment of an existing result according to `--overwrite`.
 pub(crate) fn on_existing(overwrite: bool) -> OnExisting {
     if overwrite { OnExisting::Overwrite } else { OnExisting::Fail }
 }
 
-/// Parses an amount of memory, in bytes.
+/// Parses an amount of memory in bytes.
 pub(crate) fn memory(text: &str) -> ParsedArgument<u64> {
     job::parse_size(text).map_err(|e| e.to_string())
 }
@@ -114,7 +114,7 @@ pub(crate) fn memory(text: &str) -> ParsedArgument<u64> {
 /// Options for CSV output.
 #[derive(clap::Args)]
 pub(crate) struct CsvArguments {
-    /// Print CSV: UTF-8 with a header and exact values
+    /// Print CSV in UTF-8, with a header and exact values
     #[arg(long, conflicts_with_all = ["json", "excel"])]
     csv: bool,
     /// Print CSV that Excel opens by double click: with a byte order mark, and with ' before texts that look like formulas
@@ -123,7 +123,7 @@ pub(crate) struct CsvArguments {
 }
 
 impl CsvArguments {
-    /// Prints rows with columns of these `names` as JSON lines, as CSV, or as `text`.
+    /// Prints rows with the columns `names` as JSON lines, as CSV, or as `text`.
     pub(crate) fn print(
         &self,
         json: bool,
@@ -138,12 +138,12 @@ impl CsvArguments {
         }
     }
 
-    /// Prints CSV byte for byte, or escaped on a terminal.
+    /// Prints CSV unchanged, or escaped if the output is a terminal.
     pub(crate) fn print_csv(&self, text: &str) -> Result<()> {
         if std::io::stdout().is_terminal() { print::result(text) } else { print::exact(text) }
     }
 
-    /// The style of CSV, if the options ask for CSV.
+    /// Returns the style of CSV if the options ask for CSV.
     pub(crate) fn kind(&self) -> Option<CsvStyle> {
         match (self.csv, self.excel) {
             (_, true) => Some(CsvStyle::Spreadsheet),
@@ -159,7 +159,7 @@ pub(crate) struct JobArguments {
     /// The job file (TOML)
     #[arg(value_name = "JOB.toml")]
     job: std::path::PathBuf,
-    /// Set a key of the job, such as `--set score.threshold=0.9`; a value that is not TOML is a string
+    /// Set a key of the job, such as `--set score.threshold=0.9`; a value that is not TOML is used as a string
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
@@ -168,12 +168,12 @@ impl JobArguments {
     /// Loads and resolves the job.
     ///
     /// # Errors
-    /// When the file cannot be read or breaks a rule.
+    /// When the file cannot be read or violates a rule.
     pub(crate) fn load(&self) -> Result<job::Job> {
         job::Job::load(&self.job, &self.sets)
     }
 
-    /// Loads and resolves the job, with the manifest of the finished output that it may reuse.
+    /// Loads and resolves the job. If the job reuses a finished output, reads its manifest.
     ///
     /// # Errors
     /// Returns the errors of [`Self::load`], and an error when the output cannot be read.
@@ -183,19 +183,19 @@ impl JobArguments {
         draft.resolve(Some(&made_by(&url)?))
     }
 
-    /// Whether the job stays valid with another `KEY=VALUE`.
+    /// Whether the job is still valid with an additional `KEY=VALUE`.
     pub(crate) fn takes(&self, set: &str) -> bool {
         let sets: Vec<String> = self.sets.iter().cloned().chain([set.to_owned()]).collect();
         job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()
     }
 
-    /// The name of the job file without its ending. It names a job whose file cannot be read.
+    /// The name of the job file without its ending. It is the name of the job if the file cannot be read.
     pub(crate) fn stem(&self) -> String {
         self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()
     }
 }
 
-/// The job that wrote the finished output at `url`.
+/// Returns the job that wrote the finished output at `url`.
 ///
 /// # Errors
 /// Returns the errors of [`Stored::open`].
@@ -203,12 +203,12 @@ pub(crate) fn made_by(url: &str) -> Result<job::Job> {
     on_session(MANIFEST_MEMORY, async |session, _| Ok(Stored::open(session, url).await?.job().clone()))
 }
 
-/// The option for the document that stays.
+/// The option that determines which document is kept.
 #[derive(clap::Args)]
 pub(crate) struct KeepArguments {
-    /// Which of similar documents stays: longest (the most different shingles), first or last (by file name, then by row), COLUMN for
-    /// the smallest value, "COLUMN desc" for the greatest value, or "COLUMN in (A, B)" for A before B. With several rules, separated by
-    /// commas, the first rule decides by which two documents differ; if they differ by none, the first document stays
+    /// Rule that chooses the kept document among similar ones: longest (most different shingles), first or last (by file name, then by
+    /// row), COLUMN for the smallest value, "COLUMN desc" for the greatest value, or "COLUMN in (A, B)" for A before B. Separate several
+    /// rules by commas: the first rule by which two documents differ decides; if they differ by none, the first document is kept
     #[arg(long, value_name = "RULES", default_value = "longest", value_parser = keep_rules)]
     keep: String,
 }
@@ -220,7 +220,7 @@ fn keep_rules(text: &str) -> ParsedArgument<String> {
     Ok(text.to_owned())
 }
 
-/// Splits rules at commas outside of brackets.
+/// Splits rules at commas outside brackets.
 fn rules(text: &str) -> Vec<&str> {
     let mut open = 0_i32;
     let between = |c: char| {
@@ -231,7 +231,7 @@ fn rules(text: &str) -> Vec<&str> {
 }
 
 impl KeepArguments {
-    /// The rules. The last rule decides between any two documents.
+    /// Returns the rules. The last rule decides between any two documents.
     pub(crate) fn rules(&self) -> Vec<&str> {
         let mut rules = rules(&self.keep);
         if !rules.iter().any(|rule| matches!(*rule, "first" | "last")) {
@@ -252,7 +252,7 @@ impl KeepArguments {
         file.clusters.keep = keep;
     }
 
-    /// The rules in words, such as `the one with the greatest stars, if equal the first`.
+    /// Describes the rules in words, such as `the one with the greatest stars, if equal the first`.
     pub(crate) fn in_words(&self) -> String {
         self.rules().into_iter().map(rule_in_words).collect::<Vec<_>>().join(", if equal ")
     }

@@ -1,5 +1,5 @@
-//! `resemblance apply`: writes a copy of the source of a finished output without its duplicates. Also the lines about results of
-//! apply and about documents that a run left out, for other commands.
+//! `resemblance apply`: writes a copy of the source of a finished output without its duplicates. Also formats lines for other commands:
+//! about results of apply, and about documents that a run excluded.
 
 use serde::Serialize;
 
@@ -21,10 +21,10 @@ use crate::output::manifest::Counts as RunCounts;
 
 /// Write a copy of the source of a finished output without its duplicates
 ///
-/// The representative of each cluster stays, and its other documents are removed. The files of the source are written to the folder
-/// --to with their names, formats, columns and order. With --passages, repeated passages are also cut out of the documents that
-/// stay. The folder _resemblance/ in it has the table removed/ with the removed documents and their representatives; readers of
-/// datasets skip it. If the command is interrupted, run it again to continue. The source is not changed.
+/// The representative of each cluster is kept, and the other documents in the cluster are removed. The files of the source are written to
+/// the folder --to with the same names, formats, columns and order. With --passages, repeated passages are also cut out of the kept
+/// documents. In this folder, _resemblance/removed/ contains the removed documents and their representatives; readers of datasets skip
+/// _resemblance. If the command is interrupted, run it again to continue. The source is not changed.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance apply out/reviews/ --dry-run
   resemblance apply out/reviews/ --to clean/
@@ -38,7 +38,7 @@ pub(crate) struct Apply {
     /// The folder or URL to write to, which must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
     to: Option<String>,
-    /// The location of a source that was moved; name as many as the source has URLs, in their order
+    /// The new location of a moved source; give as many locations as the source has URLs, in the same order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// Treatment of documents that the job rejected
@@ -47,10 +47,10 @@ pub(crate) struct Apply {
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
-    /// Add columns to the documents that stay
+    /// Add columns to the kept documents
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     columns: Vec<Annotation>,
-    /// Treatment of repeated passages inside documents, except for the occurrence that stays; the job needs the section [passages]
+    /// Treatment of repeated passages inside documents, except for the kept occurrence; the job needs the section [passages]
     #[arg(long, value_enum, value_name = "ACTION")]
     passages: Option<PassageAction>,
     /// With --passages drop, remove a document if it has fewer words than this after the cut; 50 by default
@@ -59,23 +59,23 @@ pub(crate) struct Apply {
     /// Format of the kept and the removed documents
     #[arg(long, value_enum, value_name = "KIND", default_value_t)]
     tables: TableFormat,
-    /// Keep a document unless it is paired with its representative and this share of its shingles, such as 0.98, is in it; instead of
-    /// clusters.contained of the job
+    /// Keep a document unless it is paired with its representative, and the representative contains this share of its shingles, such as
+    /// 0.98; replaces clusters.contained in the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
     contained: Option<f64>,
-    /// The share of the documents that may be removed, instead of alarms.removed_share of the job
+    /// The maximum share of documents that may be removed; replaces alarms.removed_share in the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
     removed_share: Option<f64>,
-    /// The number of documents that a cluster may have, instead of alarms.largest_cluster of the job
+    /// The maximum number of documents in a cluster; replaces alarms.largest_cluster in the job
     #[arg(long, value_name = "N")]
     largest_cluster: Option<u64>,
-    /// Print how many documents would be kept and removed, also of each group, and write nothing
+    /// Print how many documents would be kept and removed, in total and in each group, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Let the executors of a cluster write the files, such as df://host:50050; they must reach the source, the output and --to
+    /// Let the executors of a cluster write the files, such as df://host:50050; they must be able to reach the source, the output and --to
     #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
     scheduler: Option<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
@@ -96,10 +96,10 @@ struct ApplyRecord {
     #[serde(flatten)]
     written: WrittenRecord,
     files_reused: Option<u64>,
-    /// A prefix of the number of superseded reference documents.
+    /// A prefix before the number of superseded reference documents.
     #[serde(skip)]
     about_superseded: &'static str,
-    /// A shingle in words.
+    /// A description of a shingle in words.
     #[serde(skip)]
     shingle: String,
 }
@@ -212,7 +212,7 @@ impl Apply {
         text
     }
 
-    /// Adds the lines about passages that are marked or cut.
+    /// Adds the lines about marked or cut passages.
     fn passage_lines(&self, numbers: &mut NumberColumn, counts: PassageCounts) {
         let PassageCounts { spans, documents, words, bytes, too_short } = counts;
         let verb = match self.passages {
@@ -229,7 +229,7 @@ impl Apply {
     }
 }
 
-/// The table of groups.
+/// Returns the table of groups.
 fn group_table(groups: &[GroupCounts]) -> String {
     let row = |counts: &GroupCounts| {
         let name = counts.group.clone().unwrap_or_else(|| "(without a group)".to_owned());
@@ -240,7 +240,7 @@ fn group_table(groups: &[GroupCounts]) -> String {
     print::table(&["group", "documents", "removed", "kept"], &rows)
 }
 
-/// The treatment of documents that cannot be compared, as a relative clause.
+/// Describes the treatment of documents that cannot be compared, as a relative clause.
 pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
     match rejects {
         Rejects::Keep => "which stay",
@@ -249,7 +249,7 @@ pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
     }
 }
 
-/// Writes the dataset without its duplicates to `to`. The error of a full disk has the space that is needed.
+/// Writes the dataset without its duplicates to `to`. The error for a full disk includes the required space.
 ///
 /// # Errors
 /// Returns the errors of [`apply::apply`].
@@ -268,7 +268,7 @@ pub(crate) async fn write_result(
     applied.map_err(|error| files::explain_full_disk(error, &folders, Some(needed)))
 }
 
-/// Adds the lines of the counts. `kept` and `rejected` are the words after two of them.
+/// Adds the lines with the counts. `kept` and `rejected` are the words after two of the counts.
 pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, kept: &str, rejected: &str) {
     numbers.line(counts.read, "", "documents read");
     numbers.line(counts.kept, "", kept);
@@ -276,7 +276,7 @@ pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, ke
     numbers.line(counts.rejected, "", rejected);
 }
 
-/// Adds the lines about the losses of `removed` documents. `shingles` are a shingle in words.
+/// Adds the lines about the shingles lost with `removed` documents. `shingles` describes a shingle in words.
 pub(crate) fn loss_lines(numbers: &mut NumberColumn, losses: &RemovalLosses, removed: u64, shingles: &str) {
     let rest = "kept: the document that represents their cluster does not contain them";
     numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
@@ -293,7 +293,7 @@ pub(crate) fn loss_lines(numbers: &mut NumberColumn, losses: &RemovalLosses, rem
     numbers.line(losses.lost_shingles, "", rest);
 }
 
-/// The line about the files that were written to the folder `to`.
+/// Returns the line about the files that were written to the folder `to`.
 pub(crate) fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
     if outcome.already_finished {
         return format!("{to} is finished already; nothing was written\n");
@@ -306,7 +306,7 @@ pub(crate) fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
     format!("{} in {to}{reused}\n", print::counted(files, "file"))
 }
 
-/// The fields of the JSON result besides the counts.
+/// The fields of the JSON result in addition to the counts.
 #[derive(Serialize)]
 pub(crate) struct WrittenRecord {
     files: Option<usize>,
@@ -328,7 +328,7 @@ fn written_files(outcome: &ApplyOutcome) -> usize {
     outcome.manifest.files.iter().map(|file| file.written.len()).sum()
 }
 
-/// The numbers of rows and files that a run left out, each with the words after it. Zeros are skipped.
+/// Returns the numbers of rows and files that a run excluded, each with the words after it. Zeros are skipped.
 pub(crate) fn left_out(counts: &RunCounts) -> Vec<(u64, String)> {
     let all = [
         (counts.files_left_out, "file", "by source.where"),
@@ -344,7 +344,7 @@ pub(crate) fn left_out(counts: &RunCounts) -> Vec<(u64, String)> {
     all.into_iter().filter_map(words).collect()
 }
 
-/// A shingle in words, such as `5 words in a row`.
+/// Describes a shingle in words, such as `5 words in a row`.
 pub(crate) fn shingle_in_words(shingle: &Shingle) -> String {
     match shingle.size {
         1 => format!("one {}", shingle.unit.noun()),
@@ -352,7 +352,7 @@ pub(crate) fn shingle_in_words(shingle: &Shingle) -> String {
     }
 }
 
-/// The number of texts that are no longer than a shingle, with the words after it, if there are any.
+/// Returns the number of texts that are no longer than a shingle, with the words after it. Returns `None` if there are no such texts.
 pub(crate) fn short_texts(counts: &RunCounts, shingle: &Shingle) -> Option<(u64, String)> {
     let n = counts.single_shingle_documents.filter(|n| *n > 0)?;
     let has = print::either(n, "has", "have");

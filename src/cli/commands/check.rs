@@ -15,7 +15,7 @@ use crate::job::{self, BandRule, Choice, Job, curve};
 use crate::lineage;
 use crate::pipeline::{self, keep_values};
 
-/// The version of the JSON result. Removing or redefining a key raises it, and new keys do not.
+/// The version of the JSON result. Removing or redefining a key increments it; adding a key does not.
 const MANIFEST_VERSION: u32 = 1;
 
 /// Resolve a job, and print its stages and the data that it would read
@@ -50,7 +50,7 @@ impl Check {
     }
 }
 
-/// The job with resolved columns, and the contents of its source.
+/// Returns the job with resolved columns, and the contents of its source.
 fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     on_session(LOOK_MEMORY, async |session, _| {
         let job = keep_values::settled(session, job).await?;
@@ -79,7 +79,7 @@ fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     let point = |s| json!({"similarity": s, "candidate": curve.candidate(s), "kept": curve.kept(s)});
     let points: Vec<_> = similarities(job.score.least_jaccard()).into_iter().map(point).collect();
     let job_value = as_value(job)?;
-    // Events and manifests have absolute paths too.
+    // Events and manifests also use absolute paths.
     let absolute = job.with_absolute_paths()?;
     let checked = json!({
         "manifest_version": MANIFEST_VERSION,
@@ -97,7 +97,7 @@ fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     print::json(&checked)
 }
 
-/// The stages of the run and their descriptions.
+/// Returns the stages of the run with their descriptions.
 fn stages(job: &Job) -> Vec<String> {
     pipeline::stage::describe(job)
         .into_iter()
@@ -125,7 +125,7 @@ fn as_text(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     Ok(text)
 }
 
-/// The bands and their S-curve.
+/// Returns the bands and their S-curve as text.
 fn recall(job: &Job) -> String {
     let (lsh, mut text) = (&job.lsh, String::new());
     let choice = match lsh.choice {
@@ -187,7 +187,7 @@ fn recall(job: &Job) -> String {
     text
 }
 
-/// Every key of the job, including defaults, as lines of a job file.
+/// Returns every key of the job, including defaults, as lines of a job file.
 fn settings(job: &Job) -> Result<String> {
     let keys = job::keys(&as_value(job)?).into_iter();
     Ok(keys.map(|(key, value)| format!("  {} = {}\n", visible(&key), visible(&value.to_string()))).collect())
@@ -197,7 +197,7 @@ fn as_value(job: &Job) -> Result<Value> {
     serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))
 }
 
-/// The contents of the source for people.
+/// Formats the contents of the source for people.
 fn data_text(job: &Job, contents: &InspectedContents) -> String {
     let mut text = String::new();
     let rows = match contents.rows {
@@ -245,7 +245,7 @@ fn data_text(job: &Job, contents: &InspectedContents) -> String {
     text
 }
 
-/// The contents of the source for programs.
+/// Formats the contents of the source for programs.
 fn data_json(job: &Job, contents: &InspectedContents) -> Value {
     let disk = contents.disk(job);
     json!({

@@ -14,9 +14,9 @@ use crate::output::{Layout, delta};
 
 /// Remove files that interrupted runs left in an output
 ///
-/// From a finished output, it removes all files that only its stages needed. From an unfinished output, it removes the files of
-/// interrupted attempts, and keeps finished stages, from which the next run continues. Only files that this program certainly wrote
-/// are removed; other files are counted. While a run writes to the output, the command waits for its end.
+/// In a finished output, the command removes all files that only stages needed. In an unfinished output, it removes the files of
+/// interrupted attempts and keeps finished stages, from which the next run continues. Only files that this program certainly wrote are
+/// removed; other files are counted. If a run is writing to the output, the command waits until the run ends.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance clean out/reviews/ --dry-run
   resemblance clean out/reviews/")]
@@ -50,7 +50,7 @@ impl Clean {
         })
     }
 
-    /// Removes the garbage, or only lists it in a dry run.
+    /// Removes the garbage. In a dry run, only lists it.
     async fn clean(&self, output: &Layout, stop: &CancellationToken) -> Result<Garbage> {
         if !output.exists().await? {
             let shown = output.shown();
@@ -65,12 +65,12 @@ impl Clean {
         if self.dry_run {
             return ownership::survey(output, &Attempt::random()).await;
         }
-        // Refuses the manifest of another program before it writes a claim.
+        // Refuses the manifest of another program before a claim is written.
         output.manifest().await?;
         let claim = claim::take(output, "clean", stop).await?;
         let cleaned = async {
-            // A run that died after it wrote its manifest may have left logs with the files of the previous result, which are
-            // removed now. So the logs are updated first. Tables without a log get one in the next run that asks for it.
+            // A run that died after writing its manifest may have left logs that list files of the previous result. Those files are removed
+            // now, so the logs are updated first. Tables without a log get a log in the next run that asks for it.
             delta::publish(output, job::TableFormat::Parquet).await?;
             let found = ownership::survey(output, claim.attempt()).await?;
             claim.verify().await?;

@@ -1,4 +1,4 @@
-//! `resemblance cluster`: clusters of pairs that another program found.
+//! `resemblance cluster`: finds the clusters of pairs that another program found.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,9 @@ use crate::output::partial_file;
 
 /// Find the clusters of pairs that any program wrote, and write them to one Parquet file
 ///
-/// The pairs are Parquet files with two columns of ids (texts or integers) and a column of numbers. The result has a row for each
-/// document of a pair that reaches the threshold: id, cluster_id (the smallest id of its cluster), size and representative, which is
-/// true for that smallest id. Documents without such a pair have no row.
+/// The pairs are Parquet files with two id columns (texts or integers) and a numeric column. The result has one row for each document in a
+/// pair that reaches the threshold. Its columns are id, cluster_id (the smallest id in the cluster), size and representative, which is true
+/// for the smallest id. Documents without such a pair have no row.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance cluster pairs.parquet --to clusters.parquet --threshold 0.9
   resemblance cluster out/a/pairs/ --to a.parquet --score jaccard --method components")]
@@ -34,10 +34,10 @@ pub(crate) struct ClusterCommand {
     /// The pairs: a Parquet file, or a folder of Parquet files
     #[arg(value_name = "PAIRS")]
     pairs: String,
-    /// The Parquet file to write, which must not exist
+    /// The Parquet file to write; it must not exist
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// The least score of a pair
+    /// The minimum score of a pair
     #[arg(long, value_name = "SCORE", default_value_t = Score::default().threshold, allow_negative_numbers = true)]
     threshold: f64,
     /// How clusters are formed
@@ -52,7 +52,7 @@ pub(crate) struct ClusterCommand {
     /// The column of the score
     #[arg(long, value_name = "COLUMN", default_value = "score")]
     score: String,
-    /// Memory to use before rows spill to disk, such as 4GiB, or a share of the machine's
+    /// Memory to use before rows spill to disk, such as 4GiB, or a share of the machine's memory
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
     /// Print the counts as one JSON object
@@ -60,7 +60,7 @@ pub(crate) struct ClusterCommand {
     json: bool,
 }
 
-/// The numbers of rows that were written.
+/// The numbers of written rows.
 #[derive(serde::Serialize)]
 struct WrittenClusters {
     clusters: u64,
@@ -73,7 +73,7 @@ impl ClusterCommand {
         let engine = job::EngineSettings::local(self.memory);
         let runtime = JobRuntime::start(&engine)?;
         let session = session::session(&engine)?;
-        // Footers ignore NaN in their least and greatest values, so the engine could treat a column as constant.
+        // Minimum and maximum values in footers ignore NaN, so the engine could treat a column as constant.
         session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
         let found = runtime.run(async {
             let pairs = self.pairs(&session).await?;
@@ -92,7 +92,7 @@ impl ClusterCommand {
         })
     }
 
-    /// The pairs (id_a, id_b, score), without nulls.
+    /// Returns the pairs (id_a, id_b, score) without nulls.
     async fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
         let shown = &self.pairs;
         if let Some(missing) = address::missing(shown) {
@@ -134,15 +134,15 @@ impl ClusterCommand {
     }
 }
 
-/// The number of rows without an id or a numeric score.
+/// Counts the rows without an id or a numeric score.
 async fn incomplete_rows(pairs: &DataFrame) -> Result<u64> {
     let lacks = ["id_a", "id_b", "score"].map(|name| ident(name).is_null());
-    // The engine orders NaN before or after all numbers, depending on its sign.
+    // The engine orders NaN before or after all numbers, depending on its sign, so it is tested separately.
     let lacks = lacks.into_iter().fold(isnan(ident("score")), Expr::or);
     Ok(pairs.clone().filter(lacks)?.count().await? as u64)
 }
 
-/// The written file. It has another name until it is complete.
+/// The file being written. It has a temporary name until it is complete.
 struct OutputFile {
     path: PathBuf,
     partial: tempfile::NamedTempFile,
@@ -181,7 +181,7 @@ impl OutputFile {
         Ok(found)
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     fn publish(self) -> Result<()> {
         let Self { path, partial } = self;
         let named = partial.persist_noclobber(&path).map_err(|e| e.error);

@@ -1,4 +1,4 @@
-//! `resemblance compare`: times three methods that find the same pairs. Also the arguments and results that `sweep` shares.
+//! `resemblance compare`: times three methods that find the same pairs. Also contains the arguments and results that `sweep` shares.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -19,13 +19,13 @@ use crate::page::{self as pages, Chart, HtmlPage, Series};
 
 /// Time three methods that find the same pairs, on growing samples
 ///
-/// The methods are exact Jaccard of all pairs, signature agreement of all pairs, and LSH with the job's score. Each runs on the first
-/// documents of the job's source, in memory. A total is the time from texts to pairs: shingle sets, signatures if the method needs
-/// them, and the search. Reading the source is not counted. Nothing is written to the job's output.
+/// The methods are exact Jaccard of all pairs, signature agreement of all pairs, and LSH with the job's score. Each method runs in memory
+/// on the first documents of the job's source. A total is the time from texts to pairs: shingle sets, signatures if the method needs them,
+/// and the search. Reading the source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance compare my.toml --documents 100,1000")]
 pub(crate) struct CompareCommand {
-    /// Sizes of the samples: each has the first N documents that can be compared, by file and position
+    /// Sample sizes: each sample contains the first N documents that can be compared, by file and position
     #[arg(
         long,
         value_name = "N,..",
@@ -34,7 +34,7 @@ pub(crate) struct CompareCommand {
         value_parser = arguments::one_to(arguments::MAX_SAMPLE)
     )]
     documents: Vec<NonZeroUsize>,
-    /// Measure this many times, and report the shortest time
+    /// Repeat the measurement this many times and report the shortest time
     #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     #[command(flatten)]
@@ -71,7 +71,7 @@ fn as_text(comparison: &Comparison) -> String {
     text
 }
 
-/// The arguments of a command that measures a job.
+/// The arguments of a command that measures methods on a job.
 #[derive(clap::Args)]
 pub(crate) struct MeasureArguments {
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct MeasureArguments {
 }
 
 impl MeasureArguments {
-    /// Runs `work` on a session for the job. Returns its result and the lines to add to a chart, which are read first.
+    /// Runs `work` on a session for the job. Returns its result and the lines to add to a chart. These lines are read first.
     pub(crate) fn run<T>(
         &self,
         screen: &Screen,
@@ -113,22 +113,22 @@ impl MeasureArguments {
     }
 }
 
-/// The destinations of the results.
+/// The outputs of the results.
 #[derive(clap::Args)]
 struct Results {
-    /// Print everything that was measured as one JSON object
+    /// Print all measurements as one JSON object
     #[arg(long)]
     json: bool,
-    /// Write the charts as SVG files, and an HTML page with all of them, into this folder
+    /// Write the charts as SVG files into this folder, and an HTML page that contains all of them
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
-    /// Add lines of other programs to the first chart: a CSV file with the columns name, documents and seconds
+    /// Add lines for other programs to the first chart: a CSV file with the columns name, documents and seconds
     #[arg(long, value_name = "FILE", requires = "plots")]
     add_series: Option<PathBuf>,
 }
 
 impl Results {
-    /// Reads the lines to add and creates the folder for charts, so that errors come before the measurement.
+    /// Reads the lines to add and creates the folder for charts, so that errors occur before the measurement.
     fn prepare(&self) -> Result<Vec<Series>> {
         let added = match &self.add_series {
             Some(file) => pages::read_series(file).context(|| "--add-series".to_owned())?,
@@ -142,7 +142,7 @@ impl Results {
     }
 }
 
-/// Writes the charts and the page into a folder, and returns the names of the files with commas.
+/// Writes the charts and the page into a folder. Returns the names of the files, separated by commas.
 fn write_plots(folder: &Path, page: (&str, &HtmlPage), charts: &[(&str, Chart)]) -> Result<String> {
     let svg = FileMark { beginning: pages::SVG_MARK, noun: "a chart of this program" };
     let html = FileMark { beginning: pages::HTML_MARK, noun: "a page of this program" };

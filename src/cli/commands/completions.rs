@@ -1,11 +1,11 @@
-//! `resemblance completions`: completions of a shell.
+//! `resemblance completions`: prints completions for a shell.
 
 use clap_complete::Shell;
 
 use crate::cli::screen::print;
 use crate::error::Result;
 
-/// Print the completions of a shell
+/// Print completions for a shell
 #[derive(clap::Args)]
 #[command(
     after_help = "  resemblance completions bash > ~/.local/share/bash-completion/completions/resemblance

@@ -1,4 +1,4 @@
-//! `resemblance contract`: the contract of an output in the formats of other tools.
+//! `resemblance contract`: prints the contract of an output in the formats of other tools.
 
 use crate::cli::process::{MANIFEST_MEMORY, on_session};
 use crate::cli::screen::print;
@@ -9,8 +9,8 @@ use crate::schema::{self, Table};
 
 /// Print the contract of a finished output for other tools, as YAML
 ///
-/// The contract has the tables of the output with the meaning of a row, the key, the columns with types and descriptions, and rules
-/// for every row. Each run checks its tables against these rules before it publishes them.
+/// The contract contains the tables of the output. For each table, it has the meaning of a row, the key, the columns with types and
+/// descriptions, and rules for every row. Each run checks its tables against these rules before it publishes them.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance contract out/reviews/ --format odcs > reviews.odcs.yaml
   resemblance contract out/reviews/ --format dbt > models/reviews.yml")]
@@ -24,9 +24,9 @@ pub(crate) struct ContractCommand {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ContractFormat {
-    /// The Open Data Contract Standard 3.1, for datacontract-cli and catalogues
+    /// Open Data Contract Standard 3.1, for datacontract-cli and catalogues
     Odcs,
-    /// Sources of dbt, with tests
+    /// Sources for dbt, with tests
     Dbt,
 }
 

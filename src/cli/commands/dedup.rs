@@ -1,4 +1,4 @@
-//! `resemblance dedup`: writes data without their near-duplicates, without a job file.
+//! `resemblance dedup`: writes a copy of data without near-duplicates. It needs no job file.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,17 +25,17 @@ use crate::pipeline::OnExisting;
 /// The number of documents that --dry-run shows.
 const SHOWN: usize = 20;
 
-/// The number of removed documents whose texts it shows.
+/// The number of removed documents for which --dry-run shows the texts.
 const EXAMPLES_SHOWN: usize = 3;
 
-/// The number of characters that it shows of a text.
+/// The number of characters of a text that --dry-run shows.
 const BEGINNING: usize = 300;
 
-/// Write a copy of data without their near-duplicates, without a job file
+/// Write a copy of data without near-duplicates, without a job file
 ///
-/// Finds similar documents as find does, and writes the data without them as apply does: the folder --to has the files with their
-/// names, formats, columns and order, and _resemblance/removed/ in it has the removed documents. Each removed document is similar to
-/// the document that stays instead of it. The data themselves are not changed.
+/// Finds similar documents like find, and writes the data without the duplicates like apply. The folder --to gets the files with the same
+/// names, formats, columns and order. In this folder, _resemblance/removed/ contains the removed documents. Each removed document is
+/// similar to the document that is kept instead. The original data are not changed.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance dedup reviews.csv --text body --to clean/
   resemblance dedup reviews.parquet --to clean/ --dry-run")]
@@ -47,13 +47,14 @@ pub(crate) struct Dedup {
     /// Treatment of documents that cannot be compared, such as empty texts
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     rejects: Rejects,
-    /// The folder or URL to write to, which must be empty
+    /// The folder or URL to write to; it must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
     to: Option<String>,
     /// Keep the tables of the run in this folder or URL, for show, sql and apply
     #[arg(long, value_name = "URL", conflicts_with = "dry_run")]
     output: Option<String>,
-    /// Print the first 20 documents that would be removed with the documents that stay, show the texts of 3 of them, and write nothing
+    /// Print the first 20 documents that would be removed, with the documents that are kept instead and the texts of 3 of them; write
+    /// nothing
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object
@@ -61,7 +62,7 @@ pub(crate) struct Dedup {
     json: bool,
 }
 
-/// A document that would be removed, and the document that stays instead.
+/// A document that would be removed, and the document that is kept instead.
 #[derive(Serialize, Deserialize)]
 struct FirstRemoved {
     id: Id,
@@ -75,11 +76,11 @@ struct DedupResult {
     #[serde(flatten)]
     counts: DocumentCounts,
     losses: RemovalLosses,
-    /// The first documents that would be removed. `None` after apply.
+    /// The first documents that would be removed, or `None` if the data were written.
     first_removed: Option<Vec<FirstRemoved>>,
     #[serde(flatten)]
     written: WrittenRecord,
-    /// The line about the written files, or the table of the first documents that would be removed.
+    /// The line about the written files, or the table with the first documents that would be removed.
     #[serde(skip)]
     text: String,
 }
@@ -100,7 +101,7 @@ impl Dedup {
         }
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, Some(0));
         screen.clear();
-        // Without --output, the tables of a stopped run are gone.
+        // Without --output, the tables of a stopped run are lost.
         let (run, _) = if self.output.is_some() { ran } else { ran.map_err(not_resumable) }?;
         check_compared(&run.manifest, &self.data.paths)?;
         let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
@@ -128,7 +129,7 @@ impl Dedup {
     }
 }
 
-/// Refuses data if less than half of them could be compared, because they were probably read in a wrong way.
+/// Refuses data if less than half of the documents could be compared. Such data were probably read with wrong settings.
 fn check_compared(run: &Run, paths: &[String]) -> Result<()> {
     let compared = run.counts.documents;
     let rejected: u64 = run.rejects.values().sum();
@@ -145,7 +146,7 @@ fn check_compared(run: &Run, paths: &[String]) -> Result<()> {
     )))
 }
 
-/// Applies the output of `job` to the folder `to`, or finds what that would remove.
+/// Applies the output of `job` to the folder `to`. In a dry run, only determines the removed documents.
 fn apply_to(
     job: &job::Job,
     settings: ApplySettings,
@@ -183,7 +184,7 @@ fn apply_to(
     })
 }
 
-/// The beginnings of the texts of some removed documents, side by side with the texts that stay.
+/// Returns the beginnings of some removed texts, each side by side with the text that is kept instead.
 async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<String> {
     let example = |first: &FirstRemoved| Some(([first.id.own(), first.kept_id.own()], first.jaccard?));
     let examples: Vec<_> = removed.iter().take(EXAMPLES_SHOWN).filter_map(example).collect();
@@ -205,7 +206,7 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// The table of the first documents that would be removed, and some texts.
+/// Returns the table of the first documents that would be removed, and some of their texts.
 fn preview(removed: &[FirstRemoved], all: u64, texts: &str) -> String {
     let row = |FirstRemoved { id, kept_id, jaccard }: &FirstRemoved| {
         let jaccard = jaccard.map(|jaccard| format!("{jaccard:.6}")).unwrap_or_default();

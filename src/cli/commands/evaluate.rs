@@ -1,4 +1,4 @@
-//! `resemblance evaluate`: measures on a sample what a finished output missed.
+//! `resemblance evaluate`: measures on a sample which pairs a finished output missed.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -14,13 +14,13 @@ use crate::error::{Context, Error, Result};
 use crate::evaluate::{Agreement, ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
 use crate::job::Job;
 
-/// Measure on a sample what a finished output missed, or whether what it found are true duplicates
+/// Measure on a sample which pairs a finished output missed, or which of its pairs are true duplicates
 ///
-/// Draws shingle sets, and compares every document of the source with them by its text, without candidates. Pairs of this exact
-/// search that are not in the output were missed. The source is read twice, and nothing is written.
+/// Draws shingle sets and compares every document of the source with them by its text, without candidates. A pair in this exact search that
+/// is not in the output was missed. The source is read twice, and nothing is written.
 ///
-/// With --audit, pairs are drawn for people or programs to judge instead: as a page to label with the keyboard, as CSV and as
-/// Parquet. --labels reads the labels, and estimates the share of true duplicates among all pairs and at each threshold.
+/// With --audit, the command instead draws pairs that people or programs judge. It writes them as a page to label with the keyboard, as CSV
+/// and as Parquet. --labels reads the labels and estimates the share of true duplicates, among all pairs and at each threshold.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance evaluate out/reviews/
   resemblance evaluate out/reviews/ --sample 5000 --seed 2 --json
@@ -39,16 +39,16 @@ pub(crate) struct Evaluate {
     /// A CSV or Parquet file of known pairs (id_a, id_b) or known clusters (id, cluster_id) to compare with
     #[arg(long, value_name = "FILE")]
     truth: Option<String>,
-    /// Draw this many pairs to judge, from strata: near the threshold, chained, not contained, large clusters, groups, and the rest
+    /// Draw this many pairs to judge, from these strata: near the threshold, chained, not contained, large clusters, groups, and the rest
     #[arg(long, value_name = "N", conflicts_with = "truth", value_parser = arguments::one_to(arguments::MAX_AUDITED))]
     audit: Option<NonZeroUsize>,
-    /// The folder for the pairs to judge: audit.html, audit.csv and audit.parquet, which must not exist
+    /// The folder for the files with pairs to judge: audit.html, audit.csv and audit.parquet; these files must not exist
     #[arg(long, value_name = "DIR", requires = "audit", default_value = "audit")]
     to: String,
     /// A CSV or Parquet file with labels of such pairs: yes, no or unsure in the column label
     #[arg(long, value_name = "FILE", conflicts_with_all = ["audit", "truth"])]
     labels: Option<String>,
-    /// With --audit, where the source is now, if it was moved; name as many as the source has URLs, in their order
+    /// With --audit, the new location of a moved source; give as many locations as the source has URLs, in the same order
     #[arg(long, value_name = "URL", requires = "audit")]
     source: Vec<String>,
     /// Print one JSON object
@@ -76,7 +76,7 @@ impl Evaluate {
         print::json_or(self.json, &evaluation, || text(&evaluation))
     }
 
-    /// Writes a pack of pairs to be judged.
+    /// Writes a pack of pairs that people or programs judge.
     fn draw(&self, pairs: NonZeroUsize) -> Result<()> {
         let paths = pack_paths(&self.to)?;
         let settings =
@@ -101,7 +101,7 @@ pub(crate) fn measure(job: &Job, sample: NonZeroUsize) -> Result<Evaluation> {
     on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
 }
 
-/// An estimate as a share with its interval.
+/// Formats an estimate as a share with its interval.
 fn interval(estimate: Option<Estimate>) -> [String; 2] {
     match estimate {
         Some(Estimate { value, low, high }) => [format!("{value:.4}"), format!("{low:.4} to {high:.4}")],
@@ -109,13 +109,13 @@ fn interval(estimate: Option<Estimate>) -> [String; 2] {
     }
 }
 
-/// The number of unknown ids that are named.
+/// The maximum number of unknown ids that are named.
 const NAMED_IDS: usize = 5;
 
-/// The recall that needs no larger sample.
+/// A recall above which no larger sample is needed.
 const ENOUGH: f64 = 0.95;
 
-/// An evaluation for people.
+/// Formats an evaluation for people.
 pub(crate) fn text(evaluation: &Evaluation) -> String {
     let Evaluation { recall, missed_pairs, .. } = evaluation;
     let row = |name: &str, estimate| [vec![name.to_owned()], interval(estimate).to_vec()].concat();
@@ -202,13 +202,13 @@ pub(crate) fn text(evaluation: &Evaluation) -> String {
     text
 }
 
-/// The files of a pack.
+/// The names of the files in a pack.
 const FILES: [&str; 3] = ["audit.html", "audit.csv", "audit.parquet"];
 
-/// The paths of a pack in a folder.
+/// Returns the paths of a pack in a folder.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if one of them exists, because it may hold labels.
+/// [`Kind::Job`](crate::error::Kind::Job) if one of the files exists, because it may contain labels.
 fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
     let paths = FILES.map(|name| Path::new(folder).join(name));
     match paths.iter().find(|path| path.exists()) {
@@ -220,7 +220,7 @@ fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
     }
 }
 
-/// Writes a pack to `paths`. Existing files are not replaced.
+/// Writes a pack to `paths`. Does not replace existing files.
 fn write_pack(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
     let contents = [pack.html()?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
     for (path, content) in paths.iter().zip(contents) {
@@ -231,7 +231,7 @@ fn write_pack(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
     Ok(())
 }
 
-/// A pack for people.
+/// Formats a pack for people.
 fn pack_text(pack: &Pack, paths: &[PathBuf; 3], output: &str) -> String {
     let row = |stratum: &StratumOfPack| {
         let (pairs, drawn) = (print::count(stratum.pairs), print::count(stratum.drawn));
@@ -253,7 +253,7 @@ fn pack_text(pack: &Pack, paths: &[PathBuf; 3], output: &str) -> String {
     text
 }
 
-/// The estimates from labels, for people.
+/// Formats the estimates from labels for people.
 fn judged_text(judged: &Judged) -> String {
     let Judged { rows, unsure, missing, pairs, all, strata, curve, .. } = judged;
     let has_chained = strata.iter().any(|stratum| stratum.name == "chained");

@@ -1,4 +1,4 @@
-//! `resemblance executor`: the role that does the work of a cluster.
+//! `resemblance executor`: runs the role that executes the tasks of a cluster.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,36 +10,36 @@ use crate::cli::signals::signalled;
 use crate::engine::cluster::executor::{self, ExecutorSettings};
 use crate::error::{Error, Result};
 
-/// The minimum memory of a task in bytes. A sort needs it for its buffers.
+/// The minimum memory of a task in bytes. A sort needs this amount for its buffers.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// Run an executor of a cluster: it asks a scheduler for tasks, and on SIGTERM finishes its tasks
+/// Run an executor of a cluster: it asks a scheduler for tasks; on SIGTERM, it finishes its tasks and ends
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance executor --scheduler localhost:50050 --memory 8GiB")]
 pub(crate) struct ExecutorCommand {
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = arguments::host_port)]
     scheduler: (String, u16),
-    /// Address where other executors and drivers fetch the results of its tasks
+    /// Address from which other executors and drivers fetch the results of its tasks
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = address)]
     bind: SocketAddr,
-    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that connections are not authenticated:
-    /// for a network that only the cluster can reach
+    /// Bind an address that other machines can reach without a token (RESEMBLANCE_CLUSTER_TOKEN); connections are then not authenticated.
+    /// Use it only in a network that only the cluster can reach
     #[arg(long)]
     allow_unauthenticated: bool,
-    /// Host name under which others reach it; by default, the address from which it reaches the scheduler
+    /// Host name under which other processes reach it; by default, the address from which it reaches the scheduler
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
     /// Address of /healthz and /readyz; by default, the port of --bind plus 2
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     health: Option<SocketAddr>,
-    /// Tasks that run at the same time; 0 means one for each core
+    /// Number of tasks that run at the same time; 0 means one per core
     #[arg(long, value_name = "N", default_value_t = 0)]
     vcores: usize,
-    /// Memory for all tasks together, such as 4GiB, or a share of the machine's; tasks that need more spill to disk
+    /// Memory for all tasks together, such as 4GiB, or a share of the machine's memory; tasks that need more spill to disk
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
-    /// Folder for spills and for the files that tasks write for each other [default: the system's folder for temporary files]
+    /// Folder for spills and for the files that tasks exchange [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     work_dir: Option<PathBuf>,
     /// Seconds to wait for the scheduler at the start

@@ -18,8 +18,8 @@ use crate::pipeline::OnExisting;
 
 /// Find similar documents, without a job file
 ///
-/// Compares the rows of Parquet, CSV and JSON lines files and of Delta tables; all other files are compared with each other. The
-/// detected delimiter, the column of texts and so on are printed to standard error.
+/// Compares the rows of Parquet, CSV and JSON lines files and of Delta tables. Other files are compared as whole texts. The detected
+/// settings, such as the delimiter and the text column, are printed to standard error.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance find essays/ --show 3
   resemblance find reviews.parquet --text body --threshold 0.7
@@ -32,7 +32,7 @@ pub(crate) struct Find {
     json: bool,
     #[command(flatten)]
     csv: CsvArguments,
-    /// Print the texts of the N most similar pairs side by side, with common passages marked; without N, 1 pair
+    /// Print the texts of the N most similar pairs side by side, with common passages marked; N defaults to 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
     #[arg(conflicts_with_all = ["csv", "excel"])]
     show: Option<NonZeroUsize>,
@@ -43,7 +43,7 @@ fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
-/// The `most` similar pairs of the finished job with their texts.
+/// Returns the `most` most similar pairs of the finished job with their texts.
 fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
     JobRuntime::start(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
@@ -63,14 +63,14 @@ impl Find {
         let folder = files::temporary_folder_outside(&self.data.paths, files::temporary_folders())?;
         let output = folder.path().join("out");
         let (job, noun) = self.data.job(screen, "find", &output.to_string_lossy(), &folder, |_| ())?;
-        // The tables of a stopped run are gone.
+        // The tables of a stopped run are lost.
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable);
         let (outcome, pairs) = ran?;
         screen.clear();
         self.csv.print(self.json, &COLUMNS, &pairs, || self.text(&job, noun, &outcome.manifest, &pairs))
     }
 
-    /// The pairs, the counts, and the texts of the first pairs.
+    /// Formats the pairs, the counts, and the texts of the first pairs.
     fn text(&self, job: &Job, noun: &str, manifest: &Run, pairs: &TopPairs) -> Result<String> {
         let cells = rows::cells(pairs)?;
         let counts = &manifest.counts;
@@ -97,5 +97,5 @@ impl Find {
     }
 }
 
-/// The columns of CSV.
+/// The columns of the CSV output.
 const COLUMNS: [&str; 5] = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"];

@@ -1,4 +1,4 @@
-//! `resemblance generate`: generates a corpus whose similar pairs are known.
+//! `resemblance generate`: generates a corpus with known similar pairs.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use crate::lab::planted;
 
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
-/// Documents are Parquet rows with the columns id and text. A text consists of made-up words with the frequencies of a natural
-/// language. Planted documents and their originals are spread over the whole corpus, and every planted document has its own original.
-/// So --truth lists all similar pairs, with two exceptions: of identical documents it lists only pairs with the first one, and it does
-/// not list pairs that are similar because of boilerplate. The same settings give the same documents for any number of files.
+/// Documents are Parquet rows with the columns id and text. A text consists of made-up words with the frequencies of a natural language.
+/// Planted documents and their originals are spread over the whole corpus, and every planted document has its own original. Therefore,
+/// --truth lists all similar pairs, with two exceptions. Among identical documents, it lists only the pairs with the first document. It
+/// also omits pairs that are similar because of boilerplate. The same settings give the same documents for any number of files.
 ///
-/// With --from, each document of a source is followed by a document that was made of it: a copy, the document with some words
-/// replaced by real ones, half of it, or the document under a header, which is the beginning of another document. Documents that
-/// are similar in the source are not in --truth.
+/// With --from, each document of a source is followed by a planted document that was derived from it. This is a copy, the document with
+/// some words replaced by real words, half of the document, or the document under a header. The header is the beginning of another
+/// document. --truth does not list documents that are already similar in the source.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance generate documents.parquet --documents 100000
   resemblance generate documents/ --documents 1000000 --files 8 --truth truth.parquet
@@ -39,22 +39,22 @@ pub(crate) struct Generate {
     /// A file that ends in .parquet, or a folder for part-00000.parquet and so on
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Plant documents into this file, folder, pattern or URL instead of a made-up corpus: any data that find reads
+    /// Plant documents into this file, folder, pattern or URL instead of a made-up corpus; any data that find reads
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["words", "vocabulary", "identical", "files"])]
     from: Option<String>,
-    /// With --from, the column of data that holds the texts
+    /// With --from, the column of data that contains the texts
     #[arg(long, value_name = "COL", requires = "from")]
     text: Option<String>,
     /// With --from, the column of data that identifies a document
     #[arg(long, value_name = "COL", requires = "from")]
     id: Option<String>,
-    /// Number of documents; with --from, the maximum from the source, and all of them by default
+    /// Number of documents; with --from, the maximum number taken from the source, all by default
     #[arg(long, value_name = "N", required_unless_present = "from", value_parser = arguments::one_to(corpus::MAX_DOCUMENTS as usize))]
     documents: Option<NonZeroUsize>,
-    /// Average number of words in a document; lengths range evenly from half to one and a half times of it
+    /// Average number of words in a document; lengths are evenly distributed from half to one and a half times this number
     #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(corpus::MAX_WORDS))]
     words: NonZeroUsize,
-    /// Seed of all random numbers
+    /// Seed for all random numbers
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
     /// Number of words in a shingle, for the Jaccard similarities of planted pairs
@@ -63,13 +63,13 @@ pub(crate) struct Generate {
     /// Number of different words
     #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(corpus::MAX_VOCABULARY))]
     vocabulary: NonZeroUsize,
-    /// Share of documents that are exact copies of other documents
+    /// Share of documents that are exact copies of another document
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     copies: f64,
-    /// Share of documents that are other documents with some words replaced
+    /// Share of documents that are another document with some words replaced
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     near: f64,
-    /// Jaccard similarities of the near-duplicates in turn, each over 0 and at most 1
+    /// Jaccard similarities that the near-duplicates use in turn; each is greater than 0 and at most 1
     #[arg(
         long,
         value_name = "J,..",
@@ -84,13 +84,13 @@ pub(crate) struct Generate {
     /// Share of the other documents that begin with the same passage; with --from, share of documents under a common header
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     boilerplate: f64,
-    /// Number of words in that passage; half of --words by default, and 50 with --from
+    /// Number of words in the passage of --boilerplate; half of --words by default, and 50 with --from
     #[arg(long, value_name = "N", value_parser = arguments::zero_to(corpus::MAX_WORDS))]
     boilerplate_words: Option<usize>,
-    /// Number of documents that are all identical
+    /// Number of documents in one group of identical documents
     #[arg(long, value_name = "N", default_value_t = 0)]
     identical: u64,
-    /// Number of files to write into the folder, each by a thread of its own
+    /// Number of files to write into the folder; each is written by its own thread
     #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(usize::MAX))]
     files: NonZeroUsize,
     /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)
@@ -107,10 +107,10 @@ pub(crate) struct Generate {
 /// The number of words in the common header, with `--from`.
 const HEADER_WORDS: usize = 50;
 
-/// The output of the job, of which only the source is used.
+/// The output in the job. It is not used, because only the source of the job is read.
 const NO_OUTPUT: &str = "not-written";
 
-/// Bytes of a generated word in a Parquet file: 2.9 were measured for 50,000,000 documents of 100 words.
+/// The size of a generated word in a Parquet file, in bytes. 2.9 bytes were measured for 50,000,000 documents with 100 words.
 const BYTES_PER_WORD: u64 = 3;
 
 impl Generate {
@@ -123,7 +123,7 @@ impl Generate {
             let words = self
                 .documents
                 .map(|documents| (documents.get() as u64).saturating_mul(self.words.get() as u64));
-            // With --from, the number of words is unknown.
+            // With --from, the number of words per document is unknown.
             let words = words.filter(|_| self.from.is_none());
             files::explain_full_disk(error, &folders, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
         })
@@ -189,7 +189,7 @@ impl Generate {
         }
     }
 
-    /// Writes the documents of `from` with planted ones.
+    /// Writes the documents of `from` and planted documents.
     fn plant(&self, screen: &Screen, from: &str) -> Result<()> {
         if self.out.extension().is_none_or(|ending| ending != "parquet") {
             return Err(Error::job(format!(
@@ -230,7 +230,7 @@ impl Generate {
         })
     }
 
-    /// Checks in advance that --truth can be written and lies outside the folder of documents, where it would be read as documents.
+    /// Checks in advance that --truth can be written. It must be outside the folder of documents, where it would be read as documents.
     fn check_truth(&self) -> Result<()> {
         let Some(truth) = &self.truth else { return Ok(()) };
         if absolute(truth)?.starts_with(absolute(&self.out)?) {
@@ -250,7 +250,7 @@ impl Generate {
 struct Generated {
     documents: GeneratedFiles,
     truth: Option<GeneratedFiles>,
-    /// The number of rows of the source that were left out, with `--from`.
+    /// The number of excluded rows in the source, with `--from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
 }
@@ -290,7 +290,7 @@ impl Generated {
     }
 }
 
-/// A job that reads `from` and cuts texts into shingles of `size` words. `columns` are the columns of texts and ids.
+/// Returns a job that reads `from` and cuts texts into shingles of `size` words. `columns` are the columns with the texts and the ids.
 ///
 /// # Errors
 /// Returns the errors of [`file`].

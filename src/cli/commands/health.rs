@@ -1,4 +1,4 @@
-//! `resemblance health`: the health check of a scheduler or an executor, for images without another HTTP client.
+//! `resemblance health`: checks the health of a scheduler or an executor, for images without another HTTP client.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance health localhost:50050")]
 pub(crate) struct Health {
-    /// Address of the role: a scheduler's port, or an executor's port plus 2
+    /// Address of the role: the port of a scheduler, or the port of an executor plus 2
     #[arg(value_name = "HOST:PORT", value_parser = arguments::host_port)]
     address: (String, u16),
     /// Ask whether it accepts work (/readyz), not only whether it runs (/healthz)
@@ -41,7 +41,7 @@ impl Health {
     }
 }
 
-/// The URL scheme of a role and a client for it: with TLS if this process trusts an authority.
+/// Returns the URL scheme of a role and a client for it. The client uses TLS if this process trusts an authority.
 fn client() -> Result<(&'static str, ClientBuilder)> {
     let client = Client::builder().no_proxy();
     #[cfg(feature = "cluster")]

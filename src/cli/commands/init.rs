@@ -1,4 +1,4 @@
-//! `resemblance init`: writes a job file for data.
+//! `resemblance init`: writes a commented job file for data.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
 use crate::job::{self, Encoding, Format};
 
-/// Write a job file with comments for data
+/// Write a commented job file for data
 ///
-/// The file has the columns of the data with an example of each, and the settings of `resemblance dedup`. It is ready for
+/// The file lists the columns of the data with an example value for each, and contains the settings of `resemblance dedup`. It is ready for
 /// `resemblance check` and `resemblance run`.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance init reviews.csv --output my.toml")]
@@ -23,7 +23,7 @@ pub(crate) struct Init {
     /// The job file to write, which must not exist; - writes to standard output [default: the name of the data with .toml]
     #[arg(short, long, value_name = "JOB.toml")]
     output: Option<PathBuf>,
-    /// The column that holds the texts, or several with commas
+    /// The column that contains the texts, or several columns separated by commas
     #[arg(long, value_name = "COL")]
     text: Option<String>,
     /// The column that identifies a document
@@ -64,7 +64,7 @@ impl Init {
         print::result(&format!("wrote {shown}; next: resemblance check {shown}\n"))
     }
 
-    /// The name of the data without its ending.
+    /// Returns the name of the data without its ending.
     fn stem(&self) -> String {
         let path = self.paths.first().map_or("job", String::as_str).trim_end_matches('/');
         let mut name =

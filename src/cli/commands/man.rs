@@ -1,4 +1,4 @@
-//! `resemblance man`: the manual pages.
+//! `resemblance man`: writes the manual pages.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ const PAGE: FileMark = FileMark {
     noun: "a manual page of this program",
 };
 
-/// Write the manual pages, one for each command
+/// Write the manual pages, one per command
 ///
-/// Creates the folder if it is missing. Replaces pages of an earlier version, but no other files and no links.
+/// Creates the folder if it is missing. Replaces only pages of an earlier version. Other files and links are not replaced.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance man /usr/local/share/man/man1/")]
 pub(crate) struct Man {
-    /// The folder
+    /// The folder for the pages
     folder: PathBuf,
 }
 

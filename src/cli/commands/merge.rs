@@ -9,10 +9,10 @@ use crate::job::Job;
 use crate::output::manifest::Counts;
 use crate::pipeline::Outcome;
 
-/// Merge finished outputs into one, as if one run had read all of their documents
+/// Merge finished outputs into one, as if one run had read all documents
 ///
-/// Each output must come from a run that named all earlier outputs in [against], and they are named in the order of their runs. No
-/// text is read. Documents that a later run replaced are left out. The outputs are not changed.
+/// Each output must come from a run that named all earlier outputs in [against]. Give the outputs in the order of their runs. No text is
+/// read. Documents that a later run replaced are omitted. The outputs are not changed.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance merge out/monday/ out/tuesday/ --to out/until-tuesday/")]
 pub(crate) struct Merge {
@@ -22,10 +22,10 @@ pub(crate) struct Merge {
     /// Folder or URL prefix of the new output
     #[arg(long, value_name = "URL")]
     to: String,
-    /// Replace the result that the new output holds as soon as the new one is complete
+    /// Replace an existing result in the new output when the merged result is complete
     #[arg(long)]
     overwrite: bool,
-    /// Let the executors of a cluster merge, such as df://host:50050; they must reach the outputs and --to
+    /// Let the executors of a cluster merge, such as df://host:50050; they must be able to reach the outputs and --to
     #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
     scheduler: Option<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
@@ -46,7 +46,7 @@ impl Merge {
         print::json_or(self.json, &outcome.manifest.counts, || as_text(&job, &outcome))
     }
 
-    /// A job with the settings of the last output and the engine of this command.
+    /// Returns a job with the settings of the last output and the engine of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
         let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;

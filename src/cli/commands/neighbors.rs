@@ -31,16 +31,16 @@ pub(crate) struct NeighborsCommand {
     /// Maximum number of neighbors to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
-    /// Sort order of neighbors; ties are sorted by the other value, then by id
+    /// Sort order of neighbors; ties are ordered by the other value, then by id
     #[arg(long, value_enum, default_value_t = NeighborOrder::Estimate)]
     by: NeighborOrder,
     /// Print one JSON object per neighbor
     #[arg(long, conflicts_with = "show")]
     json: bool,
-    /// Print the texts of the first N neighbors next to that of the document, with common passages marked; without N, 1
+    /// Print the texts of the first N neighbors next to the text of the document, with common passages marked; N defaults to 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
     show: Option<NonZeroUsize>,
-    /// The location of a source that was moved; name as many as the source has URLs, in their order
+    /// The new location of a moved source; give as many locations as the source has URLs, in the same order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
@@ -54,12 +54,12 @@ struct QueryArguments {
     /// Id of a document in the output
     #[arg(long, allow_negative_numbers = true)]
     id: Option<String>,
-    /// A text file that need not be in the output; - means standard input
+    /// A text file, which need not be in the output; - means standard input
     #[arg(long, value_name = "FILE")]
     text: Option<String>,
 }
 
-/// The columns of the table, as `pairs` has them.
+/// The columns of the printed table, named as in `pairs`.
 const COLUMNS: [&str; 9] = [
     "id",
     "estimate",
@@ -94,7 +94,7 @@ impl NeighborsCommand {
         print::result(&(text + &shown))
     }
 
-    /// The neighbors, and the texts of the first neighbors for `--show`.
+    /// Finds the neighbors, and formats the texts of the first neighbors for `--show`.
     async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
         let finished = Finished::open(context, &self.output).await?.with_source_in(self.source.clone());
         let job = finished.job();
@@ -144,7 +144,7 @@ impl NeighborsCommand {
         Ok((found, shown))
     }
 
-    /// The text of the query side by side with the text of each neighbor.
+    /// Formats the text of the query side by side with the text of each neighbor.
     fn show_texts(&self, text: &str, nearest: &[Neighbor], texts: &MemberTexts, job: &Job) -> Result<String> {
         let mut shown = String::new();
         for neighbor in nearest {
@@ -157,7 +157,7 @@ impl NeighborsCommand {
         Ok(shown)
     }
 
-    /// The source of an output without shingles. `None` if it cannot be read and estimates are enough.
+    /// Returns the source of an output without shingles. Returns `None` if the source cannot be read and estimates are sufficient.
     async fn readable_source<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
         match (Reread::open(finished, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
@@ -169,7 +169,7 @@ impl NeighborsCommand {
         }
     }
 
-    /// The name of the query in messages.
+    /// Returns the name of the query in messages.
     fn query_name(&self) -> String {
         match (&self.query.id, &self.query.text) {
             (Some(id), _) => id.clone(),
@@ -178,7 +178,7 @@ impl NeighborsCommand {
         }
     }
 
-    /// A sentence if there are fewer neighbors than `--top`.
+    /// Returns a sentence if there are fewer neighbors than `--top`.
     fn sentence(&self, found: &neighbors::Neighbors) -> Option<String> {
         let (asked, top) = (self.query_name(), self.top);
         let other = if self.query.id.is_some() { "other " } else { "" };
@@ -194,7 +194,7 @@ impl NeighborsCommand {
     }
 }
 
-/// Reads a text from a file or standard input, without a byte order mark, as the format `text` does.
+/// Reads a text from a file or standard input, without its byte order mark, in the same way as the format `text`.
 fn text(path: &str, output: &str) -> Result<String> {
     let mut bytes = Vec::new();
     let read = match path {

@@ -16,10 +16,10 @@ use crate::forecast::{Amount, Forecast, ForecastSettings, Template, forecast};
 use crate::job::{EngineSettings, Job, Mode};
 use crate::output::manifest::Run as Manifest;
 
-/// Forecast what a run takes: seconds, memory, disk and requests, each with a range, and risks
+/// Forecast the seconds, memory, disk and requests of a run, each with a range, and its risks
 ///
-/// Runs the job over a part of the source, spread over its files, in a temporary folder with the job's memory, threads and folder for
-/// spills. Nothing is written to the job's output. Larger samples give narrower ranges.
+/// Runs the job in a temporary folder, on a sample that is spread over all files of the source. It uses the job's memory, threads and
+/// folder for spills. Nothing is written to the job's output. Larger samples give narrower ranges.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance plan my.toml
   resemblance plan my.toml --sample 50000 --set score.threshold=0.7
@@ -57,13 +57,13 @@ impl PlanCommand {
     }
 }
 
-/// The number of the longest stages that are listed.
+/// The number of longest stages that are listed.
 const LISTED: usize = 6;
-/// The number of the most frequent passages that are listed, and the characters of each.
+/// The number of most frequent passages that are listed, and the number of characters that are shown of each.
 const PASSAGES: usize = 10;
 const PASSAGE_CHARACTERS: usize = 90;
 
-/// Makes a forecast in a temporary folder.
+/// Creates a forecast in a temporary folder.
 pub(crate) fn make(job: &Job, settings: &ForecastSettings, screen: &Screen) -> Result<Forecast> {
     let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
     let folders = spill.into_iter().chain(files::temporary_folders()).collect();
@@ -88,7 +88,7 @@ fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) ->
     [shown(value), range]
 }
 
-/// The row of a passage. Its text is cut, and control characters are escaped.
+/// Returns the row of a passage. Its text is truncated, and control characters are escaped.
 fn passage(template: &Template) -> Vec<String> {
     let shown = visible(&template.text).into_owned();
     let shown = match shown.char_indices().nth(PASSAGE_CHARACTERS) {
@@ -98,7 +98,7 @@ fn passage(template: &Template) -> Vec<String> {
     vec![format!("{:.1} %", 100.0 * template.share), count(template.shingles), shown]
 }
 
-/// A forecast for people.
+/// Formats a forecast for people.
 pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
     let sample = &forecast.sample;
     let mut text = format!(
@@ -168,7 +168,7 @@ pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
     text
 }
 
-/// A forecast and the measurements of the run, for people.
+/// Formats a forecast and the measurements of the run for people.
 pub(crate) fn compared(forecast: &Forecast, measured: &Manifest, peak_memory: Option<u64>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, [value, range]: [String; 2], measured: String| {

@@ -1,4 +1,4 @@
-//! `resemblance report`: one page about a finished output.
+//! `resemblance report`: writes one page about a finished output.
 
 use crate::apply::result::AppliedResult;
 use crate::cli::arguments;
@@ -14,10 +14,10 @@ const MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 
 /// Write one page about a finished output: what was found, what would be removed and lost, and what may be missing
 ///
-/// The page is one HTML file that needs no other file and no network. It has the answer in five numbers, the alarms, the removals by
-/// reason and group, the similarities of pairs, the sizes of clusters, three clusters with their texts side by side, the expected
-/// recall, and the cost of the run. Without --to, only the answer is printed. The texts come from the job's source, which must not
-/// have changed since the run; without it, the page has no texts and gives the reason.
+/// The page is a single HTML file that needs no other file and no network. It contains the answer in five numbers, the alarms, the removals
+/// by reason and group, the similarities of pairs, and the sizes of clusters. It also contains three clusters with their texts side by
+/// side, the expected recall, and the cost of the run. Without --to, only the answer is printed. The texts come from the job's source,
+/// which must not have changed since the run. Without the source, the page has no texts and states the reason.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance report out/reviews/ --to report.html
   resemblance report out/day=2026-11-21/ --before out/day=2026-11-20/ --to report.html
@@ -25,28 +25,28 @@ const MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 pub(crate) struct ReportCommand {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
-    /// The HTML file to write; the page of an earlier report is replaced
+    /// The HTML file to write; an earlier report at this path is replaced
     #[arg(long, value_name = "FILE")]
     to: Option<String>,
     /// An earlier output to compare with
     #[arg(long, value_name = "OUTPUT")]
     before: Option<String>,
-    /// Measure the recall on about N shingle sets, as evaluate does
+    /// Measure the recall on about N shingle sets, like evaluate
     #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     evaluate: Option<std::num::NonZeroUsize>,
-    /// A file of labels of the pairs, as evaluate --labels reads it
+    /// A file with labels of pairs, as read by evaluate --labels
     #[arg(long, value_name = "FILE")]
     labels: Option<String>,
-    /// The record of `run --forecast --record`; the page then compares the forecast with the run
+    /// The record of `run --forecast --record`; the page compares the forecast in it with the run
     #[arg(long, value_name = "FILE")]
     record: Option<String>,
-    /// Seed of the random cluster
+    /// Seed for the choice of the random cluster
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Print the contents of the page as one JSON object
     #[arg(long)]
     json: bool,
-    /// The location of a source that was moved; name as many as the source has URLs, in their order
+    /// The new location of a moved source; give as many locations as the source has URLs, in the same order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's

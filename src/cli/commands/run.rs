@@ -25,7 +25,7 @@ use crate::output::manifest::Run as Manifest;
 use crate::pipeline::{OnExisting, Outcome};
 use crate::schema::Table;
 
-/// Run a job: documents in, tables of pairs, clusters and rejects out
+/// Run a job: read documents and write tables of pairs, clusters and rejects
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance run my.toml
   resemblance run my.toml --set score.threshold=0.9 --set output.url=out/strict/
@@ -36,7 +36,7 @@ pub(crate) struct RunCommand {
     /// Replace an existing result when the new one is complete
     #[arg(long)]
     overwrite: bool,
-    /// Name of the run in logs, record and metrics [default: a new UUID]
+    /// Name of the run in logs, in the record and in metrics [default: a new UUID]
     #[arg(long, value_name = "ID", value_parser = arguments::run_id, default_value_t = new_id(), hide_default_value = true)]
     run_id: String,
     /// Print the run's record as one JSON object
@@ -45,17 +45,17 @@ pub(crate) struct RunCommand {
     /// Write the run's record to a file; if the run fails, the record has `error`, `kind` and `exit_code`
     #[arg(long, value_name = "FILE")]
     record: Option<String>,
-    /// Write the run's metrics in Prometheus' text format, also if the run fails: to a file (for node_exporter), or to the group of a
-    /// Pushgateway, such as http://host:9091/metrics/job/NAME
+    /// Write the run's metrics in Prometheus' text format, even if the run fails. The destination is a file (for node_exporter), or the
+    /// group of a Pushgateway, such as http://host:9091/metrics/job/NAME
     #[arg(long, value_name = "FILE|URL")]
     metrics: Option<String>,
-    /// Measure the recall on about N shingle sets when the run is finished, as `resemblance evaluate` does
+    /// Measure the recall on about N shingle sets after the run, like `resemblance evaluate`
     #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     evaluate: Option<std::num::NonZeroUsize>,
-    /// Forecast the run by a sample of N documents, as `resemblance plan` does; the record has forecast and result
+    /// Forecast the run from a sample of N documents, like `resemblance plan`; the record then contains the forecast and the result
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     forecast: Option<std::num::NonZeroUsize>,
-    /// Number of the most similar pairs to print
+    /// Number of most similar pairs to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::zero_to(arguments::MAX_TOP))]
     top: usize,
 }
@@ -75,7 +75,7 @@ impl RunCommand {
         })
     }
 
-    /// Runs the job by `run`. Writes the result, and in any case the record, the metrics and the events.
+    /// Runs the job by calling `run`. Writes the result, and in any case the record, the metrics and the events.
     fn run_with(
         &self,
         screen: &Screen,
@@ -133,7 +133,7 @@ impl RunCommand {
         let measured = || metrics::metrics(&ended, ran.as_ref().map(|(outcome, _)| outcome));
         if let Some(metrics) = metrics {
             let text = measured().and_then(|measured| metrics::text(&measured));
-            // An error of the metrics does not fail the run.
+            // An error in the metrics does not fail the run.
             warn_on_error(text.and_then(|text| metrics.put(text)));
         }
         telemetry::measured(measured);
@@ -174,7 +174,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
     Ok(text)
 }
 
-/// The lines of the counts of a run.
+/// Returns the lines with the counts of a run.
 fn numbers(job: &Job, manifest: &Manifest) -> String {
     let (counts, mut numbers) = (&manifest.counts, NumberColumn::default());
     let more = |n: Option<u64>| print::count(n.unwrap_or_default());
@@ -239,7 +239,7 @@ fn numbers(job: &Job, manifest: &Manifest) -> String {
     numbers.0
 }
 
-/// The count, unless it is 0.
+/// Returns the count unless it is 0.
 fn positive(count: Option<u64>) -> Option<u64> {
     count.filter(|&n| n > 0)
 }
@@ -253,7 +253,7 @@ mod tests {
     use crate::cli::commands::Command;
     use crate::error::Kind;
 
-    /// The command line that runs a job in `folder`, with a record and metrics there.
+    /// Returns the command that runs a job in `folder`, with the record and the metrics in this folder.
     fn command(folder: &std::path::Path) -> RunCommand {
         let job = folder.join("job.toml");
         std::fs::write(&job, "source = { format = 'text', url = 'in' }\noutput.url = 'out'").unwrap();

@@ -1,4 +1,4 @@
-//! `resemblance scheduler`: the role that plans the tasks of a cluster. Also the arguments that it shares with `executor`.
+//! `resemblance scheduler`: runs the role that plans the tasks of a cluster. Also contains the arguments that it shares with `executor`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -15,11 +15,11 @@ pub(crate) struct SchedulerCommand {
     /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = address)]
     bind: SocketAddr,
-    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that connections are not authenticated:
-    /// for a network that only the cluster can reach
+    /// Bind an address that other machines can reach without a token (RESEMBLANCE_CLUSTER_TOKEN); connections are then not authenticated.
+    /// Use it only in a network that only the cluster can reach
     #[arg(long)]
     allow_unauthenticated: bool,
-    /// Seconds without a heartbeat after which an executor counts as lost; executors send one every five seconds
+    /// Seconds without a heartbeat after which an executor counts as lost; executors send a heartbeat every five seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..))]
     executor_timeout: u64,
     /// Seconds that jobs wait while there is no executor
@@ -37,7 +37,7 @@ impl SchedulerCommand {
             let listening = |address: SocketAddr| tracing::info!(%address, "the scheduler listens");
             tokio::select! {
                 ended = scheduler::run(&settings, listening) => ended,
-                // Drivers and executors wait for the next scheduler at this address.
+                // The process ends immediately, because drivers and executors wait for the next scheduler at this address.
                 _ = signalled() => Ok(()),
             }
         });
@@ -46,10 +46,10 @@ impl SchedulerCommand {
     }
 }
 
-/// The stack of each thread. Decoding deeply nested plans needs a large one.
+/// The stack size of each thread in bytes. Decoding deeply nested plans needs a large stack.
 const STACK_BYTES: usize = 16 << 20;
 
-/// A runtime for a role, with a thread for each core.
+/// Returns a runtime for a role, with one thread per core.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     build_runtime(builder.enable_all().thread_stack_size(STACK_BYTES))
@@ -59,7 +59,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 /// authenticate connections.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the risk.
+/// [`Kind::Job`](crate::error::Kind::Job) with a description of the risk.
 pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     if allowed || ClusterToken::from_environment().is_some() || is_loopback(bind) {
         return Ok(());
@@ -76,7 +76,7 @@ pub(crate) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Whether a host is a loopback address, or cannot be resolved.
+/// Whether a host resolves to a loopback address, or cannot be resolved.
 pub(crate) fn is_on_loopback(host: &(String, u16)) -> bool {
     let Ok(mut addresses) = host.to_socket_addrs() else { return true };
     addresses.all(is_loopback)

@@ -1,4 +1,4 @@
-//! `resemblance schema`: the JSON Schema of a job file.
+//! `resemblance schema`: prints the JSON Schema of a job file.
 
 use crate::cli::screen::print;
 use crate::error::Result;
@@ -6,8 +6,8 @@ use crate::job::file::JobFile;
 
 /// Print the JSON Schema of a job file
 ///
-/// Editors that know TOML complete and check the keys of a job by it: `schemas/job.json` is the same, and the first line of
-/// a job file can name it, as in `#:schema ../schemas/job.json`.
+/// Editors with TOML support use it to complete and check the keys of a job. `schemas/job.json` is the same schema. The first line of a job
+/// file can refer to it, as in `#:schema ../schemas/job.json`.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance schema > job.schema.json")]
 pub(crate) struct Schema {}

@@ -20,9 +20,9 @@ use crate::page::side_by_side::{CommonPassage, Extent, common};
 
 /// Show pairs of a finished output with their texts side by side
 ///
-/// Common passages of a shingle or more, in the same order, are marked: in colour on a terminal, and with [brackets] in a pipe. The
-/// texts come from the job's source, which must not have changed since the run. For a result of apply or dedup, the removed documents
-/// are shown, each next to the document that was kept instead.
+/// Common passages with the length of at least one shingle, in the same order in both texts, are marked: in colour on a terminal, and with
+/// [brackets] in a pipe. The texts come from the job's source, which must not have changed since the run. For a result of apply or dedup,
+/// the command shows the removed documents, each next to the document that was kept instead.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance show out/reviews/ --pairs least-similar --top 5
   resemblance show out/reviews/ --cluster 42
@@ -32,7 +32,7 @@ use crate::page::side_by_side::{CommonPassage, Extent, common};
 pub(crate) struct Show {
     /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
-    /// Which pairs come first
+    /// Order of the pairs
     #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::MostSimilar, conflicts_with = "cluster")]
     pairs: Which,
     /// Show only pairs of this document
@@ -41,16 +41,16 @@ pub(crate) struct Show {
     /// Show the cluster of this document: its representative next to each other document
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     cluster: Option<String>,
-    /// Show a repeated passage and its places, by the id or its first digits
+    /// Show a repeated passage and its places; give the id of the passage or the first digits of the id
     #[arg(long, value_name = "ID", conflicts_with_all = ["cluster", "id", "pairs", "seed", "full", "source"])]
     passage: Option<String>,
     /// Maximum number of pairs, of documents next to the representative of a cluster, or of places of a passage
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
-    /// Seed for random pairs; another seed shows other pairs [default: the job's]
+    /// Seed for random pairs; a different seed shows different pairs [default: the seed in the job]
     #[arg(long, value_name = "N", conflicts_with = "cluster")]
     seed: Option<u64>,
-    /// Show long texts whole
+    /// Show long texts completely
     #[arg(long, conflicts_with_all = ["json", "csv", "excel"])]
     full: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct Show {
     /// Print one JSON object per pair, with both texts and the positions of their common passages
     #[arg(long)]
     json: bool,
-    /// The location of a source that was moved; name as many as the source has URLs, in their order
+    /// The new location of a moved source; give as many locations as the source has URLs, in the same order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
@@ -68,11 +68,11 @@ pub(crate) struct Show {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
-    /// The highest Jaccard similarity
+    /// Highest Jaccard similarity first
     MostSimilar,
-    /// The lowest Jaccard similarity
+    /// Lowest Jaccard similarity first
     LeastSimilar,
-    /// Any, the same ones for the same seed
+    /// A random sample; the same seed gives the same pairs
     Random,
 }
 
@@ -80,11 +80,11 @@ enum Which {
 struct ShowView {
     pairs: Vec<PairRow>,
     texts: Option<MemberTexts>,
-    /// The cluster that the pairs belong to, with `--cluster`.
+    /// The id of the cluster that contains the pairs, with `--cluster`.
     cluster_id: Option<Id>,
     /// Lines before the pairs.
     head: String,
-    /// The noun for the counted items.
+    /// The noun for the items that are counted.
     noun: &'static str,
     /// The total number of items.
     all: u64,
@@ -104,7 +104,7 @@ struct PairLine<'a> {
     text_a: &'a str,
     text_b: &'a str,
     passages: Vec<CommonPassage>,
-    /// Whether the texts were compared to their ends.
+    /// Whether the texts were compared completely.
     passages_complete: bool,
 }
 
@@ -259,7 +259,7 @@ impl ShowView {
             ("text_a", Utf8),
             ("text_b", Utf8),
         ];
-        // Only the pairs of a cluster have its id.
+        // Only pairs in a cluster have a cluster id.
         let columns = &columns[usize::from(self.cluster_id.is_none())..];
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         rows::csv(&names, &[rows::batch(&lines, columns)?], kind)
@@ -269,7 +269,7 @@ impl ShowView {
         self.lines(|texts| common(texts, &self.job.shingle))?.iter().map(print::json_line).collect()
     }
 
-    /// The pairs with their texts and the passages of `common`.
+    /// Returns the pairs with their texts and with the passages that `common` finds.
     fn lines(&self, common: impl Fn([&str; 2]) -> (Vec<CommonPassage>, bool)) -> Result<Vec<PairLine<'_>>> {
         let Some(texts) = &self.texts else { return Ok(Vec::new()) };
         let mut lines = Vec::with_capacity(self.pairs.len());
@@ -292,7 +292,7 @@ impl ShowView {
     }
 }
 
-/// The id of a document that was compared.
+/// Returns the id of a document that was compared.
 async fn document(finished: &Finished, id: &str) -> Result<Id> {
     if let Some(found) = finished.id(id)
         && finished.has(&found).await?

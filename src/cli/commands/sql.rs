@@ -16,10 +16,10 @@ use crate::lookup::{Finished, rows};
 
 /// Query the tables of a finished output in SQL
 ///
-/// The tables are documents, rejects, pairs, clusters and the tables that the job adds, such as spans. The tables of a result of apply
-/// or dedup are kept, removed, rejected and removed_spans. Without --allow-writes, queries can only read them. Without a query, a
-/// prompt opens, which stays open when a query fails. If standard input is not a terminal, its queries run one after the other, and
-/// the first query that fails ends the command with its exit code.
+/// The tables are documents, rejects, pairs, clusters and the tables that the job adds, such as spans. For a result of apply or dedup, the
+/// tables are kept, removed, rejected and removed_spans. Without --allow-writes, queries can only read the tables. Without a query, a
+/// prompt opens, which continues after a query fails. If standard input is not a terminal, its queries run one after the other. The first
+/// query that fails ends the command with its exit code.
 #[derive(clap::Args)]
 #[command(
     after_help = "  resemblance sql out/reviews/ \"SELECT * FROM pairs ORDER BY jaccard DESC LIMIT 10\"
@@ -30,9 +30,9 @@ use crate::lookup::{Finished, rows};
 pub(crate) struct Sql {
     /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
-    /// A query; without it, queries are read from standard input, each up to a semicolon at the end of a line
+    /// A query; without it, queries are read from standard input, each ending in a semicolon at the end of a line
     query: Option<String>,
-    /// Let queries write files, read other ones and change settings (COPY, CREATE, INSERT, SET)
+    /// Let queries write files, read other files and change settings (COPY, CREATE, INSERT, SET)
     #[arg(long)]
     allow_writes: bool,
     /// Print one JSON object per row
@@ -40,7 +40,7 @@ pub(crate) struct Sql {
     json: bool,
     #[command(flatten)]
     csv: CsvArguments,
-    /// Memory that a query may use before it spills to disk, such as 4GiB, or a share of the machine's
+    /// Memory that a query may use before it spills to disk, such as 4GiB, or a share of the machine's memory
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
 }
@@ -58,7 +58,7 @@ impl Sql {
         let engine = job::EngineSettings::local(self.memory);
         let runtime = JobRuntime::start(&engine)?;
         let context = session::session(&engine)?;
-        // Users write joins in any order.
+        // Users write joins in any order, so the optimizer may reorder them.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
         runtime.run(self.open(&context))?;
         let answer = |query: &str| runtime.run(self.answer(&context, query));
@@ -94,18 +94,18 @@ impl Sql {
 
 /// An input at the prompt.
 enum PromptInput {
-    /// Run a query.
+    /// A query to run.
     Query(String),
     Help,
     Leave,
 }
 
-/// The lines of a query that has not ended.
+/// The lines of an incomplete query.
 #[derive(Default)]
 struct QueryLines(String);
 
 impl QueryLines {
-    /// Adds a line. Returns the input that it completes.
+    /// Adds a line. Returns the input that the line completes, if any.
     fn add(&mut self, line: &str) -> Option<PromptInput> {
         match line.trim() {
             "" => None,
@@ -120,7 +120,7 @@ impl QueryLines {
         }
     }
 
-    /// Takes the query so far, without its semicolon.
+    /// Takes the query that was read so far, without its semicolon.
     fn rest(&mut self) -> Option<String> {
         let query = std::mem::take(&mut self.0);
         let query = query.trim().trim_end_matches(';').trim_end();
@@ -128,7 +128,7 @@ impl QueryLines {
     }
 }
 
-/// Runs the queries of a file or a pipe, until one fails.
+/// Runs the queries from a file or a pipe until a query fails.
 fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let mut lines = QueryLines::default();
     for line in input.lines() {
@@ -146,7 +146,7 @@ fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()>
     }
 }
 
-/// Runs the queries at the prompt.
+/// Runs queries that the user enters at the prompt.
 fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
@@ -165,7 +165,7 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
         match lines.add(&line) {
             None => {}
             Some(PromptInput::Query(query)) => {
-                // The prompt works without a history.
+                // The prompt also works without a history.
                 let _ = editor.add_history_entry(format!("{query};"));
                 match answer(&query) {
                     Ok(()) => {}

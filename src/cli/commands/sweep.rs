@@ -1,4 +1,4 @@
-//! `resemblance sweep`: measures one corpus under many settings.
+//! `resemblance sweep`: measures one corpus with many settings.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -12,13 +12,13 @@ use crate::lab::sweep::{COLUMNS, Grid, sweep};
 
 /// Try shingle sizes, thresholds and numbers of documents
 ///
-/// Runs every shingle size on every sample, and finds the pairs that a run with each threshold would find. If the job has a rule for
-/// its bands, they are chosen for each threshold. A time has two parts: from texts in memory to signatures (sketches), and from
+/// Runs every shingle size on every sample, and finds the pairs that a run with each threshold would find. If the job has a rule that
+/// chooses bands, bands are chosen for each threshold. A time has two parts: from texts in memory to signatures (sketches), and from
 /// signatures to scored pairs (search). Reading the source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance sweep my.toml --thresholds 0.5,0.7,0.9 --sizes 3,5 --plots plots/")]
 pub(crate) struct SweepCommand {
-    /// Thresholds: the lowest similarities of a pair, each over 0 and at most 1
+    /// Thresholds to try: the minimum similarity of a pair; each is greater than 0 and at most 1
     #[arg(
         long,
         value_name = "T,..",
@@ -27,7 +27,7 @@ pub(crate) struct SweepCommand {
         value_parser = arguments::similarity
     )]
     thresholds: Vec<f64>,
-    /// Shingle sizes, in the unit of the job (words or characters)
+    /// Shingle sizes to try, in the unit of the job (words or characters)
     #[arg(
         long,
         value_name = "K,..",
@@ -36,8 +36,7 @@ pub(crate) struct SweepCommand {
         value_parser = arguments::one_to(MAX_SHINGLE_SIZE)
     )]
     sizes: Vec<NonZeroUsize>,
-    /// Sizes of the samples: each has the first N documents that can be compared at every shingle size, by file and
-    /// position
+    /// Sample sizes: each sample contains the first N documents that can be compared at every shingle size, by file and position
     #[arg(
         long,
         value_name = "N,..",
@@ -46,7 +45,7 @@ pub(crate) struct SweepCommand {
         value_parser = arguments::one_to(arguments::MAX_SAMPLE)
     )]
     documents: Vec<NonZeroUsize>,
-    /// Run each shingle size on each sample this many times
+    /// Number of runs for each shingle size and sample
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     #[command(flatten)]

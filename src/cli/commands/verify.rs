@@ -14,7 +14,7 @@ use crate::output::check::{self, CheckDepth};
 
 /// Read every file of a finished output, or of a result of apply, and compare its bytes with the manifest
 ///
-/// The command names every file that is missing or has another size or CRC-32, and then ends with exit code 3. It changes nothing.
+/// The command lists every file that is missing or has a different size or CRC-32, and then ends with exit code 3. It changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance verify out/reviews/
   resemblance verify clean/")]

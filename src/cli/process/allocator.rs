@@ -1,34 +1,35 @@
-//! Makes the system's allocator return freed memory.
+//! Makes the system's allocator return freed memory to the system.
 //!
-//! By default, glibc keeps up to 64 MiB of freed memory in each of its arenas, eight per core: it raises both of its thresholds to
-//! the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run with a budget of 512 MiB held up to 840 MB, while
-//! its operators had reserved at most 360 MB. Thresholds that a program sets stay fixed.
+//! By default, glibc keeps up to 64 MiB of freed memory in each of its arenas, and it has eight arenas per core. It raises both of its
+//! thresholds to the size of the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run with a budget of 512 MiB held up
+//! to 840 MB, while its operators had reserved at most 360 MB. Thresholds that a program sets remain fixed.
 //!
-//! Freed memory stays for two more reasons. A thread that blocks or ends leaves its arena to another thread, so that every arena
-//! grows to the largest need of any thread. Therefore there is one arena per computing thread, which waiting threads share. And
-//! memory that is free in the middle of an arena is not returned by itself, so it is returned in intervals.
+//! Freed memory is kept for two more reasons. First, a thread that blocks or ends leaves its arena to another thread, so that every arena
+//! grows to the maximum need of any thread. Therefore, there is one arena per computing thread, which waiting threads share. Second, free
+//! memory in the middle of an arena is not returned automatically. Therefore, it is returned at intervals.
 
 use std::time::Duration;
 
-/// Blocks above the budget divided by this are mapped one by one, and returned when they are freed.
+/// Blocks above the memory budget divided by this number are mapped individually, and returned when they are freed.
 const MAPPED_PART: u64 = 128;
 
-/// Free memory at the end of an arena is returned above the budget divided by this.
+/// Free memory at the end of an arena is returned if it exceeds the memory budget divided by this number.
 const FREE_PART: u64 = 32;
 
-/// The maximum of M_MMAP_THRESHOLD, for both thresholds. Large thresholds save time, because mapping and clearing memory is slow.
+/// The maximum value of both thresholds in bytes, which is the maximum of M_MMAP_THRESHOLD. Large thresholds save time, because mapping and
+/// clearing memory is slow.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// The interval in which free memory inside of arenas is returned.
+/// The interval at which free memory inside arenas is returned.
 const RETURNED_EVERY: Duration = Duration::from_secs(2);
 
-/// Makes glibc return freed memory, for a budget of `memory` bytes and this many computing `threads`. Other allocators are unchanged.
+/// Makes glibc return freed memory, for a budget of `memory` bytes and this number of computing `threads`. Other allocators are unchanged.
 pub(crate) fn give_back(memory: u64, threads: usize) {
     let (mapped, free) = thresholds(memory);
     set(mapped, free, i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
 }
 
-/// Returns free memory inside of arenas in intervals, without end.
+/// Returns free memory inside arenas at intervals. Never ends.
 pub(crate) async fn give_back_in_intervals() {
     loop {
         tokio::time::sleep(RETURNED_EVERY).await;
@@ -39,7 +40,7 @@ pub(crate) async fn give_back_in_intervals() {
     }
 }
 
-/// The size above which a block is mapped alone, and the limit of free memory at the end of an arena, in bytes.
+/// Returns the size above which a block is mapped individually, and the limit of free memory at the end of an arena. Both are in bytes.
 fn thresholds(memory: u64) -> (i32, i32) {
     let part = |of: u64| i32::try_from((memory / of).min(MAX_BYTES)).unwrap_or(i32::MAX);
     (part(MAPPED_PART), part(FREE_PART))
@@ -50,7 +51,7 @@ fn set(mapped: i32, free: i32, arenas: i32) {
     let options =
         [(libc::M_MMAP_THRESHOLD, mapped), (libc::M_TRIM_THRESHOLD, free), (libc::M_ARENA_MAX, arenas)];
     for (option, value) in options {
-        // SAFETY: `mallopt` takes two numbers, and may be called at any time and from any thread.
+        // SAFETY: `mallopt` takes two numbers and may be called at any time from any thread.
         let taken = unsafe { libc::mallopt(option, value) };
         if taken == 0 {
             tracing::debug!(option, value, "the allocator does not take this setting");
@@ -60,7 +61,7 @@ fn set(mapped: i32, free: i32, arenas: i32) {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {
-    // SAFETY: `malloc_trim` takes a number of bytes that stay free, and may be called at any time and from any thread.
+    // SAFETY: `malloc_trim` takes the number of bytes to keep and may be called at any time from any thread.
     unsafe { libc::malloc_trim(0) };
 }
 
@@ -88,7 +89,7 @@ mod tests {
 
         use super::super::*;
 
-        /// Set in the process that measures itself: whether it returns memory.
+        /// Set in the process that measures itself. The value states whether the process returns memory.
         const INSIDE: &str = "RESEMBLANCE_TEST_ALLOCATOR";
 
         #[test]
@@ -98,7 +99,7 @@ mod tests {
             assert!(given < 80, "{given} MiB, and {kept} MiB without it");
         }
 
-        /// MiB that the test below holds after it freed 320.
+        /// Returns the MiB that the test below holds after it freed 320 MiB.
         fn held_by_a_process(gives_back: &str) -> u64 {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args([
@@ -119,9 +120,9 @@ mod tests {
             if gives_back == "yes" {
                 give_back(256 << 20, 2);
             }
-            // Raises the thresholds of glibc, as one large buffer of a run does.
+            // Raises the thresholds of glibc in the same way as a large buffer in a run.
             drop(vec![1_u8; 31 << 20]);
-            // Concurrent blocks lie in one arena per thread.
+            // Concurrent blocks are in one arena per thread.
             let all_there = std::sync::Barrier::new(8);
             std::thread::scope(|scope| {
                 for _ in 0..8 {

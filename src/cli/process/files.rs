@@ -14,12 +14,12 @@ use crate::job::EngineSettings;
 use crate::machine;
 use crate::output::partial_file;
 
-/// The mark of a kind of file. Later commands replace only files with their mark.
+/// The mark of a kind of file. Later commands only replace files that carry their mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileMark {
-    /// The first characters of the files.
+    /// The first characters of files of this kind.
     pub(crate) beginning: &'static str,
-    /// The kind in words.
+    /// The noun for this kind of file.
     pub(crate) noun: &'static str,
 }
 
@@ -31,7 +31,8 @@ impl FileMark {
     }
 }
 
-/// A file that an argument names. It is new or has the mark of this program. Other files are not replaced, and links not followed.
+/// A file that an argument names. It must be new or carry the mark of this program. Other files are not replaced, and links are not
+/// followed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OwnFile {
     argument: &'static str,
@@ -43,7 +44,7 @@ impl OwnFile {
     /// Checks the file `path` that `argument` names.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if its folder does not exist, or the file exists and has no mark.
+    /// [`Kind::Job`](crate::error::Kind::Job) if its folder does not exist, or if the file exists and carries no mark.
     pub(crate) fn at(argument: &'static str, path: impl Into<PathBuf>, mark: FileMark) -> Result<Self> {
         let path = path.into();
         if path.file_name().is_none() {
@@ -65,7 +66,7 @@ impl OwnFile {
     /// Whether the file exists.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if it has no mark and is not empty.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the file carries no mark and is not empty.
     fn exists(&self) -> Result<bool> {
         let Self { argument, path, mark } = self;
         let shown = path.display();
@@ -112,7 +113,7 @@ pub(crate) fn write(path: &Path, content: &[u8], replaces: bool) -> Result<()> {
     written().context(|| format!("cannot write {}", path.display()))
 }
 
-/// The folder of a file.
+/// Returns the folder that contains a file.
 pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -120,7 +121,7 @@ pub(crate) fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Candidates for a temporary folder, the system's folder first.
+/// Returns candidates for a temporary folder, starting with the system's folder.
 pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     let mut folders = vec![std::env::temp_dir()];
     folders.extend(Environment::process().cache_folders());
@@ -130,7 +131,7 @@ pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Creates a folder in the first of `folders` outside all `paths`. Files below a searched path would be searched too.
+/// Creates a folder in the first of `folders` that is outside all `paths`. Files below a searched path would be searched too.
 pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
     let searched = paths.iter().filter_map(|path| searched_folder(path)).collect::<Vec<_>>();
     let mut failed = None;
@@ -154,7 +155,7 @@ pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) 
     })
 }
 
-/// The local folder that is searched for `path`, with links resolved.
+/// Returns the local folder that is searched for `path`, with links resolved.
 fn searched_folder(path: &str) -> Option<PathBuf> {
     let path = local_folder(path)?;
     // A pattern is searched from the folder before its first wildcard.
@@ -173,19 +174,19 @@ pub(crate) struct WriteFolder {
 }
 
 impl WriteFolder {
-    /// The folder of `url`. `None` for an object store.
+    /// Returns the folder of `url`, or `None` for an object store.
     pub(crate) fn from_url(setting: &'static str, url: &str) -> Option<Self> {
         Some(Self { setting, folder: local_folder(url)? })
     }
 
-    /// The folder for spills.
+    /// Returns the folder for spills.
     pub(crate) fn spills(engine: &EngineSettings) -> Self {
         let folder = engine.spill.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
         Self { setting: "engine.spill", folder }
     }
 }
 
-/// The path of a local URL or path.
+/// Returns the path of a local URL or path.
 fn local_folder(url: &str) -> Option<PathBuf> {
     match address::scheme(url) {
         None => Some(PathBuf::from(url)),
@@ -205,7 +206,8 @@ pub(crate) fn is_disk_full(error: &Error) -> bool {
     })
 }
 
-/// Explains the error of a full disk: the free space of all `places`, and the bytes that are `needed`, if known. Other errors stay.
+/// Explains the error of a full disk with the free space of all `places`, and the `needed` bytes if known. Other errors are returned
+/// unchanged.
 pub(crate) fn explain_full_disk(error: Error, places: &[WriteFolder], needed: Option<u64>) -> Error {
     if !is_disk_full(&error) {
         return error;

@@ -1,4 +1,4 @@
-//! The process: its threads, memory, panics and local files, and the run of a job.
+//! The process: its threads, memory, panics and local files, and the execution of a job.
 
 pub(crate) mod allocator;
 pub(crate) mod files;
@@ -19,16 +19,16 @@ use crate::job::EngineSettings;
 use crate::{lookup, machine};
 use panics::Panics;
 
-/// The time limit for cancelling unfinished uploads. Each takes one request.
+/// The time limit for cancelling unfinished uploads. Each cancellation takes one request.
 const UPLOADS_END: Duration = Duration::from_secs(10);
-/// The time limit for threads to end. A name lookup, for example, must not keep the process alive.
+/// The time limit for ending threads. Without it, a slow name lookup could keep the process alive.
 const THREADS_END: Duration = Duration::from_secs(3);
-/// Additional threads that must start. The runtime reads local files on some of them.
+/// The number of additional threads that must start. The runtime reads local files on some of these threads.
 const SPARE_THREADS: usize = 8;
-/// Memory of a session that reads only manifests, in bytes.
+/// The memory of a session that reads only manifests, in bytes.
 pub(crate) const MANIFEST_MEMORY: u64 = 64 << 20;
 
-/// Does `work` on a local session with `memory` bytes, until it ends or a signal stops it.
+/// Executes `work` on a local session with `memory` bytes, until it ends or a signal stops it.
 pub(crate) fn on_session<T>(
     memory: u64,
     work: impl AsyncFnOnce(&SessionContext, &CancellationToken) -> Result<T>,
@@ -43,14 +43,14 @@ pub(crate) fn on_session<T>(
 ///
 /// Dropping it drops its tasks and cancels their unfinished uploads.
 pub(crate) struct JobRuntime {
-    /// `None` after the end.
+    /// The runtime, or `None` after its end.
     runtime: Option<Runtime>,
     /// Cancelled by the first signal.
     pub(crate) stop: CancellationToken,
 }
 
 impl JobRuntime {
-    /// Starts the threads, and sets the allocator to the job's memory budget.
+    /// Starts the threads and configures the allocator for the job's memory budget.
     ///
     /// # Errors
     /// [`Kind::Engine`] when the system refuses to start enough threads.
@@ -70,7 +70,7 @@ impl JobRuntime {
         Ok(Self { runtime: Some(runtime), stop })
     }
 
-    /// Does `work` to its end.
+    /// Executes `work` until it ends.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match &self.runtime {
             Some(runtime) => runtime.block_on(work),
@@ -78,12 +78,12 @@ impl JobRuntime {
         }
     }
 
-    /// Does `work` until it ends or a signal stops it. The command cannot continue later.
+    /// Executes `work` until it ends or a signal stops it. The command cannot continue the work later.
     pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.run_resumable(work).map_err(not_resumable)
     }
 
-    /// Does `work` until it ends or a signal stops it. The same command continues the work later.
+    /// Executes `work` until it ends or a signal stops it. The same command can continue the work later.
     pub(crate) fn run_resumable<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.block_on(async {
             tokio::select! {
@@ -95,12 +95,12 @@ impl JobRuntime {
     }
 }
 
-/// Replaces the error of a signal by one that does not promise a continuation.
+/// Replaces the error of a signal with an error that does not promise a continuation.
 pub(crate) fn not_resumable(error: Error) -> Error {
     if error.kind() == Kind::Interrupted { Error::stopped() } else { error }
 }
 
-/// The warning about a memory budget above the memory of this machine.
+/// Returns a warning if the memory budget exceeds the memory of this machine.
 pub(crate) fn above_machine(engine: &EngineSettings) -> Option<String> {
     let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
@@ -119,9 +119,9 @@ impl Drop for JobRuntime {
     }
 }
 
-/// Ends a runtime whose work has ended or was dropped.
+/// Ends a runtime after its work has ended or was dropped.
 pub(crate) fn end(runtime: Runtime) {
-    // A dropped task ends when it is next polled, and only then are its uploads dropped.
+    // A dropped task ends when it is polled the next time. Its uploads are dropped only then.
     if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads_ended()).await }).is_err() {
         tracing::warn!(
             "uploads in progress could not be cancelled within {} seconds: the bucket's rule for incomplete uploads \
@@ -132,23 +132,23 @@ pub(crate) fn end(runtime: Runtime) {
     runtime.shutdown_timeout(THREADS_END);
 }
 
-/// Builds a runtime whose threads inherit the log span and the panic record of the calling thread.
+/// Builds a runtime. Its threads inherit the log span and the panic record of the calling thread.
 pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     let (span, panics) = (tracing::Span::current(), Panics::current());
     builder.on_thread_start(move || {
-        // The span ends with the thread.
+        // The span ends when the thread ends.
         std::mem::forget(span.clone().entered());
         Panics::enter(panics.clone());
     });
     builder.build().map_err(|e| Error::engine("the threads of this program cannot be started").because(e))
 }
 
-/// Starts all threads that will be needed at once, and ends them. A runtime that lacks a thread would hang.
+/// Starts at the same time all threads that will be needed, and ends them. A runtime that lacks a thread would hang.
 fn check_threads(threads: usize) -> Result<()> {
     let needed = threads + SPARE_THREADS;
     let gate = RwLock::new(());
     std::thread::scope(|scope| {
-        // Closed until all threads have started.
+        // The gate is closed until all threads have started.
         let _closed = gate.write();
         for started in 0..needed {
             let wait = || drop(gate.read());

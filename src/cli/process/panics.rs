@@ -1,7 +1,7 @@
-//! Panics. Each is a bug of this program: it ends the command with one line and the exit code for bugs.
+//! Panics. Each panic is a bug of this program. It ends the command with one line and the exit code for bugs.
 //!
-//! When a task panics, the engine may resume the panic in the waiting task, report a closed channel, or lose it because no task
-//! waits. So a hook also records every panic for the work of its thread.
+//! When a task panics, the engine may resume the panic in the waiting task or report a closed channel. If no task waits, the panic is lost.
+//! A hook therefore also records every panic for the work to which its thread belongs.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,23 +14,23 @@ use crate::cli::screen;
 use crate::error::guard::is_guarded;
 use crate::error::{Error, Kind, Result};
 
-/// The first panic on any thread of some work.
+/// The first panic on any thread of a piece of work.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panics(Arc<Mutex<Option<String>>>);
 
 thread_local! {
-    /// The panic record of the work of this thread.
+    /// The panic record of the work to which this thread belongs.
     static CURRENT: RefCell<Option<Panics>> = const { RefCell::new(None) };
 }
 
 impl Panics {
-    /// The panic record of the calling thread, if it has one.
+    /// Returns the panic record of the calling thread, if it has one.
     pub(crate) fn current() -> Option<Self> {
-        // An ending thread may have dropped its locals.
+        // The thread may already have dropped its locals if it is ending.
         CURRENT.try_with(|current| current.try_borrow().ok()?.clone()).ok().flatten()
     }
 
-    /// Sets the panic record of the calling thread, and returns the previous one.
+    /// Sets the panic record of the calling thread and returns the previous record.
     pub(crate) fn enter(panics: Option<Self>) -> Option<Self> {
         CURRENT.with(|current| current.replace(panics))
     }
@@ -44,13 +44,13 @@ impl Panics {
     }
 }
 
-/// Installs the hook. It logs and records a panic of recorded work, and passes on all others.
+/// Installs the hook. It logs and records a panic in recorded work, and passes on all other panics.
 pub(crate) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| match Panics::current() {
-            // Becomes an error of the input.
+            // The panic becomes an error of the input.
             _ if is_guarded() => {}
             Some(panics) => {
                 let description = describe(panic);
@@ -65,7 +65,8 @@ pub(crate) fn watch() {
     });
 }
 
-/// Does `work`. A panic of this thread, or of a runtime that it starts, becomes an error of [`Kind::Bug`], whatever `work` returns.
+/// Executes `work`. A panic on this thread, or on a runtime that `work` starts, becomes an error of [`Kind::Bug`], regardless of the result
+/// of `work`.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panics = Panics::default();
     let before = Panics::enter(Some(panics.clone()));
@@ -78,7 +79,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         }
         (Ok(result), None) => result,
         (Ok(Ok(_)), Some(panic)) => Err(Error::bug(panic)),
-        // A command that was stopped ends in any case.
+        // A command that was stopped ends with this error in any case.
         (Ok(Err(error)), Some(_)) if error.kind() == Kind::Interrupted => Err(error),
         (Ok(Err(error)), Some(panic)) => Err(Error::bug(panic).because(error)),
     }
@@ -169,7 +170,7 @@ mod tests {
         is_told(result, "unseen");
     }
 
-    /// On a thread of the runtime, behind a shuffle: where the panic meets the most of the engine's own machinery.
+    /// The panic occurs on a thread of the runtime, behind a shuffle. There, most of the engine's own machinery is involved.
     #[test]
     fn a_panic_in_a_plan_is_a_bug_and_does_not_hang() {
         watch();

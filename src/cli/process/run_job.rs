@@ -1,4 +1,4 @@
-//! The run of a job, until it ends or a signal stops it.
+//! Runs a job until it ends or a signal stops it.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     /// The most similar pairs.
     pub(crate) pairs: TopPairs,
-    /// The verdicts on the bounds of the job.
+    /// The verdicts on the job's alarms.
     pub(crate) verdicts: Vec<AlarmVerdict>,
 }
 
 impl Ran {
-    /// Warns of each exceeded bound, or returns an error if the job asks for one.
+    /// Warns about each exceeded bound. Returns an error instead if the job asks for it.
     pub(crate) fn raise_alarms(&self, job: &Job) -> Result<()> {
         alarms::raise(&self.verdicts, job.alarms.fail, &job.output.url)
     }
@@ -46,7 +46,7 @@ pub(crate) fn run_job(
     Ok((ran.outcome, ran.pairs))
 }
 
-/// Runs a job as [`run_job`] does, and leaves the alarms to the caller.
+/// Runs a job in the same way as [`run_job`], but leaves the alarms to the caller.
 pub(crate) fn run_without_alarms(
     job: &Job,
     progress: Arc<dyn Progress>,
@@ -66,7 +66,7 @@ pub(crate) fn run_without_alarms(
         tokio::select! {
             biased;
             result = run => result,
-            // Some work does not check the token, such as a listing of an object store.
+            // Some work does not check the token, such as listing an object store.
             () = stopped_for_long(stop) => Err(Error::interrupted()),
         }
     })
@@ -98,7 +98,7 @@ async fn explain(error: Error, job: &Job) -> Error {
     let mut folders: Vec<WriteFolder> =
         WriteFolder::from_url("output.url", &job.output.url).into_iter().collect();
     folders.extend(job.engine.scheduler_address().is_none().then(|| WriteFolder::spills(&job.engine)));
-    // Commands without a job file have both in one temporary folder.
+    // Commands without a job file have both folders in one temporary folder.
     if let ([output, spills], Some(_)) = (folders.as_slice(), &job.engine.spill)
         && output.folder.starts_with(&spills.folder)
         && files::temporary_folders().iter().any(|folder| output.folder.starts_with(folder))
@@ -117,7 +117,7 @@ async fn explain(error: Error, job: &Job) -> Error {
     files::explain_full_disk(error, &folders, needed)
 }
 
-/// The line for an output that was already finished.
+/// Returns the line for an output that was already finished.
 pub(crate) fn finished_already(job: &Job, outcome: &Outcome) -> String {
     if !outcome.already_finished {
         return String::new();

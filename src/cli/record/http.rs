@@ -1,5 +1,4 @@
-//! HTTP requests with a time limit, and the threads that send events, spans and metrics. A command waits for these threads at its
-//! end.
+//! HTTP requests with a time limit, and the threads that send events, spans and metrics. At its end, a command waits for these threads.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,38 +16,39 @@ use crate::error::{Error, Result, chain};
 /// Sends a request. Returns the status and the first line of the body, at most 200 characters.
 ///
 /// # Errors
-/// [`Kind::Engine`](crate::error::Kind::Engine) when there is no answer within `limit`. The message has no URL, which may hold a
-/// password.
+/// [`Kind::Engine`](crate::error::Kind::Engine) when there is no answer within `limit`. The message does not contain the URL, which may
+/// include a password.
 pub(crate) fn exchange(
     limit: Duration,
     client: ClientBuilder,
     request: impl FnOnce(Client) -> RequestBuilder,
 ) -> Result<(StatusCode, String)> {
-    // The outer errors only say that a request failed.
+    // The outer errors only state that a request failed.
     let why = |e: reqwest::Error| chain(&e.without_url()).last().map(|cause| cause.to_string());
     let failed = |e| Error::engine(why(e).unwrap_or_default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answer = runtime.block_on(async {
-        // Redirects are not followed, so that no other host gets the secrets.
+        // Redirects are not followed, so that no other host receives the secrets.
         let client =
             client.redirect(Policy::none()).connect_timeout(limit).timeout(limit).build().map_err(failed)?;
         let answer = request(client).send().await.map_err(failed)?;
         let status = answer.status();
-        // The status counts even if the body is incomplete.
+        // The status is valid even if the body is incomplete.
         let body = answer.text().await.unwrap_or_default();
-        // Masked before it is cut, because a part of a secret is not recognised.
+        // The text is masked before it is truncated, because a part of a secret is not recognised.
         let first = masked(body.lines().next().unwrap_or_default());
         Ok((status, first.chars().take(200).collect()))
     });
-    // Does not wait for a DNS lookup that hangs.
+    // The runtime does not wait for a DNS lookup that hangs.
     runtime.shutdown_background();
     answer
 }
 
-/// Sends `body` to `url`, which must answer with success. Messages call the body `noun`.
+/// Sends `body` to `url` and requires a success status. Messages call the body `noun`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for another status, or no answer within `limit`. The URL is shown without secrets.
+/// [`Kind::Input`](crate::error::Kind::Input) for another status, or if there is no answer within `limit`. The URL is shown without
+/// secrets.
 pub(crate) fn send(
     limit: Duration,
     method: Method,
@@ -72,22 +72,22 @@ pub(crate) fn without_secrets(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// The time that a command waits at its end.
+/// The maximum time that a command waits for the threads at its end.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// The senders of the command of this thread.
+    /// The senders that the command on this thread started.
     static SENDERS: RefCell<Vec<Sender>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Sender {
-    /// A name for messages: a plural with its article.
+    /// The name in messages: a plural with its article.
     noun: &'static str,
-    /// The result of the thread. A panic closes the channel without one.
+    /// The result of the thread. After a panic, the channel is closed without a result.
     ended: Receiver<Result<()>>,
 }
 
-/// Starts a thread that sends something. Messages call it `noun`, a plural with its article.
+/// Starts a thread that calls `send`. Messages use `noun`, a plural with its article.
 ///
 /// # Errors
 /// [`Kind::Engine`](crate::error::Kind::Engine) when no thread can be started.
@@ -96,7 +96,7 @@ pub(crate) fn start(noun: &'static str, send: impl FnOnce() -> Result<()> + Send
     let span = tracing::Span::current();
     let work = move || {
         let _entered = span.entered();
-        // The channel is closed when the wait is over.
+        // The channel is already closed if the wait is over.
         drop(done.send(send()));
     };
     let thread = std::thread::Builder::new().name("sender".into()).spawn(work);
@@ -105,7 +105,7 @@ pub(crate) fn start(noun: &'static str, send: impl FnOnce() -> Result<()> + Send
     Ok(())
 }
 
-/// Waits for at most two seconds for all senders. The first failure of each noun is a warning.
+/// Waits at most two seconds for all senders. The first failure for each noun is logged as a warning.
 pub(crate) fn wait() {
     wait_until(Instant::now() + END_LIMIT);
 }

@@ -19,13 +19,13 @@ use crate::machine;
 /// The time limit of one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
 
-/// The events of a run, and the queue of the thread that sends them. `None` unless the environment asks for events.
+/// The events of a run, and the queue of the thread that sends them. `None` unless the environment requests events.
 ///
 /// Errors are warnings and do not fail the run.
 pub(crate) struct Lineage(Option<(Events, Sender<Value>)>);
 
 impl Lineage {
-    /// Sends the start event of the run `run_id` of the job `name`. `job` is `None` if it cannot be read.
+    /// Sends the start event of the run `run_id` of the job `name`. `job` is `None` if the job cannot be read.
     pub(crate) fn begin(run_id: &str, name: &str, job: Option<&Job>) -> Self {
         let opened = LineageSettings::read(Environment::process()).and_then(|settings| {
             settings.map(|settings| start_thread(Events::new(settings, run_id, name, job))).transpose()
@@ -48,7 +48,7 @@ impl Lineage {
     }
 }
 
-/// Starts the thread, which first sends the start event.
+/// Starts the thread. It first sends the start event.
 fn start_thread(events: Events) -> Result<(Events, Sender<Value>)> {
     let (queue, waiting) = mpsc::channel();
     let (first, destination) = (events.start(machine::now()), events.destination().clone());

@@ -1,6 +1,6 @@
 //! The metrics of a run in Prometheus' text format, and their destination: a file or a Pushgateway.
 //!
-//! All metrics are gauges with the values of a job's last run.
+//! All metrics are gauges that contain the values of a job's last run.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::pipeline::Outcome;
 /// The time limit of a push.
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
 
-/// The destination of metrics.
+/// The destination of the metrics.
 #[derive(Debug, PartialEq)]
 pub(crate) enum MetricsDestination {
     /// A file for node_exporter's textfile collector.
@@ -29,7 +29,7 @@ pub(crate) enum MetricsDestination {
 }
 
 impl MetricsDestination {
-    /// Parses `--metrics`. Messages do not contain the URL, which may hold a password.
+    /// Parses `--metrics`. Messages do not contain the URL, which may include a password.
     pub(crate) fn parse(text: &str) -> Result<MetricsDestination> {
         if !text.contains("://") {
             let mark = FileMark { beginning: MARK, noun: "the metrics of a run" };
@@ -57,15 +57,15 @@ impl MetricsDestination {
     }
 }
 
-/// The first characters of all files of metrics.
+/// The first characters of every metrics file.
 const MARK: &str = "# HELP resemblance_";
 
-/// The metrics of a run and its result. A failed run has an exit code and no counts.
+/// Returns the metrics of a run and its result. A failed run has an exit code and no counts.
 ///
-/// Only `resemblance_run_info` has the id of the run as a label, because each id starts a new time series.
+/// Only `resemblance_run_info` has the run id as a label, because each id starts a new time series.
 ///
 /// # Errors
-/// Only a bug causes one.
+/// Only a bug can cause an error.
 pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
     let page = MetricsPage { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.id), ("version", env!("CARGO_PKG_VERSION"))];
@@ -88,7 +88,7 @@ pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> R
 /// Formats metrics for node_exporter and the Pushgateway.
 ///
 /// # Errors
-/// Only a bug causes one.
+/// Only a bug can cause an error.
 pub(crate) fn text(metrics: &[MetricFamily]) -> Result<String> {
     TextEncoder::new().encode_to_string(metrics).map_err(unexpected)
 }
@@ -136,7 +136,7 @@ impl MetricsPage<'_> {
         Ok(())
     }
 
-    /// Sets one value for each value of `label`.
+    /// Sets one gauge value for each value of `label`.
     fn each<'v>(
         &self,
         metric: &str,

@@ -1,4 +1,4 @@
-//! The record of a run: its name, its end, and the times of its stages. Events, spans and metrics are its parts for other programs.
+//! The record of a run: its name, its end, and the times of its stages. Events, spans and metrics contain parts of it for other programs.
 
 pub(crate) mod http;
 pub(crate) mod lineage;
@@ -41,7 +41,7 @@ impl Recorder {
         Arc::new(Self { began: Instant::now(), stages: Mutex::default(), recoveries: AtomicU64::new(0) })
     }
 
-    /// Stops the clock of the run `id` of the job `name`.
+    /// Stops the clock for the run `id` of the job `name`.
     pub(crate) fn end<'a>(&self, name: &'a str, id: &'a str) -> EndedRun<'a> {
         let stages = self.stages.lock().clone();
         let seconds = self.began.elapsed().as_secs_f64();
@@ -70,12 +70,12 @@ pub(crate) struct EndedRun<'a> {
     #[serde(rename = "run_id")]
     pub(super) id: &'a str,
     pub(super) seconds: f64,
-    /// Seconds since 1970.
+    /// The time of the end in seconds since 1970.
     #[serde(rename = "ended_unix_seconds")]
     pub(super) at: f64,
     #[serde(skip)]
     pub(super) stages: Vec<StageTime>,
-    /// How often a cluster lost finished work or submitted a stage again.
+    /// The number of times that a cluster lost finished work or submitted a stage again.
     pub(super) recoveries: u64,
     /// The peak memory of the process, if the system reports it.
     #[serde(rename = "peak_memory_bytes")]
@@ -104,7 +104,7 @@ struct Success<'a> {
     top_pairs: Vec<Value>,
 }
 
-/// The error of a run, and the stages that it had finished.
+/// The error of a run, and the stages that were finished before it.
 #[derive(Serialize)]
 struct FailureRecord<'a> {
     error: String,
@@ -114,7 +114,7 @@ struct FailureRecord<'a> {
 }
 
 impl EndedRun<'_> {
-    /// The record of a successful run, as JSON.
+    /// Returns the record of a successful run as JSON.
     pub(crate) fn success(
         &self,
         ran: &Ran,
@@ -136,7 +136,7 @@ impl EndedRun<'_> {
         self.record(0, success)
     }
 
-    /// The record of a run that `error` ended, as JSON.
+    /// Returns the record of a run that `error` ended, as JSON.
     pub(crate) fn failure(&self, error: &Error) -> Result<String> {
         let failure = FailureRecord {
             error: masked(&error.to_string()),

@@ -1,4 +1,4 @@
-//! The spans and metrics of a command, which a collector of OpenTelemetry receives when the command ends.
+//! The spans and metrics of a command. They are sent to an OpenTelemetry collector when the command ends.
 //!
 //! Without the feature `otlp`, nothing is recorded, and a variable that names a collector causes a warning.
 
@@ -29,11 +29,11 @@ mod enabled {
         CollectorRequest, Recorded, TelemetrySettings, apply_attributes, job_attributes, run_attributes,
     };
 
-    /// The time limit of a request. It ends before the wait for all senders, so that its own error is reported.
+    /// The time limit of a request. It is shorter than the wait for all senders, so that the request's own error is reported.
     const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
 
     thread_local! {
-        /// The command of this thread, if the environment names a collector.
+        /// The command on this thread, if the environment names a collector.
         static CURRENT: RefCell<Option<Arc<Recorded>>> = const { RefCell::new(None) };
     }
 
@@ -43,7 +43,7 @@ mod enabled {
         }
     }
 
-    /// Begins the record of a command, if the environment names a collector. Errors are warnings.
+    /// Begins the record of a command if the environment names a collector. Errors are logged as warnings.
     pub(crate) fn begin(command: &str, run_id: Option<&str>) {
         let settings = TelemetrySettings::read(Environment::process()).unwrap_or_else(|error| {
             tracing::warn!("no spans and no metrics are sent: {}", one_line(&error));
@@ -54,7 +54,7 @@ mod enabled {
         CURRENT.with(|current| current.replace(Some(Arc::new(recorded))));
     }
 
-    /// Adds spans for stages to `progress`.
+    /// Returns `progress` with additional spans for stages.
     pub(crate) fn watched(progress: Arc<dyn Progress>) -> Arc<dyn Progress> {
         match CURRENT.with(|current| current.borrow().clone()) {
             Some(recorded) => Arc::new(Both(recorded, progress)),
@@ -72,7 +72,7 @@ mod enabled {
         with_current(|recorded| recorded.set(run_attributes(outcome)));
     }
 
-    /// Records the result of apply in the folder `to`.
+    /// Records the result of `apply` in the folder `to`.
     pub(crate) fn applied(to: &str, outcome: &ApplyOutcome) {
         with_current(|recorded| recorded.set(apply_attributes(to, outcome)));
     }
@@ -86,7 +86,7 @@ mod enabled {
         });
     }
 
-    /// Ends the command, and starts to send its requests.
+    /// Ends the record of the command and starts sending its requests.
     pub(crate) fn end(error: Option<&Error>) {
         let Some(recorded) = CURRENT.with(RefCell::take) else { return };
         let failure = error.map(|error| (error.kind().name(), one_line(error)));

@@ -26,7 +26,7 @@ pub(crate) enum LogFormat {
 /// The target of events that pass every filter.
 const ALWAYS: &str = "resemblance::always";
 
-/// Directives against events of Ballista that repeat ours. The driver reports a failed job with its recovery, and the executor
+/// Directives against Ballista's events that repeat our own. The driver reports a failed job together with its recovery, and the executor
 /// reports once that a scheduler does not answer.
 const REPEATED: [&str; 3] = [
     "ballista_core::execution_plans=off",
@@ -34,7 +34,8 @@ const REPEATED: [&str; 3] = [
     "ballista_executor::execution_loop=error",
 ];
 
-/// The filter `given` if it is valid, else `default`. A filter that does not name Ballista drops the events that repeat ours.
+/// Returns the filter `given` if it is valid, else `default`. If the filter does not name Ballista, it drops the events that repeat our
+/// own.
 pub(crate) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     let given = given.and_then(|given| Some((given, EnvFilter::try_new(given).ok()?)));
     let (text, mut filter) = given.unwrap_or_else(|| (default, EnvFilter::new(default)));
@@ -48,12 +49,12 @@ pub(crate) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     filter
 }
 
-/// The span of a run. It adds the run's id to log lines.
+/// Returns the span of a run. It adds the run id to log lines.
 pub(crate) fn span(run_id: &str) -> tracing::Span {
     tracing::error_span!(target: ALWAYS, "run", run_id)
 }
 
-/// The format of fields in text lines. Control characters are escaped, and the field `plan` starts on a new line.
+/// Returns the format of fields in text lines. Control characters are escaped, and the field `plan` starts on a new line.
 pub(crate) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         let value = format!("{value:?}");
@@ -66,7 +67,7 @@ pub(crate) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static 
     debug_fn(field).delimited(" ")
 }
 
-/// Masks the secrets of a log line, and escapes control characters.
+/// Masks the secrets in a log line and escapes control characters.
 pub(crate) fn without_secrets(line: &str, format: LogFormat) -> String {
     let masked = masked(line);
     if format == LogFormat::Text {
@@ -75,7 +76,7 @@ pub(crate) fn without_secrets(line: &str, format: LogFormat) -> String {
     if masked == line {
         return escaped(line).into_owned();
     }
-    // The mask may have split a JSON escape.
+    // Masking may have split a JSON escape.
     let Ok(mut value) = serde_json::from_str(line) else { return masked };
     mask_strings(&mut value);
     escaped(&format!("{value}\n")).into_owned()
@@ -96,7 +97,7 @@ pub(crate) fn failed(error: &Error) {
     tracing::error!(target: ALWAYS, kind, exit_code, "{}", print::sentences(error).join("\n  because: "));
 }
 
-/// Whether the arguments ask for a JSON log. They need not be valid.
+/// Whether the arguments ask for a JSON log. The other arguments may be invalid.
 pub(crate) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let arguments: Vec<_> = arguments.collect();
     arguments.iter().any(|a| a == "--log-format=json")

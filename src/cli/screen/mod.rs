@@ -32,12 +32,12 @@ pub(crate) struct Screen {
     /// The format of log lines.
     format: LogFormat,
     is_quiet: bool,
-    /// The costs of the stages of the next run, if they were forecast.
+    /// The costs of the stages in the next run, if they were forecast.
     costs: Arc<Mutex<Option<Costs>>>,
 }
 
 impl Screen {
-    /// A screen with a bar on a terminal, unless it is to be `plain`.
+    /// Returns a screen that shows a progress bar on a terminal, unless it is `plain`.
     pub(crate) fn new(plain: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() && !plain {
             ProgressBar::no_length().with_style(style(UNKNOWN))
@@ -47,17 +47,17 @@ impl Screen {
         Self { bar, format: LogFormat::Text, is_quiet: false, costs: Arc::default() }
     }
 
-    /// Sets the format of lines. A quiet screen shows only errors.
+    /// Sets the format of log lines. A quiet screen shows only errors.
     pub(crate) fn with(self, format: LogFormat, is_quiet: bool) -> Self {
         Self { format, is_quiet, ..self }
     }
 
-    /// Sets the forecast costs of the next run.
+    /// Sets the forecast costs of the next run's stages.
     pub(crate) fn expect(&self, costs: Costs) {
         *self.costs.lock() = Some(costs);
     }
 
-    /// Shows a line on standard error unless the screen is quiet. In a JSON log, the line is an event.
+    /// Shows a line on standard error unless the screen is quiet. If the log is JSON, the line becomes an event.
     pub(crate) fn say(&self, line: &str) {
         match self.format {
             _ if self.is_quiet => {}
@@ -68,8 +68,8 @@ impl Screen {
         }
     }
 
-    /// Starts the log. By default it has warnings, and without a bar also a line for each stage if `stages` is set or lines are JSON.
-    /// `-v` and `RESEMBLANCE_LOG` change that.
+    /// Starts the log. By default, it contains warnings. Without a bar, it also contains a line per stage if `stages` is set or the format
+    /// is JSON. `-v` and `RESEMBLANCE_LOG` change the defaults.
     pub(crate) fn start_log(&self, verbose: u8, stages: bool) {
         let format = self.format;
         let has_stages = self.bar.is_hidden() && (stages || format == LogFormat::Json);
@@ -87,7 +87,7 @@ impl Screen {
             .with_writer(self.clone())
             .with_target(false)
             .log_internal_errors(false);
-        // Fails only if the process already has a log.
+        // This fails only if the process already has a log.
         let _ = match format {
             LogFormat::Json => log.json().with_span_list(false).with_ansi(false).try_init(),
             LogFormat::Text => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
@@ -120,7 +120,7 @@ pub(crate) fn is_writing() -> bool {
     WRITING.try_with(Cell::get).unwrap_or(true)
 }
 
-/// Writes whole log lines. It never fails: a full disk or a closed pipe must not end a run.
+/// Writes whole log lines. Writing never fails, because a full disk or a closed pipe must not end a run.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.format);

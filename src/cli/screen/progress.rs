@@ -12,21 +12,21 @@ use super::time_left::{self, Costs, TimeLeft};
 use crate::engine::{InputProgress, InputUnit, Progress};
 use crate::error::visible::visible;
 
-/// Templates of a bar: one for inputs of unknown size, and one for each unit.
+/// The templates of a bar: one for inputs of unknown size, and one per unit.
 pub(super) const UNKNOWN: &str = "{spinner} {prefix} {msg} ({elapsed})";
 const ROWS: &str = "{spinner} {prefix} {percent}% of {human_len} rows, {speed}{msg} ({elapsed})";
 const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {speed}{msg} ({elapsed})";
 const PARTITIONS: &str = "{spinner} {prefix} {percent}% of {human_len} partitions, {speed}{msg} ({elapsed})";
 
-/// The time before a rate is shown. Data that are there immediately would distort it.
+/// The time before a rate is shown. Data that is available immediately would distort the rate.
 const FIRST_RATE: Duration = Duration::from_millis(500);
 
-/// The style of `template`. A test checks that all templates are valid.
+/// Returns the style for `template`. A test checks that all templates are valid.
 pub(super) fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// The mean rate and the remaining time at this rate, such as `8,230 rows/s, 12 s left, `. Empty until they are known.
+/// Returns the mean rate and the remaining time at this rate, such as `8,230 rows/s, 12 s left, `. The text is empty until they are known.
 fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     let rate = done as f64 / since.as_secs_f64();
     if since < FIRST_RATE || rate < 1e-3 {
@@ -40,10 +40,10 @@ fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     }
 }
 
-/// The target of log lines about the progress of a stage. No default filter passes them.
+/// The target of log lines about the progress of a stage. Default filters do not pass it.
 const TARGET: &str = "resemblance::progress";
 
-/// The interval of these lines.
+/// The interval between two such lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shows the progress of a run.
@@ -53,7 +53,7 @@ pub(super) struct Bar {
     format: LogFormat,
     costs: Arc<Mutex<Option<Costs>>>,
     stage: Mutex<RunningStage>,
-    /// The run of a job and its start; `None` for other work.
+    /// The run of a job and its start, or `None` for other work.
     run: Mutex<Option<(TimeLeft, Instant)>>,
 }
 
@@ -65,7 +65,7 @@ struct RunningStage {
     stages: usize,
     /// The number of stages that have ended.
     ended: usize,
-    /// The tasks on a cluster; empty on one machine.
+    /// The tasks on a cluster. The text is empty on one machine.
     tasks: String,
     /// The unit of the input, once it is known.
     unit: Option<InputUnit>,
@@ -79,7 +79,7 @@ impl Bar {
         Self { bar, format, costs, stage: Mutex::default(), run: Mutex::default() }
     }
 
-    /// Updates the remaining time of the run. Returns the seconds, if they can be estimated.
+    /// Updates the remaining time of the run. Returns the remaining seconds if they can be estimated.
     fn left(&self, change: impl FnOnce(&mut TimeLeft)) -> Option<f64> {
         let mut run = self.run.lock();
         let (left, began) = run.as_mut()?;
@@ -93,7 +93,7 @@ impl Bar {
         self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
     }
 
-    /// Switches the bar to `unit`. `counted` are already done.
+    /// Switches the bar to `unit`. The amount `counted` is already done.
     fn count_in(&self, unit: InputUnit, counted: u64) {
         let template = match unit {
             InputUnit::Rows => ROWS,
@@ -129,14 +129,14 @@ impl Progress for Bar {
         self.bar.enable_steady_tick(Duration::from_millis(120));
         self.bar.set_message("");
         self.bar.tick();
-        // A visible bar shows the stage, and text lines are logged at the end of a stage.
+        // A visible bar already shows the stage, and text lines are logged at the end of a stage.
         if self.bar.is_hidden() && self.format == LogFormat::Json {
             tracing::info!(stage = name, number, stages, left_seconds, "begins");
         }
     }
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        // Most stages write only after they have read everything.
+        // Most stages write only after they have read all input.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
         let stage = self.stage.lock();
         let rows = match (rows_in > rows_out, rows_out > 0, stage.unit) {

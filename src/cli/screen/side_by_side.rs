@@ -1,4 +1,4 @@
-//! Texts of documents side by side, and passages.
+//! Shows texts of documents side by side, and passages.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ use crate::lookup::rows;
 use crate::lookup::show::{MemberTexts, PairRow};
 use crate::page::side_by_side::{Extent, PassageMark, View, side_by_side};
 
-/// The line limit of two texts, unless they are shown whole.
+/// The maximum number of lines that are shown of two texts, unless they are shown completely.
 const MAX_LINES: usize = 200;
 
-/// Shows each pair as its similarity and its texts in two columns.
+/// Shows the similarity of each pair and its texts in two columns.
 pub(crate) fn pairs(
     pairs: &[PairRow],
     texts: &MemberTexts,
@@ -62,7 +62,8 @@ pub(crate) fn two(
     shown
 }
 
-/// A sentence with the number that is not shown, and the `option` that shows more. Empty if all are shown.
+/// Returns a sentence with the number of items that are not shown, and the `option` that shows more. The sentence is empty if all items are
+/// shown.
 pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),
@@ -97,7 +98,7 @@ pub(crate) fn passage(passage: &Passage) -> Result<String> {
     Ok(text)
 }
 
-/// A table of places, and the number of places that are left out.
+/// Returns a table of places, and the number of places that are not in it.
 fn table(columns: &[&str], places: &PassagePlaces) -> Result<String> {
     let shown: usize = places.first.iter().map(RecordBatch::num_rows).sum();
     let table = print::table(columns, &rows::cells(&places.first)?);

@@ -1,7 +1,7 @@
-//! Checksums of shuffled files, to detect bytes that a disk has changed before they are read as rows.
+//! Checksums of shuffled files. They detect bytes that a disk changed before the bytes are read as rows.
 //!
-//! A task writes the checksums of its files next to them. An executor checks a file before one of its tasks reads it, and before
-//! it serves the file to others.
+//! A task writes the checksums of its files next to them. An executor checks a file before one of its tasks reads it, and before it serves
+//! the file to other processes.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -30,26 +30,26 @@ use tonic::Status;
 use super::settings::MESSAGE_BYTES;
 use crate::error::Error;
 
-/// The bytes of a file that are read at once.
+/// The number of bytes of a file that are read at once.
 const BLOCK: usize = 1 << 18;
 
-/// Bytes before the message in the body of a gRPC request: a flag and a length.
+/// The number of bytes before the message in the body of a gRPC request: a flag and a length.
 const GRPC_PREFIX: usize = 5;
 
-/// The shuffled files of a task.
+/// The shuffled files that a task reads and writes.
 #[derive(Debug)]
 pub(super) struct TaskFiles {
-    /// The folder of its executor.
+    /// The folder of the task's executor.
     folder: String,
     job: JobId,
-    /// The number of its query stage.
+    /// The number of the task's query stage.
     stage: usize,
-    /// The files that it reads if they are in this folder, each with a partition.
+    /// The input files in this folder, each with the partition that the task reads.
     inputs: Vec<(PathBuf, usize)>,
 }
 
 impl TaskFiles {
-    /// The files of a task that runs `plan`.
+    /// Returns the files of a task that runs `plan`.
     ///
     /// # Errors
     /// When an input file has no path.
@@ -65,10 +65,10 @@ impl TaskFiles {
         Ok(Self { folder: folder.to_owned(), job, stage, inputs })
     }
 
-    /// Checks the input files in this folder.
+    /// Checks the input files in the executor's folder.
     ///
     /// # Errors
-    /// When a file is damaged or cannot be read, with its name.
+    /// When a file is damaged or cannot be read. The error names the file.
     pub(super) fn check_inputs(&self) -> Result<(), Error> {
         let mut here = self.inputs.iter().filter(|(file, _)| file.exists());
         here.try_for_each(|(file, partition)| check(file, *partition))
@@ -96,7 +96,7 @@ fn checksum_path(file: &Path) -> PathBuf {
     file.with_extension("arrow.crc32")
 }
 
-/// Returns the begin and the end of each part of a file with a checksum: the header and the partitions, or the whole file.
+/// Returns the begin and the end of each part of a file that has a checksum: the header and each partition, or the whole file.
 fn parts(file: &Path) -> io::Result<Vec<(u64, u64)>> {
     if !is_sort_shuffle_output(file) {
         return Ok(vec![(0, std::fs::metadata(file)?.len())]);
@@ -122,7 +122,7 @@ fn checksum(file: &Path, (begin, end): (u64, u64)) -> io::Result<[u8; 4]> {
     }
 }
 
-/// Fails with the name of the file if a partition of it is damaged.
+/// Fails with the name of the file if the header or the partition is damaged.
 fn check(file: &Path, partition: usize) -> Result<(), Error> {
     let is_whole = || -> io::Result<bool> {
         let (written, parts) = (std::fs::read(checksum_path(file))?, parts(file)?);
@@ -141,7 +141,7 @@ fn check(file: &Path, partition: usize) -> Result<(), Error> {
     Err(Error::engine(format!("{}: {why}", file.display())))
 }
 
-/// Returns `routes`, which serve the shuffled files in `folder` of `executor`, and refuses damaged files.
+/// Returns `routes` with a check that refuses damaged files. `routes` serve the shuffled files in `folder` of `executor`.
 pub(super) fn refuse_damaged(routes: Router, folder: String, executor: String) -> Router {
     routes.layer(from_fn_with_state((folder, executor), serve))
 }
@@ -156,12 +156,12 @@ async fn serve(State((folder, executor)): State<(String, String)>, request: Requ
     }
 }
 
-/// Returns `request` after a check of the file that it asks for.
+/// Returns `request` after checking the file that it asks for.
 async fn checked(request: Request, folder: &str) -> Result<Request, BoxError> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, MESSAGE_BYTES as usize).await?;
     let message = body.get(GRPC_PREFIX..).unwrap_or_default();
-    // Drivers get the rows of a stage, and executors the bytes of files.
+    // Drivers request the rows of a stage, and executors the bytes of files.
     let fetch = if head.uri.path().ends_with("/DoGet") {
         Ticket::decode(message)?.ticket
     } else {

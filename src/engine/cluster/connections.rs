@@ -1,14 +1,14 @@
 //! Both sides of a cluster's connections, with its token and TLS.
 //!
-//! With a certificate and an authority, all connections are TLS. With a token, every call carries it. Ballista lets the caller set
-//! one header on all connections of a client, the user agent. So that header carries the token, as a SHA-256 digest, because a
-//! header has few characters.
+//! With a certificate and an authority, all connections use TLS. With a token, every call carries the token. Ballista lets the caller set
+//! only one header on all connections of a client: the user agent. This header therefore carries the token. The token is sent as a SHA-256
+//! digest, because a header allows only some characters.
 //!
-//! A server keeps few connections of strangers, whose first request has not been answered yet, and none of them for long.
-//! Otherwise anybody could take all connections of a process by requests that never end.
+//! A server limits the number and the time of connections whose first request is not yet answered. Otherwise, anybody could use up all
+//! connections of a process with requests that never end.
 //!
-//! No process answers web pages. A browser on the machine of a scheduler reaches it, and any page could ask the browser to send
-//! a request.
+//! No process answers web pages. A browser on the scheduler's machine can reach the scheduler, and any page could make the browser send a
+//! request.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -52,7 +52,7 @@ use crate::address::secrets;
 use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY, CLUSTER_TOKEN, Environment};
 use crate::error::{Error, Result};
 
-/// The authorities that the clients of this process trust. With them, every connection to the cluster is TLS.
+/// The authorities that the clients of this process trust. If they are set, every connection to the cluster uses TLS.
 #[derive(Clone)]
 pub(crate) struct Trust {
     grpc: ClientTlsConfig,
@@ -60,10 +60,10 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Reads the file that the environment names; `None` if it names no file.
+    /// Reads the file that the environment names. Returns `None` if the environment names no file.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) when the file cannot be read or holds no certificate.
+    /// [`Kind::Job`](crate::error::Kind::Job) when the file cannot be read or contains no certificate.
     pub(crate) fn from_environment() -> Result<Option<Self>> {
         Environment::process().get(CLUSTER_CA).map(|path| Self::read(path.as_ref())).transpose()
     }
@@ -78,16 +78,16 @@ impl Trust {
         Ok(Self { grpc, rest })
     }
 
-    /// Returns `client`, which trusts no other authorities.
+    /// Returns `client` restricted to these authorities.
     pub(crate) fn add_to_client(&self, client: ClientBuilder) -> ClientBuilder {
         let client = client.tls_built_in_root_certs(false);
         self.rest.iter().cloned().fold(client, ClientBuilder::add_root_certificate)
     }
 
-    /// Returns `endpoint` over TLS. An executor of Ballista connects to its scheduler by `http`, whatever its settings are.
+    /// Returns `endpoint` over TLS. Ballista's executor connects to its scheduler by `http` regardless of its settings.
     ///
     /// # Errors
-    /// When no certificate can have the name of the host.
+    /// When the host is not a valid name in a certificate.
     fn secure(&self, mut endpoint: Endpoint) -> Result<Endpoint, Box<dyn std::error::Error + Send + Sync>> {
         if endpoint.uri().scheme() != Some(&Scheme::HTTPS) {
             let mut parts = endpoint.uri().clone().into_parts();
@@ -96,13 +96,13 @@ impl Trust {
                 create_grpc_client_endpoint(Uri::from_parts(parts)?, Some(&GrpcClientConfig::default()))?;
         }
         let host = endpoint.uri().host().unwrap_or_default();
-        // An IPv6 address has brackets in a URL, and none in a certificate.
+        // An IPv6 address has brackets in a URL, but not in a certificate.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(endpoint.tls_config(self.grpc.clone().domain_name(host))?)
     }
 }
 
-/// Returns the TLS acceptor of the servers of this process; `None` if the environment names no certificate.
+/// Returns the TLS acceptor of the servers of this process, or `None` if the environment names no certificate.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) when a certificate or its key is missing or cannot be used.
@@ -127,12 +127,12 @@ pub(super) fn acceptor() -> Result<Option<TlsAcceptor>> {
         Error::job(format!("the certificate {certificate} and the key {key} cannot be used together"))
             .because(e)
     })?;
-    // gRPC, and the HTTP interface of a scheduler.
+    // HTTP/2 for gRPC, and HTTP/1.1 for the HTTP interface of a scheduler.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
-/// Reads the certificates of the file that `variable` names.
+/// Reads the certificates from the file that `variable` names.
 fn certificates(variable: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = found.map_err(|e| unusable(variable, path).because(e))?;
@@ -150,12 +150,12 @@ fn unusable(variable: &str, path: &Path) -> Error {
 /// The secret of a cluster.
 #[derive(Clone)]
 pub(crate) struct ClusterToken {
-    /// The user agent of clients that know it.
+    /// The user agent that clients with the secret send.
     user_agent: Arc<str>,
 }
 
 impl ClusterToken {
-    /// Reads the secret from the environment of this process; `None` if no secret is set.
+    /// Reads the secret from the environment of this process. Returns `None` if no secret is set.
     pub(crate) fn from_environment() -> Option<Self> {
         Environment::process().get(CLUSTER_TOKEN).map(Self::new)
     }
@@ -175,7 +175,7 @@ impl ClusterToken {
         &self.user_agent
     }
 
-    /// Returns `routes` that answer only requests with the secret.
+    /// Returns `routes` with a check that rejects requests without the secret.
     fn guard(&self, routes: Router) -> Router {
         let token = self.clone();
         routes.layer(from_fn(move |request: Request, next: Next| {
@@ -192,9 +192,9 @@ impl ClusterToken {
 
     fn is_in(&self, request: &Request) -> bool {
         let given = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
-        // Clients add their own names.
+        // Clients append their own names to the user agent.
         let given = given.and_then(|given| given.split(' ').next()).unwrap_or_default();
-        // All bytes are compared, so that the time does not tell how many are right.
+        // All bytes are compared, so that the time does not reveal how many bytes are correct.
         let differing = given.bytes().zip(self.user_agent.bytes()).fold(0, |bits, (a, b)| bits | (a ^ b));
         differing == 0 && given.len() == self.user_agent.len()
     }
@@ -206,14 +206,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of probes on a connection with waiting requests.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time limit of an answer to a probe, longer than a busy process needs. Later the connection is closed and its requests fail.
+/// The time limit of an answer to a probe. It is longer than a busy process needs. After it, the connection is closed and its requests
+/// fail.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the function that configures the endpoints of Ballista's clients.
 ///
-/// Ballista sets no timeout for fetching shuffled partitions. If packets are lost silently, a task would wait while TCP sends them
-/// again, up to a quarter of an hour. It would keep its slot even if its stage is cancelled, because a scheduler that executors
-/// poll cannot cancel tasks that have begun.
+/// Ballista sets no timeout for fetching shuffled partitions. If packets are lost silently, TCP resends them for up to a quarter of an hour
+/// while the task waits. The task would keep its slot even if its stage is cancelled: with polling executors, a scheduler cannot cancel
+/// tasks that have begun.
 pub(super) fn endpoints(trust: Option<&Trust>) -> EndpointOverrideFn {
     let (token, trust) = (ClusterToken::from_environment(), trust.cloned());
     Arc::new(move |mut endpoint| {
@@ -228,7 +229,7 @@ pub(super) fn endpoints(trust: Option<&Trust>) -> EndpointOverrideFn {
     })
 }
 
-/// Returns a session's configuration whose connections have these endpoints.
+/// Returns a session configuration whose connections use these endpoints.
 pub(super) fn with_endpoints(config: SessionConfig, trust: Option<&Trust>) -> SessionConfig {
     let config = if trust.is_some() { config.with_ballista_use_tls(true) } else { config };
     config.with_ballista_override_create_grpc_client_endpoint(endpoints(trust))
@@ -242,18 +243,18 @@ pub(super) fn scheme(trust: Option<&Trust>) -> &'static str {
 /// The time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The first byte of a TLS connection. HTTP never begins with it.
+/// The first byte of a TLS connection. No HTTP request starts with it.
 const HANDSHAKE: u8 = 22;
 
-/// The most bytes of a request without TLS that are read.
+/// The maximum number of bytes that are read from a request without TLS.
 const MAX_REQUEST: u64 = 64 << 10;
 
-/// The answer to a request without TLS, which tells the client that it needs TLS.
+/// The answer to a request without TLS. It tells the client to use TLS.
 const WITHOUT_TLS: &[u8] =
     b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 26\r\nConnection: close\r\n\r\nthis cluster asks for TLS\n";
 
-/// Serves `routes` to clients that know the token of this process, if it has one, and `open` to all, until `stopped` is done.
-/// Handlers find the address of the client.
+/// Serves `routes` to clients with the token of this process (to all clients if it has no token), and `open` to all clients. Ends when
+/// `stopped` is done. Handlers can read the client's address.
 ///
 /// # Errors
 /// When the listener fails.
@@ -265,7 +266,7 @@ pub(super) async fn serve(
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (token, strangers) = (ClusterToken::from_environment(), Strangers::default());
-    // A certificate proves the name of this process.
+    // A certificate proves the server's name, so requests need no check of the host.
     let named_locally =
         token.is_none() && acceptor.is_none() && listener.local_addr()?.ip().to_canonical().is_loopback();
     let routes = strangers.forget_after_request(routes);
@@ -276,7 +277,7 @@ pub(super) async fn serve(
     match acceptor {
         Some(acceptor) => {
             let handshakes = FuturesUnordered::new();
-            // Axum passes on the address of a client only for its own listeners.
+            // Axum passes the address of a client only for its own listener types.
             let listener = TlsListener { listener, acceptor, handshakes }.tap_io(|_| {});
             axum::serve(listener, service).with_graceful_shutdown(stopped).await
         }
@@ -284,10 +285,10 @@ pub(super) async fn serve(
     }
 }
 
-/// A TLS connection and the address of its client; `None` if the handshake failed.
+/// A TLS connection with the address of its client, or `None` if the handshake failed.
 type Shaken = Option<(TlsStream<TcpStream>, SocketAddr)>;
 
-/// Accepts TLS connections. A slow client keeps no other client waiting.
+/// Accepts TLS connections. A slow client does not block other clients.
 struct TlsListener {
     listener: Entrance,
     acceptor: TlsAcceptor,
@@ -333,32 +334,32 @@ async fn handshake(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<T
     if stream.peek(&mut first).await? > 0 && first != [HANDSHAKE] {
         stream.write_all(WITHOUT_TLS).await?;
         stream.shutdown().await?;
-        // Closing a connection with unread bytes may lose the answer.
+        // Closing a connection with unread bytes can discard the answer.
         tokio::io::copy(&mut stream.take(MAX_REQUEST), &mut tokio::io::sink()).await?;
         return Err(io::Error::other("the client speaks no TLS"));
     }
     acceptor.accept(stream).await
 }
 
-/// The time until the first request of a client must be answered.
+/// The time limit for answering the first request of a client.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The most strangers at once. A new one replaces the oldest.
+/// The maximum number of strangers at the same time. A new stranger replaces the oldest.
 const MAX_STRANGERS: usize = 256;
 
-/// A connection whose first request has not been answered.
+/// A connection whose first request is not yet answered.
 struct Stranger {
     address: SocketAddr,
-    /// A second handle of the connection, to close it.
+    /// A second handle of the connection, which is used to close it.
     connection: std::net::TcpStream,
 }
 
-/// The strangers of a listener, the oldest first.
+/// The strangers of a listener, oldest first.
 #[derive(Clone, Default)]
 struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
 
 impl Strangers {
-    /// Returns `routes`, whose clients are no strangers after their first request.
+    /// Returns `routes` with a layer that removes a client from the strangers at its first request.
     fn forget_after_request(&self, routes: Router) -> Router {
         let strangers = self.clone();
         routes.layer(from_fn(
@@ -373,7 +374,7 @@ impl Strangers {
         let connection = std::net::TcpStream::from(stream.as_fd().try_clone_to_owned()?);
         let first = {
             let mut strangers = self.0.lock();
-            // An earlier connection from this address has ended.
+            // An earlier connection from the same address has ended.
             strangers.retain(|stranger| stranger.address != address);
             strangers.push_back(Stranger { address, connection });
             if strangers.len() > MAX_STRANGERS { strangers.pop_front() } else { None }
@@ -382,7 +383,7 @@ impl Strangers {
         Ok(())
     }
 
-    /// Closes the connection from `address`, if it is a stranger's.
+    /// Closes the connection from `address` if it is a stranger.
     fn end(&self, address: SocketAddr) {
         let mut strangers = self.0.lock();
         let at = strangers.iter().position(|stranger| stranger.address == address);
@@ -392,11 +393,11 @@ impl Strangers {
 
 fn end(stranger: &Stranger) {
     tracing::debug!(client = %stranger.address, "a connection is closed: no request came that is answered here");
-    // The client may have closed it.
+    // The client may already have closed it.
     let _ = stranger.connection.shutdown(Shutdown::Both);
 }
 
-/// A listener whose new connections are strangers.
+/// A listener that registers new connections as strangers.
 struct Entrance {
     listener: TcpListener,
     strangers: Strangers,
@@ -409,7 +410,7 @@ impl Listener for Entrance {
     async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // Otherwise the end of an answer may wait 40 ms until the client acknowledges its beginning.
+            // Otherwise, the end of an answer can be delayed by 40 ms until the client acknowledges its beginning.
             let ready = stream.set_nodelay(true).and_then(|()| self.strangers.add(&stream, address));
             match ready {
                 Ok(()) => {
@@ -430,8 +431,8 @@ impl Listener for Entrance {
     }
 }
 
-/// Returns `routes` that refuse web pages. With `named_locally` they also refuse host names with a domain: a page may reach this
-/// machine behind its own name (DNS rebinding), and its requests look like requests of programs.
+/// Returns `routes` with a check that refuses requests of web pages. With `named_locally`, host names with a domain are refused too: a page
+/// can reach this machine under the page's own host name (DNS rebinding), and such requests look like requests of programs.
 fn without_web_pages(routes: Router, named_locally: bool) -> Router {
     routes.layer(from_fn(move |request: Request, next: Next| async move {
         if request.headers().contains_key(ORIGIN) || named_locally && !is_named_locally(&request) {
@@ -441,7 +442,7 @@ fn without_web_pages(routes: Router, named_locally: bool) -> Router {
     }))
 }
 
-/// Whether the request names an address, or a host without a domain such as localhost.
+/// Whether the request's host is an address or a name without a domain, such as localhost.
 fn is_named_locally(request: &Request) -> bool {
     let header = || request.headers().get(HOST)?.to_str().ok()?.parse::<Authority>().ok();
     let Some(authority) = request.uri().authority().cloned().or_else(header) else { return false };
@@ -511,7 +512,7 @@ mod tests {
     #[tokio::test]
     async fn the_reason_is_a_used_or_a_foreign_address() {
         let taken = listen("127.0.0.1:0".parse().unwrap(), "--bind").await.unwrap();
-        // 192.0.2.0/24 is for documentation: no machine has it.
+        // 192.0.2.0/24 is reserved for documentation, so no machine has such an address.
         for (address, why) in [
             (taken.local_addr().unwrap(), "another process listens there"),
             ("192.0.2.1:50050".parse().unwrap(), "this machine has no such address"),

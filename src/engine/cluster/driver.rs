@@ -1,4 +1,4 @@
-//! The engine itself: submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
+//! The cluster engine: submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -41,16 +41,16 @@ use crate::output::write::Write;
 use crate::plan::{OperatorExec, file_scan};
 use crate::source::{NumberRows, ParseFiles};
 
-/// The interval between two polls of a running job, or of a scheduler that does not answer yet.
+/// The interval between two polls of a running job, or of a scheduler that does not yet answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The factor of a stall's time limit while tasks run, since they report nothing before they end.
+/// The factor that extends a stall's time limit while tasks run, because tasks report no progress before they end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
-/// The most doublings of the pause before a stage is submitted again.
+/// The maximum number of times that the pause before a resubmission is doubled.
 const MAX_DOUBLINGS: u32 = 4;
 
-/// The most reasons in the error of a stage that was lost repeatedly.
+/// The maximum number of reasons in the error of a stage that was lost repeatedly.
 const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
@@ -61,20 +61,20 @@ pub struct ClusterEngine {
     scheduler: String,
     rest: Rest,
     trust: Option<Trust>,
-    /// The executors before the last stage.
+    /// The executors that were known before the last stage.
     executors: Mutex<Executors>,
     jobs: Mutex<Jobs>,
-    /// The prefix of the names of this run's jobs.
+    /// The prefix of the job names of this run.
     run: String,
 }
 
 impl ClusterEngine {
-    /// Connects to the cluster of `scheduler` once it has an executor. Plans fit the executors at the time of planning. Small queries
-    /// run in this process, with the memory of `engine`.
+    /// Connects to the cluster of `scheduler` as soon as it has an executor. Plans are sized for the executors at the time of planning.
+    /// Small queries run in this process with the memory of `engine`.
     ///
     /// # Errors
-    /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or no scheduler with an executor answers in
-    /// time; [`crate::error::Kind::Job`] when the scheduler refuses this process, or cannot be trusted.
+    /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or when no scheduler with an executor answers in
+    /// time. [`crate::error::Kind::Job`] when the scheduler refuses this process or cannot be trusted.
     pub async fn connect(
         engine: &job::EngineSettings,
         scheduler: &str,
@@ -100,7 +100,7 @@ impl ClusterEngine {
         })
     }
 
-    /// Returns the current executors of the cluster. `after` is the reason of the last lost attempt.
+    /// Returns the current executors of the cluster. `after` is the reason why the last attempt was lost.
     async fn executors_now(&self, control: &RunControl, after: Option<Error>) -> Result<Executors> {
         executors(&self.rest, (&self.scheduler, self.settings.wait_seconds), control, after).await
     }
@@ -109,7 +109,7 @@ impl ClusterEngine {
         *self.executors.lock()
     }
 
-    /// Submits `plan` as a job of its own and returns the rows of its only partition.
+    /// Submits `plan` as a separate job and returns the rows of its only partition.
     async fn attempt(
         &self,
         stage: &str,
@@ -136,11 +136,11 @@ impl ClusterEngine {
             () = control.stop.cancelled() => AttemptFailure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
-                    // Lost and repeated work since the last poll counts too.
+                    // Includes lost and repeated work since the last poll.
                     self.look(&name, stage, &mut seen, control).await;
                     return Ok(batches);
                 }
-                // The job has ended: there is nothing to cancel.
+                // The job has ended, so it need not be cancelled.
                 Err(error) => return Err(read_failure(&error)),
             },
             why = self.watch_over(&name, stage, &mut seen, control) => AttemptFailure::Lost(Error::engine(why)),
@@ -149,7 +149,7 @@ impl ClusterEngine {
         Err(failure)
     }
 
-    /// Polls a job once. Returns whether anything has changed since the last time.
+    /// Polls a job once. Returns whether anything changed since the last poll.
     async fn look(&self, name: &str, stage: &str, seen: &mut LastJobState, control: &RunControl) -> bool {
         if seen.job.is_none() {
             seen.job = self.rest.job_id(name).await.unwrap_or(None);
@@ -171,7 +171,7 @@ impl ClusterEngine {
         true
     }
 
-    /// Polls a job until it stalls or exceeds its deadline, and returns the reason.
+    /// Polls a job until it stalls or exceeds its deadline. Returns the reason.
     async fn watch_over(
         &self,
         name: &str,
@@ -180,7 +180,7 @@ impl ClusterEngine {
         control: &RunControl,
     ) -> String {
         let began = Instant::now();
-        // The time since which the cluster has no executor.
+        // The time at which the cluster was first found without an executor.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
@@ -209,7 +209,7 @@ impl ClusterEngine {
         }
     }
 
-    /// Cancels a job. If that fails, the job ends by itself and its files stay unused.
+    /// Cancels a job. If that fails, the job ends by itself and its files are never used.
     async fn cancel(&self, name: &str) {
         let cancelled = match self.rest.job_id(name).await {
             Ok(Some(job)) => self.rest.cancel(&job).await,
@@ -221,17 +221,17 @@ impl ClusterEngine {
     }
 }
 
-/// The running jobs of a run, one for each of its running stages. A job may wait while another has all executors, so no job counts as
-/// stalled while one makes progress.
+/// The running jobs of a run, one per running stage. A job may wait while another job uses all executors. Therefore, no job counts as
+/// stalled while any job makes progress.
 struct Jobs {
     /// The time when a task last began or ended.
     moved: Instant,
-    /// The number of running tasks of each job.
+    /// The number of running tasks per job.
     running: BTreeMap<String, usize>,
 }
 
 impl Jobs {
-    /// The job `name` made progress and has `running` tasks.
+    /// Records that the job `name` made progress and has `running` tasks.
     fn moved(&mut self, name: &str, running: usize) {
         self.moved = Instant::now();
         self.running.insert(name.to_owned(), running);
@@ -259,16 +259,16 @@ impl<'a> Watched<'a> {
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         let mut jobs = self.jobs.lock();
-        // Its executors are free for the other jobs from now on.
+        // From now on, its executors are free for the other jobs.
         jobs.moved = Instant::now();
         jobs.running.remove(self.name);
     }
 }
 
-/// The last state of a job.
+/// The state of a job at the last poll.
 #[derive(Default)]
 struct LastJobState {
-    /// Its id, once it is known.
+    /// The job's id, once it is known.
     job: Option<String>,
     advance: Advance,
     /// The approximate number of partitions of its query stages.
@@ -295,7 +295,7 @@ impl Engine for ClusterEngine {
         settings::planning(&self.executors())
     }
 
-    /// Each task has memory of its own, and the executors take no more tasks than they have room for.
+    /// Each task has its own memory, and the executors run no more tasks than they have room for.
     fn runs_stages_together(&self) -> bool {
         true
     }
@@ -316,12 +316,12 @@ impl Engine for ClusterEngine {
         control: &'a RunControl,
     ) -> BoxFuture<'a, Result<Vec<File>>> {
         Box::pin(async move {
-            // With many partitions, any lost executor that wrote a part of the final query stage would take its rows along.
+            // With several partitions, losing any executor that wrote a part of the final query stage would lose the rows of that part.
             let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(
                 with_stored_rows(&self.session, plan).await?,
             )?));
             let mut attempts = 0;
-            // The reasons of lost attempts, the latest first.
+            // The reasons why attempts were lost, latest first.
             let mut lost: Vec<String> = Vec::new();
             loop {
                 let why = match self.attempt(stage, &plan, config, control).await {
@@ -360,15 +360,15 @@ impl Engine for ClusterEngine {
     }
 }
 
-/// Puts the reason of a lost attempt before earlier reasons, without repetitions.
+/// Inserts the reason of a lost attempt before earlier reasons and removes repetitions.
 fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.retain(|earlier| earlier != why);
     lost.insert(0, why.to_owned());
     lost.truncate(MAX_CAUSES);
 }
 
-/// Stores the sets of rows of `plan` in an object next to the tables that it writes. Each task gets the whole plan, and loads only
-/// the sets of the files that it reads.
+/// Stores the row sets of `plan` in an object next to the tables that it writes. Each task gets the whole plan, but loads only the row sets
+/// of the files that it reads.
 async fn with_stored_rows(
     session: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,
@@ -405,10 +405,10 @@ async fn with_stored_rows(
     Ok(plan)
 }
 
-/// Returns `plan` in a form that can be sent.
+/// Returns `plan` in a form that can be serialized.
 ///
-/// File scans lose their output partitionings, which keep the optimizer of this process from cutting scans, and have more
-/// partitions than a task. A node without rows becomes a scan of no rows: an `EmptyExec` has no metrics, and the scheduler never
+/// File scans lose their output partitionings, because a scan has more partitions than a task. In this process, the partitionings prevent
+/// the optimizer from cutting scans. A node without rows becomes a scan of no rows: an `EmptyExec` has no metrics, and the scheduler never
 /// ends a query stage whose tasks have different numbers of metrics.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
@@ -427,8 +427,8 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// Returns the error of an address whose host is unknown or on which nothing listens, also after a short time. An address that does
-/// not answer is no error yet.
+/// Returns an error for an address if its host is unknown or if nothing listens on it, even after a short time. An address that does not
+/// answer does not yet count as an error.
 async fn absent(scheduler: &str) -> Option<Error> {
     let mut why = None;
     for pause in [POLL_INTERVAL, Duration::ZERO] {
@@ -450,7 +450,7 @@ async fn absent(scheduler: &str) -> Option<Error> {
     why
 }
 
-/// Waits some seconds until a scheduler has an executor, and returns its executors. `after` is the reason of the last lost attempt.
+/// Waits for some seconds until a scheduler has an executor. Returns its executors. `after` is the reason why the last attempt was lost.
 async fn executors(
     rest: &Rest,
     (scheduler, wait_seconds): (&str, u64),

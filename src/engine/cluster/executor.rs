@@ -1,4 +1,4 @@
-//! The executor: it polls a scheduler for tasks, runs them, and serves their output to other executors.
+//! The executor polls a scheduler for tasks, runs them, and serves their output to other executors.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,29 +45,28 @@ pub(crate) struct ExecutorSettings {
     pub scheduler: (String, u16),
     /// The address from which other executors and drivers fetch the output of tasks.
     pub bind: SocketAddr,
-    /// The host that is announced to them; `None` for the address that the scheduler sees.
+    /// The host that is announced to other executors and drivers. `None` means the address that the scheduler sees.
     pub advertise: Option<String>,
     /// The address of `/healthz` and `/readyz`.
     pub health: SocketAddr,
-    /// Tasks at once.
+    /// The number of tasks that run at the same time.
     pub vcores: usize,
-    /// Bytes that all tasks may hold together.
+    /// The number of bytes that all tasks together may hold.
     pub memory: u64,
-    /// The folder for spills and for the output of tasks; `None` for the system's.
+    /// The folder for spills and for the output of tasks. `None` means the system's temporary folder.
     pub work_dir: Option<PathBuf>,
-    /// Seconds to wait for the scheduler at the start.
+    /// The number of seconds to wait for the scheduler at the start.
     pub wait: u16,
 }
 
-/// The seconds after which leftovers of jobs in the work folder are removed, and the seconds between two clean-ups.
+/// The age in seconds after which leftovers of jobs in the work folder are removed. It is also the number of seconds between two clean-ups.
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. Then it ends its tasks and begins no others.
+/// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. The executor then finishes its tasks and begins no new tasks.
 ///
 /// # Errors
-/// When an address cannot be listened on, the work folder cannot be written, the settings of TLS are wrong, or no scheduler
-/// answers.
+/// When it cannot listen on an address, the work folder cannot be written, the TLS settings are wrong, or no scheduler answers.
 pub(crate) async fn run(
     settings: &ExecutorSettings,
     listening: impl FnOnce(SocketAddr),
@@ -83,12 +82,12 @@ pub(crate) async fn run(
     let work_dir = spills::parent(settings.work_dir.clone())?;
     let unusable =
         || format!("cannot write to {}: choose another folder with --work-dir", work_dir.display());
-    // No other user can read it. Ballista removes every folder in it.
+    // Other users cannot read the folder. Ballista removes every folder inside it.
     let folder = SpillFolder::create(&work_dir).context(unusable)?;
     let Some(shuffles) = folder.path().to_str() else {
         return Err(Error::job(format!("--work-dir {} is not UTF-8: choose another", work_dir.display())));
     };
-    // Ballista listens there later, and its error does not explain a wrong address.
+    // Ballista listens on this address later, and its error would not explain a wrong address.
     drop(listen(settings.bind, "--bind").await?);
     let health = ExecutorHealth::new();
     let probes = listen(settings.health, "--health").await?;
@@ -144,7 +143,7 @@ pub(crate) async fn run(
     }
     let leaves = Arc::clone(&state);
     tokio::spawn(async move {
-        // It is false if signals cannot be received.
+        // `leaving` is false if signals cannot be received.
         if leaving.await {
             leaves.leaving.cancel();
         }
@@ -175,7 +174,7 @@ pub(crate) async fn run(
     ended
 }
 
-/// Returns the server of the files of `executor`, over TLS with an acceptor.
+/// Returns the server for the files of `executor`. With an acceptor, the server uses TLS.
 fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
     Arc::new(move |folder, address, mut shutdown, _| {
         let flight = FlightServiceServer::new(BallistaFlightService::new(folder.clone()))
@@ -195,7 +194,7 @@ fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightSer
 /// The time limit for deregistering at the scheduler.
 const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Deregisters this executor, so that its scheduler begins its tasks elsewhere at once.
+/// Deregisters this executor, so that its scheduler starts its tasks on other executors immediately.
 async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     let scheduler = format!("http://{}:{}", config.scheduler_host, config.scheduler_port);
     let last = HeartBeatParams {
@@ -217,8 +216,8 @@ async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     }
 }
 
-/// Returns the number of tasks that plans are made for, at most twice the cores. More tasks would wait for each other and exchange
-/// smaller partitions.
+/// Returns the number of tasks for which plans are sized, at most twice the number of cores. More tasks would only wait for each other and
+/// exchange smaller partitions.
 fn cores(vcores: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(vcores, usize::from);
     if vcores > cores {
@@ -231,13 +230,13 @@ fn cores(vcores: usize) -> usize {
     vcores.min(cores.saturating_mul(2))
 }
 
-/// The time for the scheduler to receive the state of the task that found the disk full.
+/// The time in which the scheduler must receive the state of the task that found the disk full.
 const REPORT_TIME: Duration = Duration::from_millis(500);
 
-/// The longest wait for running tasks while the disk is full. Other executors run the rest of them.
+/// The maximum time to wait for running tasks after the disk is full. Other executors then run the remaining tasks.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until a task has found the executor's disk full, and then for the running tasks.
+/// Waits until a task finds the executor's disk full, and then waits for the running tasks.
 async fn drained_for_a_full_disk(state: &ExecutorState) {
     state.disk_full.cancelled().await;
     tracing::error!("no space is left on the disk of --work-dir: tasks go back to the scheduler");
@@ -246,7 +245,7 @@ async fn drained_for_a_full_disk(state: &ExecutorState) {
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, state.tasks.wait()).await;
 }
 
-/// Waits until a scheduler answers. Ballista would wait forever for a connection, and connect to any server.
+/// Waits until a scheduler answers. Ballista would wait forever for a connection, and would connect to any kind of server.
 async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> Result<()> {
     let (host, port) = &settings.scheduler;
     let rest = Rest::new(&format!("{host}:{port}"), trust)?;
@@ -273,12 +272,12 @@ async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> 
 /// The interval between two checks of the scheduler.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns if the scheduler has accepted no request for tasks within `settings.wait`. Otherwise it runs forever and logs when the
-/// scheduler stops and starts to answer. Ballista would log each of twenty requests a second.
+/// Returns if the scheduler accepts no request for tasks within `settings.wait`. Otherwise, it runs forever and logs when the scheduler
+/// stops and starts answering. Ballista would log every request, twenty per second.
 async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
     let first = async {
         while !polls.is_ready() {
-            // More often than requests are sent.
+            // Polls more often than requests are sent.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

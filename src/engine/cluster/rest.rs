@@ -1,7 +1,7 @@
-//! The HTTP interface of a scheduler: its executors and jobs, and the errors of a process that it refuses.
+//! The HTTP interface of a scheduler: its executors and jobs, and the errors for a process that it refuses.
 //!
-//! Ballista's registration of an executor has no fields for the cores and the memory that plans must fit. So the executor's id has
-//! them: `executor-<uuid>-<cores>x<bytes>`.
+//! Ballista's registration of an executor has no fields for the cores and the memory to which plans are sized. The executor's id therefore
+//! contains them: `executor-<uuid>-<cores>x<bytes>`.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Rest {
     client: Client,
-    /// Its host and port.
+    /// The scheduler's host and port.
     address: String,
-    /// Its URL.
+    /// The scheduler's URL.
     scheduler: String,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct Rest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Executors {
     pub count: usize,
-    /// The tasks that they run at once, limited by the cores of their machines.
+    /// The number of tasks that they run at the same time, limited by the cores of their machines.
     pub cores: usize,
-    /// The bytes that the operators of a task may reserve on the smallest executor.
+    /// The number of bytes that the operators of a task may reserve on the smallest executor.
     pub task_bytes: usize,
 }
 
@@ -43,13 +43,13 @@ pub(super) struct Executors {
 pub(super) struct Advance {
     pub query_stages: usize,
     pub query_stages_done: usize,
-    /// The numbers of tasks that have begun, that run, and that are done.
+    /// The number of tasks that have begun. The next fields count tasks that are running and tasks that are done.
     pub tasks: usize,
     pub running: usize,
     pub done: usize,
-    /// Partitions of the tasks that are done.
+    /// The number of partitions of the finished tasks.
     pub partitions_done: u64,
-    /// Tasks that failed or were lost with their executor.
+    /// The number of tasks that failed or were lost with their executor.
     pub lost: usize,
     pub rows_in: u64,
     pub rows_out: u64,
@@ -69,7 +69,7 @@ struct JobEntry {
     job_name: String,
 }
 
-/// The version of a scheduler, which other servers do not have.
+/// The version of a scheduler. Other servers do not return it.
 #[derive(Deserialize)]
 struct SchedulerVersion {
     #[serde(rename = "version")]
@@ -93,15 +93,15 @@ struct QueryStage {
 
 #[derive(Deserialize)]
 struct TaskState {
-    /// A word, or an object for a task that failed.
+    /// A string, or an object if the task failed.
     status: serde_json::Value,
-    /// The partitions that it works on.
+    /// The partitions that the task processes.
     #[serde(default)]
     partition_id: Vec<u32>,
 }
 
 impl Rest {
-    /// The scheduler at `address`, a host and a port.
+    /// Returns the interface of the scheduler at `address`, a host and a port.
     ///
     /// # Errors
     /// When the authorities of `trust` cannot be used.
@@ -128,11 +128,11 @@ impl Rest {
         serde_json::from_str(&text).map_err(|e| format!("{url} did not answer as a scheduler does: {e}"))
     }
 
-    /// Checks that the scheduler does not refuse this process for its token or for TLS, and that this process trusts it. No answer is
-    /// no refusal.
+    /// Checks that the scheduler accepts the token and the TLS settings of this process, and that this process trusts the scheduler. A
+    /// missing answer does not count as a refusal.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with what to set.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the setting to change.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),
@@ -141,12 +141,12 @@ impl Rest {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Checks that the server is a scheduler. The error is the reason why it is not.
+    /// Checks that the server is a scheduler. The error explains why the server is not a scheduler.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
         self.get::<SchedulerVersion>("/api/version").await.map(|_| ())
     }
 
-    /// The executors that the scheduler knows and that are ours.
+    /// Returns the executors that the scheduler knows and whose ids this program made.
     pub(super) async fn executors(&self) -> Result<Executors, String> {
         let executors: Vec<ExecutorEntry> = self.get("/api/executors").await?;
         let known = executors.iter().filter(|executor| executor.last_seen.is_some());
@@ -158,13 +158,13 @@ impl Rest {
         })
     }
 
-    /// The id of the job of this name, once it is known.
+    /// Returns the id of the job with this name, once it is known.
     pub(super) async fn job_id(&self, name: &str) -> Result<Option<String>, String> {
         let jobs: Vec<JobEntry> = self.get("/api/jobs").await?;
         Ok(jobs.into_iter().find(|job| job.job_name == name).map(|job| job.job_id))
     }
 
-    /// The progress of a job.
+    /// Returns the progress of a job.
     pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
         let QueryStages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
         let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
@@ -190,7 +190,7 @@ impl Rest {
     }
 }
 
-/// Returns the error of a request that the scheduler at `address` refused; `None` if `status` is no refusal.
+/// Returns the error for a request that the scheduler at `address` refused, or `None` if `status` is not a refusal.
 fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
     match status {
         StatusCode::UNAUTHORIZED => {
@@ -211,7 +211,7 @@ fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
     }
 }
 
-/// Returns the error of a failed TLS connection to the server at `address`; `None` if `failed` has another reason.
+/// Returns the error for a failed TLS connection to the server at `address`, or `None` if `failed` has another cause.
 fn refused_by_tls(address: &str, failed: &reqwest::Error) -> Option<Error> {
     let why = chain(failed).find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
     let message = match why {
@@ -232,7 +232,8 @@ pub(super) fn executor_id(cores: usize, task_bytes: usize) -> String {
     format!("executor-{}-{cores}x{task_bytes}", uuid::Uuid::new_v4().simple())
 }
 
-/// Returns the cores in an executor's id, and the bytes that the operators of a task may reserve; `None` if the id is not ours.
+/// Returns the number of cores in an executor's id, and the number of bytes that the operators of a task may reserve. Returns `None` if
+/// this program did not make the id.
 fn executor_resources(id: &str) -> Option<(usize, usize)> {
     let (cores, bytes) = id.strip_prefix("executor-")?.rsplit_once('-')?.1.split_once('x')?;
     Some((cores.parse().ok()?, bytes.parse().ok()?))

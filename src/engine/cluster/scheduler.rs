@@ -1,13 +1,14 @@
-//! The scheduler: it cuts plans into query stages and assigns their tasks to the executors that poll it.
+//! The scheduler cuts plans into query stages and assigns their tasks to the executors that poll it.
 //!
-//! Ballista's own scheduler does the work, and [`PatientScheduler`] in front of it changes three things:
+//! Ballista's own scheduler does the work. [`PatientScheduler`] in front of it changes three things:
 //!
-//! - Executors poll for tasks, and drivers for the end of a job. Ballista answers at once, and its clients sleep for 50 ms before
-//!   the next request, so a stage of ten query stages would take half a second. Here an empty answer waits for some milliseconds.
-//! - A new executor replaces the executor at its address, and a deregistered executor is lost. Their tasks begin again at once
-//!   instead of after the executor timeout.
-//! - Ballista keeps the plan and every task of a job for an hour after its end, and a run sends a job for each stage. Here only the
-//!   last few jobs are kept, for readers of the HTTP interface.
+//! - Executors poll for tasks, and drivers poll for the end of a job. Ballista answers immediately, and its clients sleep for 50 ms before
+//!   the next request. A stage with ten query stages would therefore take half a second. Here, an empty answer is delayed by some
+//!   milliseconds.
+//! - A new executor replaces the previous executor at its address, and a deregistered executor counts as lost. Their tasks begin again
+//!   immediately instead of after the executor timeout.
+//! - Ballista keeps the plan and every task of a job for an hour after its end, and a run sends a job per stage. Here, only the last few
+//!   jobs are kept, for readers of the HTTP interface.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -51,16 +52,17 @@ use crate::error::{Error, Result};
 pub(crate) struct SchedulerSettings {
     /// The address for plans, executors and HTTP.
     pub bind: SocketAddr,
-    /// Seconds without a heartbeat after which an executor is lost. Executors send one every five seconds at least.
+    /// The number of seconds without a heartbeat after which an executor counts as lost. Executors send a heartbeat at least every five
+    /// seconds.
     pub executor_timeout: u64,
-    /// Seconds that jobs wait for an executor.
+    /// The number of seconds that jobs wait for an executor.
     pub grace: u64,
 }
 
-/// Runs a scheduler until it fails or the future is dropped. Calls `listening` with its address before the first request.
+/// Runs a scheduler until it fails or the future is dropped. Passes its address to `listening` before the first request.
 ///
 /// # Errors
-/// When the address cannot be listened on, the settings of TLS are wrong, or serving ends.
+/// When it cannot listen on the address, the TLS settings are wrong, or serving ends.
 pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let acceptor = acceptor()?;
     let listener = listen(settings.bind, "--bind").await?;
@@ -74,8 +76,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
         external_host: address.ip().to_string(),
-        // Polling executors count their own free cores. A pushing scheduler loses count when it takes tasks back, and then waits
-        // forever.
+        // Executors that poll count their own free cores. A pushing scheduler loses count when it takes tasks back, and then waits forever.
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
         executor_timeout_seconds: settings.executor_timeout,
         expire_dead_executor_interval_seconds: (settings.executor_timeout / 10).clamp(1, 15),
@@ -83,9 +84,10 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         grpc_server_max_decoding_message_size: MESSAGE_BYTES,
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
         grpc_client_max_message_size: MESSAGE_BYTES,
-        // `PatientScheduler` forgets jobs.
+        // `PatientScheduler` removes finished jobs itself.
         finished_job_state_clean_up_interval_seconds: 0,
-        // Ballista redirects this path to a page of its own. No request has it, because requests have no control characters.
+        // Ballista redirects this path to its own web page. No request can use the path, because requests cannot contain control
+        // characters.
         web_tui_route: "/\u{1}".to_owned(),
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),
@@ -108,7 +110,8 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
     served.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
 }
 
-/// Serves plans, executors and the REST interface to clients with the token, and the health to all; over TLS with an acceptor.
+/// Serves plans, executors and the REST interface to clients with the token, and the health checks to all clients. With an acceptor, it
+/// uses TLS.
 async fn serve_all(
     listener: TcpListener,
     patient: PatientScheduler,
@@ -131,23 +134,23 @@ async fn serve_all(
     Ok(serve(listener, routes, health, acceptor, std::future::pending()).await?)
 }
 
-/// Ballista's scheduler for our plans.
+/// Ballista's scheduler with the types of our plans.
 type TaskScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// The milliseconds before each repeated look. The next query stage is usually ready after one or two.
+/// The milliseconds before each repeated look. The next query stage is usually ready after the first or second wait.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// The time that executors wait for tasks after the last request of a driver for the end of its job. A cluster without a job gets
-/// no more requests than Ballista's own.
+/// The time that executors wait for tasks after a driver's last request for the end of its job. Without a job, a cluster gets no more
+/// requests than with Ballista's own scheduler.
 const AWAITED: Duration = Duration::from_secs(2);
 
-/// The heartbeat of an executor that is lost, in seconds since 1970: older than any timeout.
+/// The heartbeat of a lost executor, in seconds since 1970. It is older than any timeout.
 const EXPIRED: u64 = 0;
 
-/// The number of jobs that are kept after their end. Clients do not need them: they are notified of the end.
+/// The number of finished jobs that are kept. Clients do not need them, because they are notified when a job ends.
 const MAX_FINISHED: usize = 16;
 
-/// Ballista's scheduler, with the changes above.
+/// Ballista's scheduler with the changes above.
 struct PatientScheduler {
     scheduler: TaskScheduler,
     executors: Arc<InMemoryClusterState>,
@@ -156,7 +159,7 @@ struct PatientScheduler {
 }
 
 impl PatientScheduler {
-    /// Expires the executors that had the address of the new executor `id`.
+    /// Marks earlier executors at the address of the new executor `id` as lost.
     async fn expire_predecessors(&self, id: &str) -> ballista_core::error::Result<()> {
         let new = self.executors.get_executor_metadata(id).await?;
         for old in self.executors.registered_executor_metadata().await {
@@ -168,7 +171,7 @@ impl PatientScheduler {
         Ok(())
     }
 
-    /// Makes an executor count as lost.
+    /// Marks an executor as lost.
     async fn expire(&self, id: &str) -> ballista_core::error::Result<()> {
         match self.executors.get_executor_heartbeat(id) {
             Some(last) => {
@@ -179,7 +182,7 @@ impl PatientScheduler {
         }
     }
 
-    /// Removes all finished jobs but the last few.
+    /// Removes all finished jobs except the last few.
     async fn forget_jobs(&self) -> ballista_core::error::Result<()> {
         let mut finished = Vec::new();
         for job in self.jobs.get_jobs().await? {
@@ -202,9 +205,9 @@ impl PatientScheduler {
 /// The drivers that wait for the end of a job.
 #[derive(Default)]
 struct Drivers {
-    /// Each stream of job states holds a reference.
+    /// A counter of the open streams: each stream of job states holds a reference.
     streams: Arc<()>,
-    /// The time of the last request for a job state.
+    /// The time of the last request for the state of a job.
     asked: Mutex<Option<Instant>>,
 }
 
@@ -213,13 +216,13 @@ impl Drivers {
         *self.asked.lock() = Some(Instant::now());
     }
 
-    /// Returns the states of a job. A driver counts as waiting while it holds them.
+    /// Returns the states of a job. A driver counts as waiting as long as it holds this stream.
     fn waiting<S: Stream + Send + 'static>(&self, states: S) -> impl Stream<Item = S::Item> + Send + 'static {
         let waits = Arc::clone(&self.streams);
         states.inspect(move |_| _ = &waits)
     }
 
-    /// Whether a driver waits, so that tasks may come soon.
+    /// Whether a driver waits, in which case tasks may come soon.
     fn wait(&self) -> bool {
         Arc::strong_count(&self.streams) > 1 || self.asked.lock().is_some_and(|at| at.elapsed() < AWAITED)
     }
@@ -227,7 +230,7 @@ impl Drivers {
 
 type PollAnswer<T> = Result<Response<T>, Status>;
 
-/// Repeats the request until the answer is not `empty` or the waits are over.
+/// Repeats the request until the answer is not `empty` or all waits have passed.
 async fn look<T, F: Future<Output = PollAnswer<T>>>(
     first: F,
     empty: impl Fn(&T) -> bool,
@@ -244,7 +247,7 @@ async fn look<T, F: Future<Output = PollAnswer<T>>>(
     Ok(answer)
 }
 
-/// Whether an executor runs no task. A busy executor must report the ends of its tasks in time.
+/// Whether an executor runs no task. A busy executor must be able to report the end of its tasks in time.
 fn is_idle(params: &protobuf::PollWorkParams) -> bool {
     let specification = params.metadata.as_ref().and_then(|executor| executor.specification.clone());
     let specification: Option<ExecutorSpecification> = specification.map(Into::into);
@@ -271,7 +274,7 @@ impl SchedulerGrpc for PatientScheduler {
         let (metadata, extensions, params) = request.into_parts();
         let new = params.metadata.as_ref().map(|executor| executor.id.clone());
         let new = new.filter(|id| self.executors.get_executor_heartbeat(id).is_none());
-        // The ends of tasks are reported once.
+        // The end of a task is reported only once.
         let later = protobuf::PollWorkParams { task_status: Vec::new(), ..params.clone() };
         let waits = self.drivers.wait() && is_idle(&params);
         let poll = |params| {
@@ -416,12 +419,12 @@ mod tests {
     fn no_answer_waits_unless_a_driver_does() {
         let drivers = Drivers::default();
         assert!(!drivers.wait());
-        // One that asks.
+        // A driver that polls.
         drivers.note_request();
         assert!(drivers.wait());
         *drivers.asked.lock() = Instant::now().checked_sub(AWAITED);
         assert!(!drivers.wait());
-        // One that is sent the states.
+        // A driver that receives a stream of states.
         let states = drivers.waiting(futures::stream::iter([1, 2]));
         assert!(drivers.wait());
         drop(states);

@@ -16,21 +16,21 @@ use crate::engine::session::{self, below_divided_sides};
 use crate::error::Result;
 use crate::udf;
 
-/// The largest message between driver, scheduler and executors: a plan with the names of its files.
+/// The maximum size of a message between driver, scheduler and executors. The largest message is a plan with the names of its files.
 pub(super) const MESSAGE_BYTES: u32 = 128 << 20;
 
-/// The memory of a task with which one partition for each core is enough. Less memory gives more partitions, so that a join or an
-/// aggregation of one task has fewer rows.
+/// The memory per task that is sufficient for one partition per core. With less memory there are more partitions, so that a join or an
+/// aggregation in one task has fewer rows.
 const ROOMY: usize = 512 << 20;
 
-/// The most partitions for each core.
+/// The maximum number of partitions per core.
 const MAX_PER_CORE: usize = 8;
 
-/// The most partitions of a plan, unless there are more cores. Two query stages exchange the square of that many files, and the
-/// scheduler keeps the location of each.
+/// The maximum number of partitions of a plan, unless there are more cores. Two query stages exchange the square of this number of files,
+/// and the scheduler keeps the location of each file.
 const MAX_PARTITIONS: usize = 256;
 
-/// Returns a session state with all functions that plans may name when they arrive as bytes.
+/// Returns a session state with all functions that serialized plans can refer to.
 ///
 /// # Errors
 /// When a function cannot be registered.
@@ -42,48 +42,48 @@ pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
     Ok(state)
 }
 
-/// Returns the partitions of a plan for these executors.
+/// Returns the number of partitions of a plan for these executors.
 fn partitions(executors: &Executors) -> usize {
     let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MAX_PER_CORE);
     (executors.cores * per_core).min(MAX_PARTITIONS.max(executors.cores))
 }
 
-/// Returns the configuration for planning, which fits the executors.
+/// Returns the configuration for planning, sized for the executors.
 pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
     let options = config.options_mut();
-    // Hash joins hold one side, which stages make the small one; sorting both costs more.
+    // Hash joins hold one side in memory. Stages put the smaller side there, and sorting both sides costs more.
     options.optimizer.prefer_hash_join = true;
     with_sides_of_planner(config)
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)
         .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
-        // Not part of the task's pool, and at most half of the memory that no pool accounts for.
+        // This memory is not part of the task's pool. It is at most half of the memory that no pool accounts for.
         .set_u64(
             "ballista.shuffle.sort_based.memory_limit_per_task_bytes",
             (executors.task_bytes / 5).min(256 << 20) as u64,
         )
 }
 
-/// Returns the configuration to run `plan`, which was made with `planning`, as the job `name`.
+/// Returns the configuration for running `plan` as the job `name`. `plan` was made with `planning`.
 pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, name: &str) -> SessionConfig {
     let compression = if shuffles_texts(plan) { "lz4" } else { "none" };
     let mut config = planning
         .clone()
         .set_str("ballista.job.name", name)
         .set_str("ballista.shuffle.compression.codec", compression);
-    // The rows of a file are numbered by counting, so the scheduler must not change scans.
+    // The rows of a file are numbered by counting, so the scheduler must not split scans.
     config.options_mut().optimizer.repartition_file_scans = false;
     let config = with_sides_of_planner(config);
     let most = config.options().optimizer.hash_join_single_partition_threshold;
     config.set_u64(HELD_BYTES, below_divided_sides(plan, most) as u64)
 }
 
-/// The bytes of a side that Ballista's scheduler holds whole.
+/// The setting for the maximum size of a side that Ballista's scheduler holds whole, in bytes.
 const HELD_BYTES: &str = "ballista.optimizer.broadcast_join_threshold_bytes";
 
-/// Limits the sides that the scheduler holds to the limit of the planner, because the scheduler optimises joins again.
+/// Applies the planner's limit of held sides to the scheduler, because the scheduler optimises joins again.
 fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let optimizer = &config.options().optimizer;
     let (bytes, rows) =
@@ -93,7 +93,7 @@ fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
         .set_u64("ballista.optimizer.broadcast_join_threshold_rows", rows as u64)
 }
 
-/// Returns the approximate number of partitions of a plan's query stages. Ballista may plan some joins in other ways.
+/// Returns the approximate number of partitions in the query stages of a plan. Ballista may plan some joins differently.
 pub(super) fn query_stage_partitions(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     partition_count(plan) + before_shuffles(plan)
 }
@@ -102,7 +102,7 @@ fn partition_count(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     plan.output_partitioning().partition_count() as u64
 }
 
-/// Whether a plan divides rows with texts by a key. Stages shuffle hashes otherwise, which no codec makes smaller.
+/// Whether a plan divides rows with texts by a key. Other stages shuffle hashes, which no codec can compress.
 fn shuffles_texts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let has_texts = || plan.schema().fields().iter().any(|field| field.data_type().is_string());
     divides(plan) && has_texts() || plan.children().into_iter().any(shuffles_texts)
@@ -113,7 +113,7 @@ fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<RepartitionExec>().is_some_and(is_hash)
 }
 
-/// Returns the partitions of the query stages whose rows are shuffled.
+/// Returns the number of partitions in the query stages whose rows are shuffled.
 fn before_shuffles(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let ends_stage =
         plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() || divides(plan);
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// A join of two sides with so many rows of two numbers, whose bytes are not known.
+    /// Returns a join of two sides with `rows` rows of two numbers. Their size in bytes is unknown.
     fn joined(rows: usize, mode: PartitionMode) -> Arc<dyn ExecutionPlan> {
         let schema =
             Schema::new(["id", "number"].map(|name| Field::new(name, DataType::UInt64, false)).to_vec());
@@ -162,7 +162,7 @@ mod tests {
         let held_below = |rows, mode| {
             running(&planned, &joined(rows, mode), "job").ballista_config().broadcast_join_threshold_bytes()
         };
-        // The scheduler takes 16 bytes for a row of two numbers, and the planner more.
+        // The scheduler assumes 16 bytes for a row of two numbers, and the planner assumes more.
         for rows in [65_536, 70_000, 200_000] {
             assert!(held_below(rows, PartitionMode::Partitioned) <= 16 * rows, "{rows}");
         }

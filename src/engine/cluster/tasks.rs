@@ -1,7 +1,7 @@
-//! The tasks of an executor, and the consequences of their errors for a stage.
+//! The tasks of an executor, and the effects of their errors on a stage.
 //!
 //! The error of a task names the executor and all causes, and a full disk ends the executor. Tasks share their connections to other
-//! executors: a connection for each fetch would use up the ports of a machine, and Ballista's own pool is private.
+//! executors. A connection per fetch would use up the ports of a machine, and Ballista's own pool is private.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -38,13 +38,13 @@ use crate::environment::names_variable;
 use crate::error::library_errors::{is_exhausted_pool, is_passing_in_ballista};
 use crate::error::{Cause, Error, Kind, cause};
 
-/// The time that an ending executor holds a task before it returns the task, so that others can poll for it meanwhile.
+/// The time that a stopping executor holds a task before returning it, so that other executors can poll for it in the meantime.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
-/// An executor ends if its disk is full twice within this time.
+/// The period in which a second full disk ends the executor.
 const FULL_AGAIN: Duration = Duration::from_secs(3_600);
 
-/// The mebibytes that must be free after a task has found the disk full.
+/// The number of mebibytes that must be free after a task found the disk full.
 const MIN_SPACE_MIB: usize = 16;
 
 /// Runs the tasks of an executor with Ballista's engine.
@@ -53,18 +53,18 @@ pub(super) struct Tasks {
     state: Arc<ExecutorState>,
 }
 
-/// The state that the tasks of an executor share.
+/// The state shared by the tasks of an executor.
 #[derive(Debug, Default)]
 pub(super) struct ExecutorState {
-    /// The executor's host and port, for errors.
+    /// The executor's host and port, for error messages.
     executor: String,
     /// The folder for spills and for the output of tasks.
     work_dir: PathBuf,
     /// Cancelled when the executor is about to end and begins no more tasks.
     pub(super) leaving: CancellationToken,
-    /// Cancelled when the executor's disk stays full.
+    /// Cancelled when the executor's disk remains full.
     pub(super) disk_full: CancellationToken,
-    /// When a task last found no space on it.
+    /// The time at which a task last found no space on the disk.
     last_full: Mutex<Option<Instant>>,
     /// The running tasks.
     pub(super) tasks: TaskTracker,
@@ -75,8 +75,8 @@ impl ExecutorState {
         Self { executor, work_dir, ..Self::default() }
     }
 
-    /// Registers a task that found no space on the disk. Its spills are removed with it, so there may be space again. The executor
-    /// ends if there is no space, or if this happens again.
+    /// Registers a task that found no space on the disk. Its spills are removed with the task, so space may be free again. The executor
+    /// ends if there is still no space, or if this happens a second time.
     fn note_full_disk(&self) {
         let mut last = self.last_full.lock();
         let again = last.is_some_and(|last| last.elapsed() < FULL_AGAIN);
@@ -88,7 +88,7 @@ impl ExecutorState {
     }
 }
 
-/// Whether a folder has space for a small output.
+/// Whether a folder has enough space for a small output.
 fn has_space(folder: &Path) -> bool {
     let written = || -> std::io::Result<()> {
         let mut file = tempfile::tempfile_in(folder)?;
@@ -102,7 +102,7 @@ fn has_space(folder: &Path) -> bool {
 }
 
 impl Tasks {
-    /// The tasks of the executor at this host and port, with its folder.
+    /// Returns the tasks of the executor at this host and port, with its folder.
     pub(super) fn new(executor: String, work_dir: PathBuf) -> Self {
         let ballista = DefaultExecutionEngine::with_client_pool(Arc::new(Connections::default()));
         Self { ballista, state: Arc::new(ExecutorState::new(executor, work_dir)) }
@@ -160,7 +160,7 @@ impl QueryStageExecutor for RunningTask {
     ) -> Result<Vec<ShuffleWritePartition>> {
         if self.state.leaving.is_cancelled() {
             tokio::time::sleep(HAND_BACK).await;
-            // The scheduler assigns a cancelled task again, and does not count it as failed.
+            // The scheduler reassigns a cancelled task and does not count it as failed.
             return Err(BallistaError::Cancelled.into_datafusion());
         }
         let _running = self.state.tasks.token();
@@ -201,8 +201,8 @@ fn job_name(context: &TaskContext) -> String {
     settings.find(|setting| setting.key == BALLISTA_JOB_NAME).and_then(|name| name.value).unwrap_or_default()
 }
 
-/// Returns `error` for the driver. Ballista passes on the debug text alone, so every error becomes one of ours, whose debug text has
-/// all causes.
+/// Converts `error` for the driver. Ballista passes on only the debug text, so every error becomes an error of ours whose debug text
+/// contains all causes.
 fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
     let executor = &state.executor;
     match fault(&error) {
@@ -221,12 +221,12 @@ fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
             state.note_full_disk();
             on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Ballista would rerun the query stages whose output cannot be fetched, and then this stage, which would fail without this
-        // cause (see `wire`).
+        // Otherwise, Ballista would rerun the query stages whose output cannot be fetched, and then this stage, which would fail without
+        // this cause (see `wire`).
         Fault::Fetch(why) => {
             on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why)).into()
         }
-        // Ballista runs a task again after an I/O error.
+        // Ballista reruns a task after an I/O error.
         Fault::Io(kind) => {
             let error = on_executor(executor, "reading or writing failed", causes(&error));
             DataFusionError::IoError(std::io::Error::new(kind, error))
@@ -238,25 +238,25 @@ fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
 /// The origin of a task's error.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    /// An operator of ours, whose error is complete.
+    /// An operator of ours, whose error message is complete.
     Ours,
-    /// A store that may answer later.
+    /// A store that may answer a later request.
     Store,
     Cancelled,
-    /// The executor's own variables, or its credentials.
+    /// The variables or the credentials of the executor.
     Environment,
-    /// The task's memory pool is too small. The driver plans the stage again.
+    /// The task's memory pool is too small. The driver then plans the stage again.
     Memory,
-    /// The disk of the executor's work folder.
+    /// The disk of the executor's work folder is full.
     DiskFull,
-    /// The output of another executor cannot be fetched; the reason.
+    /// The output of another executor cannot be fetched, for this reason.
     Fetch(String),
     Io(ErrorKind),
     Other,
 }
 
 fn fault(error: &DataFusionError) -> Fault {
-    // If a store is among the causes, its disk is full, and not the executor's.
+    // If a store is among the causes, then the store's disk is full and not the executor's disk.
     let stored = chain(error).any(|cause| cause.is::<object_store::Error>());
     for cause in chain(error) {
         if let Some(error) = cause.downcast_ref::<BallistaError>() {
@@ -282,7 +282,7 @@ fn fault(error: &DataFusionError) -> Fault {
     if chain(error).any(|cause| cause.is::<Error>()) {
         return Fault::Ours;
     }
-    // `find_root` does not look inside errors of Ballista.
+    // `find_root` does not look inside Ballista's errors.
     let exhausted =
         |cause: Cause<'_>| matches!(cause.downcast_ref(), Some(DataFusionError::ResourcesExhausted(_)));
     if chain(error).any(exhausted) {
@@ -298,19 +298,19 @@ fn fault(error: &DataFusionError) -> Fault {
     }
 }
 
-/// The reason for the end of an attempt of a stage.
+/// The reason why an attempt of a stage failed.
 #[derive(Debug)]
 pub(super) enum AttemptFailure {
-    /// A part of the cluster was lost: another attempt may succeed.
+    /// A part of the cluster was lost, so another attempt may succeed.
     Lost(Error),
-    /// Another attempt would fail again.
+    /// Another attempt would fail too.
     Final(Error),
 }
 
-/// The prefix of an error that another executor may not have.
+/// The prefix of an error that may not occur on another executor.
 const ON_EXECUTOR: &str = "a task failed on the executor ";
 
-/// Returns the error of a task that failed because of `executor` or its connections.
+/// Returns the error for a task that failed because of `executor` or its connections.
 fn on_executor(
     executor: &str,
     fault: &str,
@@ -319,7 +319,7 @@ fn on_executor(
     Error::engine(format!("{ON_EXECUTOR}{executor}: {fault}")).because(cause)
 }
 
-/// Reads the failure of an attempt from the client's error. The error crossed processes, so only its text is left.
+/// Determines from the client's error why an attempt failed. The error crossed processes, so only its text is left.
 pub(super) fn read_failure(error: &DataFusionError) -> AttemptFailure {
     let text = error.to_string();
     if text.contains(SHUFFLE_LOST) {
@@ -344,7 +344,7 @@ pub(super) fn read_failure(error: &DataFusionError) -> AttemptFailure {
     AttemptFailure::Lost(Error::engine(first_line(&text)))
 }
 
-/// Returns the first line of a text without the plans and backtraces behind it, at most 500 characters.
+/// Returns the first line of a text, without the plans and backtraces that follow, and at most 500 characters.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(500).collect()
 }
@@ -360,7 +360,7 @@ fn causes(error: &DataFusionError) -> Error {
     Error::chained(Kind::Engine, messages).unwrap_or_else(|| Error::engine(error.to_string()))
 }
 
-/// Returns an error and its causes, outermost first. Ballista's errors do not return the errors inside them as sources.
+/// Returns an error and its causes, outermost first. Ballista's errors do not return their inner errors as sources.
 fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
     let error: Cause = error;
     std::iter::successors(Some(error), |error| match error.downcast_ref::<BallistaError>() {
@@ -373,7 +373,7 @@ fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
     })
 }
 
-/// Connections are closed after this time without use.
+/// The time without use after which connections are closed.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Open, unused connections.
@@ -395,7 +395,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Closes connections that were unused for too long, and takes the last used connection.
+    /// Closes connections that were unused for too long, and takes the most recently used connection.
     fn take(&self, to: &(String, u16, GrpcClientConfig)) -> Option<BallistaClient> {
         let mut idle = self.idle.lock();
         idle.retain(|idle| idle.since.elapsed() < IDLE);

@@ -1,9 +1,9 @@
-//! The nodes of our operators as bytes, for schedulers and executors, and a guard against query stages that run again.
+//! Serialization of our plan nodes for schedulers and executors, and a guard against query stages that run again.
 //!
-//! When an executor is lost, the scheduler reruns query stages that had read its output. The finished output of such a stage on
-//! other executors stays an input of the next stages, beside the new output, so its rows are repeated. New tasks also have the
-//! numbers and the files of old tasks, which may still run. So the tasks of such a stage fail here, and the job fails with them.
-//! The driver submits the stage again as a job with new files.
+//! When an executor is lost, the scheduler reruns query stages that had read its output. Other executors may have finished output of such a
+//! stage. The next stages then read that output beside the new output, so its rows are repeated. New tasks also have the numbers and the
+//! files of old tasks, which may still run. For these reasons, the tasks of such a stage fail here, and the job fails with them. The driver
+//! submits the stage again as a job with new files.
 
 use std::sync::Arc;
 
@@ -25,16 +25,16 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, on
 use crate::rewrite::Rewrite;
 use crate::source::{NumberRows, ParseFiles, pinned_scan};
 
-/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, which have other first bytes.
+/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, whose first bytes are different.
 const MAGIC: &[u8] = b"resemblance\x02";
 
-/// Encodes and decodes our nodes; Ballista's codec does all others.
+/// Encodes and decodes our nodes. Ballista's codec handles all other nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Codec {
     ballista: BallistaPhysicalExtensionCodec,
 }
 
-/// A node without its inputs, encoded as CBOR, which keeps every bit of a float.
+/// A node without its inputs. It is encoded as CBOR, which keeps every bit of a float.
 #[derive(Serialize, Deserialize)]
 enum WireNode {
     Operator(Operator),
@@ -116,14 +116,14 @@ fn plan(
                 }
                 None => Arc::clone(input),
             };
-            // DataFusion's message of a scan has neither the order nor the reader of Parquet files.
+            // DataFusion's message of a scan contains neither the order nor the reader of Parquet files.
             let input = pinned_scan(input, &context.runtime_env(), &number.splits, None)?;
             OperatorExec::plan(number, vec![input])
         }
     }
 }
 
-/// The message of a task in a rerun query stage, and of the driver about the stage.
+/// The message of a task in a rerun query stage, and of the driver when the stage fails for this reason.
 pub(super) const SHUFFLE_LOST: &str = "what a lost executor had written is gone";
 
 /// Returns `node`, or a node that fails if `node` reads the input of a rerun query stage.
@@ -136,7 +136,7 @@ fn fail_reruns(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Ar
     }
 }
 
-/// Replaces a reader and fails when it runs. An error of decoding would be reported for the first attempt, for which the scheduler no
+/// Replaces a reader and fails when it is executed. A decoding error would be reported for the first attempt, for which the scheduler no
 /// longer waits.
 #[derive(Debug, Clone)]
 struct RerunGuard(Arc<PlanProperties>);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// Numbers keep every bit.
+        /// Numbers keep every bit when they are encoded and decoded.
         #[test]
         fn operators_arrive_as_they_were(
             threshold in prop_oneof![Just(0.8), Just(0.1 + 0.2), 0.0..1.0f64],

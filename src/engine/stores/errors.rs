@@ -1,7 +1,7 @@
-//! The errors of stores, explained: who must act, and whether a retry may help.
+//! Explains the errors of stores: who must act, and whether a retry may help.
 //!
-//! Ballista runs a task again only for a [`DataFusionError::IoError`] in the chain of causes. Transient errors have one there, and
-//! other errors have none. An answer of a store is never repeated whole, since it may hold the session token of the request.
+//! Ballista reruns a task only if the chain of causes contains a [`DataFusionError::IoError`]. Transient errors contain it, and other
+//! errors do not. A store's answer is never repeated as a whole, because it may contain the session token of the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::address;
 use crate::error::library_errors;
 use crate::error::{Error, Result, chain, one_line};
 
-/// The most characters of a store's message that are repeated.
+/// The maximum number of characters that are repeated from a store's message.
 const MESSAGE_CHARS: usize = 300;
 
-/// A bucket.
+/// The URL of a bucket.
 #[derive(Debug, Clone)]
 pub(super) struct BucketUrl {
     scheme: String,
@@ -33,7 +33,7 @@ impl fmt::Display for BucketUrl {
 }
 
 impl BucketUrl {
-    /// Reads the bucket of `url`.
+    /// Extracts the bucket from `url`.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) for a URL without a bucket.
@@ -53,7 +53,7 @@ impl BucketUrl {
         &self.authority
     }
 
-    /// Returns `error` with advice for the user and without secrets. Variants that callers distinguish stay.
+    /// Returns `error` with advice for the user and without secrets. Variants that callers distinguish are kept.
     pub(super) fn explain(&self, object: Option<&Path>, error: object_store::Error) -> object_store::Error {
         if let Some(StoreFault::Explained(_)) = find(&error) {
             return error;
@@ -93,13 +93,13 @@ impl BucketUrl {
         }
     }
 
-    /// Returns the transient error of an answer that ended `missing` bytes early.
+    /// Returns the transient error for an answer that ended `missing` bytes early.
     pub(super) fn cut_short(&self, object: &Path, missing: u64) -> object_store::Error {
         let message = format!("{self}/{object}: the answer ended {missing} bytes early: {TRANSIENT}");
         transient(io::Error::new(io::ErrorKind::UnexpectedEof, StoreFault::Explained(message)))
     }
 
-    /// Returns the transient error of bytes without the checksum of their object.
+    /// Returns the transient error for bytes that do not have the checksum of their object.
     pub(super) fn altered(&self, object: &Path) -> object_store::Error {
         let message = format!(
             "{self}/{object}: the bytes that came do not have the checksum that the storage keeps of them: {TRANSIENT}, \
@@ -108,13 +108,13 @@ impl BucketUrl {
         transient(io::Error::new(io::ErrorKind::InvalidData, StoreFault::Explained(message)))
     }
 
-    /// Returns the final error of a wrong answer.
+    /// Returns the final error for a wrong answer.
     pub(super) fn refused(&self, object: Option<&Path>, message: &str) -> object_store::Error {
         let source = Box::new(StoreFault::Refused(message.to_owned()));
         self.explain(object, object_store::Error::Generic { store: STORE, source })
     }
 
-    /// Returns the error of an object that was replaced while it was read.
+    /// Returns the error for an object that was replaced while it was read.
     pub(super) fn replaced(&self, object: &Path) -> object_store::Error {
         let path = format!("{self}/{object}");
         let source =
@@ -122,7 +122,7 @@ impl BucketUrl {
         object_store::Error::Precondition { path, source }
     }
 
-    /// Returns advice on a refusal, after a colon; empty if no advice fits the answer.
+    /// Returns advice after a refusal, starting with a colon. The advice is empty if none fits the answer.
     fn advice(&self, answer: &StoreAnswer) -> String {
         let variables = match self.scheme.as_str() {
             "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
@@ -161,7 +161,7 @@ impl BucketUrl {
     }
 }
 
-/// The end of the message of every transient error: some readers pass on the message alone.
+/// The end of every transient error's message. Some readers pass on only the message.
 pub(crate) const TRANSIENT: &str = "run again later";
 
 /// The name of remote stores in errors.
@@ -169,7 +169,7 @@ pub(super) const STORE: &str = "storage";
 const NO_CREDENTIALS: &str = "no credentials";
 const REDIRECT: &str = "redirect";
 
-/// Returns a transient error that plans and Ballista recognise.
+/// Returns a transient error in a form that plans and Ballista recognise.
 fn transient(error: io::Error) -> object_store::Error {
     object_store::Error::Generic { store: STORE, source: Box::new(DataFusionError::IoError(error)) }
 }
@@ -179,7 +179,7 @@ pub(super) fn is_transient(error: &object_store::Error) -> bool {
     matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
 }
 
-/// Whether a request may have been carried out or not: no answer came, or S3 had a conflict with another request.
+/// Whether it is unknown if a request was carried out: no answer came, or S3 reported a conflict with another request.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);
     matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
@@ -189,7 +189,7 @@ pub(super) fn lost(error: &object_store::Error) -> bool {
 /// A fault of a store.
 #[derive(Debug)]
 pub(super) enum StoreFault {
-    /// An explained error, which names its object.
+    /// An explained error. It names its object.
     Explained(String),
     /// The reason why an answer is wrong. A retry does not help.
     Refused(String),
@@ -225,10 +225,10 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
     chain(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// The answer of a store, read from the message of the client library, whose types are private.
+/// The answer of a store. It is read from the client library's message, because the library's types are private.
 struct StoreAnswer {
     status: Option<u16>,
-    /// S3's error code, letters and digits alone, or one of ours.
+    /// S3's error code, reduced to letters and digits, or a code of this program.
     code: String,
     message: String,
 }
@@ -245,12 +245,12 @@ impl StoreAnswer {
         } else if library_errors::is_bare_redirect(&text) || matches!(status, Some(300..=399)) {
             code = REDIRECT.to_owned();
         }
-        // A secret that is cut would not be recognised.
+        // A truncated secret would not be recognised, so masking comes first.
         let message = address::masked(element("Message")).chars().take(MESSAGE_CHARS).collect();
         Self { status, code, message }
     }
 
-    /// Returns the kind of a failure after which the same request may succeed; `None` if it is final.
+    /// Returns the kind of a failure after which the same request may succeed. Returns `None` if the failure is final.
     fn transient(&self, error: &object_store::Error) -> Option<io::ErrorKind> {
         if self.code == NO_CREDENTIALS {
             return None;
@@ -266,7 +266,7 @@ impl StoreAnswer {
             return None;
         }
         let http = find::<HttpError>(error)?;
-        // A certificate does not become valid by waiting.
+        // Waiting does not make a certificate valid.
         if library_errors::is_of_certificate(&one_line(http)) {
             return None;
         }
@@ -296,7 +296,7 @@ impl StoreAnswer {
     }
 }
 
-/// Whether a request asks a machine for its role, by the hosts and paths that clouds have for that.
+/// Whether a request asks for the role of a machine. The hosts and paths that clouds use for this purpose identify it.
 fn asks_for_a_role(url: &str) -> bool {
     let Some((_, place)) = url.split_once("://") else { return false };
     let (host, path) = place.split_once('/').unwrap_or((place, ""));

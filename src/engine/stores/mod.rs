@@ -1,4 +1,4 @@
-//! Object stores, made from URLs when they are first needed, the same for drivers, schedulers and executors.
+//! Object stores, which are created from URLs on first use. They are the same for drivers, schedulers and executors.
 //!
 //! | URL | store | feature |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | `gs://bucket/` | Google Cloud Storage | `gcs` |
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!
-//! Only the environment of the process has credentials; plans and settings have none. The client of S3 takes the `AWS_` variables
-//! unchecked, and panics at the first request if one cannot be part of a URL or a header. So they are checked here. Errors name
-//! the variable and never its value, which may be a secret.
+//! Credentials come only from the environment of the process; plans and settings contain none. The client of S3 takes the `AWS_` variables
+//! without checks. It panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore checked
+//! here. Errors name the variable but never its value, which may be a secret.
 
 mod errors;
 mod remote;
@@ -40,18 +40,18 @@ use remote::Remote;
 pub(crate) use remote::uploads_ended;
 use s3_http::{CHECKSUM_MODE, Connector, switch};
 
-/// Returns a registry that makes each store once, with credentials from the environment of this process. With the name of a
-/// process, errors about its environment name it, since plans open stores wherever they are decoded.
+/// Returns a registry that creates each store once, with credentials from the environment of this process. If `process` is given, errors
+/// about the environment name it, because plans open stores in whichever process decodes them.
 pub(super) fn registry(process: Option<String>) -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { environment: Environment::process().clone(), process, stores: Mutex::default() })
 }
 
-/// Returns a registry with `variables` as the environment.
+/// Returns a registry that uses `variables` as the environment.
 pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { environment: Environment::new(variables), process: None, stores: Mutex::default() })
 }
 
-/// Returns an error about the environment of another process, so that users do not correct their own environment.
+/// Returns an error about the environment of another process, so that users do not change their own environment.
 pub(super) fn environment_error(process: &str, kind: Kind, cause: Error) -> Error {
     let message = format!(
         "{process} cannot use the storage: correct the variables of its environment, not of this process's"
@@ -62,13 +62,13 @@ pub(super) fn environment_error(process: &str, kind: Kind, cause: Error) -> Erro
 struct Registry {
     environment: Environment,
     process: Option<String>,
-    /// Keyed by scheme and authority.
+    /// The stores by scheme and authority.
     stores: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The environment holds secrets.
+        // The environment contains secrets.
         f.debug_struct("Registry").finish_non_exhaustive()
     }
 }
@@ -104,7 +104,7 @@ impl ObjectStoreRegistry for Registry {
     }
 }
 
-/// Returns a client that reads objects itself.
+/// Returns the store as its own client for reading objects.
 #[cfg(any(feature = "gcs", feature = "azure"))]
 fn twice(store: Arc<dyn ObjectStore>) -> [Arc<dyn ObjectStore>; 2] {
     [Arc::clone(&store), store]
@@ -144,10 +144,10 @@ fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
 const CONNECT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The most attempts of a request. The time limit ends them earlier.
+/// The maximum number of attempts of a request. The time limit usually ends them earlier.
 const ATTEMPTS: usize = 1_000;
 
-/// Time limits of requests to a store.
+/// The time limits of requests to a store.
 struct RetryPolicy {
     retry: Duration,
     request: Duration,
@@ -176,14 +176,14 @@ impl RetryPolicy {
     }
 }
 
-/// The longest wait for the role of a machine.
+/// The maximum time to wait for the role of a machine.
 const ROLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the client for the bucket of `bucket_url`, and the client for reading objects. The second one sends the header for
-/// checksums with every request, which no other request may have.
+/// Returns the client for the bucket of `bucket_url`, and the client for reading objects. The second client sends the header for checksums
+/// with every request. Other requests must not contain this header.
 ///
-/// Credentials are, in this order: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web identity
-/// (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
+/// Credentials are taken from the first of these sources: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web
+/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) when the variables contradict each other.
@@ -196,7 +196,7 @@ fn s3(bucket_url: &Arc<BucketUrl>, environment: &Environment, policy: &RetryPoli
     if environment.get("AWS_ACCESS_KEY_ID").is_some() || environment.get("AWS_SKIP_SIGNATURE").is_some() {
         return Ok([builder.build().map_err(wrong)?, reads.build().map_err(wrong)?]);
     }
-    // A machine without a role does not answer, so the wait for a role is shorter than the wait for a store.
+    // A machine without a role does not answer, so the time limit for a role is shorter than the time limit for a store.
     let retries = RetryConfig { retry_timeout: policy.retry.min(ROLE_TIMEOUT), ..policy.retries() };
     let asks = builder.clone().with_retry(retries).build().map_err(wrong)?;
     let with_role = |builder: AmazonS3Builder| builder.with_credentials(asks.credentials().clone()).build();
@@ -246,7 +246,7 @@ fn configured(
     Ok(builder)
 }
 
-/// Refuses incomplete credentials, and credentials in a profile.
+/// Refuses incomplete credentials and credentials in a profile.
 fn check_credentials(environment: &Environment) -> Result<()> {
     let has = |name| environment.get(name).is_some();
     match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
@@ -264,7 +264,7 @@ fn check_credentials(environment: &Environment) -> Result<()> {
     }
 }
 
-/// Returns the variables that the client knows, with their values and keys.
+/// Returns the variables that the client supports, with their values and keys.
 fn known_variables(environment: &Environment) -> impl Iterator<Item = (&str, &str, AmazonS3ConfigKey)> {
     environment.starting(AWS).filter_map(|(name, value)| {
         let key = name.to_ascii_lowercase().parse().ok()?;
@@ -273,7 +273,7 @@ fn known_variables(environment: &Environment) -> impl Iterator<Item = (&str, &st
     })
 }
 
-/// Returns the error that names the variable with which no client can be made. The client's own errors repeat values.
+/// Returns the error for the variable that prevents the creation of a client. The client's own errors would repeat the value.
 fn blame(environment: &Environment) -> Error {
     let is_usable = |key, value: &str| {
         let builder = AmazonS3Builder::new().with_bucket_name("bucket").with_config(key, value);
@@ -289,7 +289,7 @@ fn blame(environment: &Environment) -> Error {
     ))
 }
 
-/// Checks a value. The error says what was expected.
+/// Checks a value. The error describes the expected value.
 fn check_value(key: AmazonS3ConfigKey, value: &str) -> Result<(), &'static str> {
     use AmazonS3ConfigKey as K;
     let fits = |fits: bool, expected| if fits { Ok(()) } else { Err(expected) };
@@ -336,7 +336,7 @@ fn check_endpoint(value: &str) -> Result<(), &'static str> {
     if fits { Ok(()) } else { Err(expected) }
 }
 
-/// Whether both libraries that the client passes a URL to can read it.
+/// Whether both libraries that get the URL from the client can parse it.
 fn is_url(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let host = uri.host().is_some_and(|host| !host.is_empty());
@@ -391,7 +391,7 @@ fn azure(
             builder = builder.with_config(key, value);
         }
     }
-    // The URL names the container, and the account if its scheme has a place for it.
+    // The URL names the container, and also the account if its scheme includes it.
     match builder.with_url(url.as_str()).build() {
         Ok(store) => Ok(Arc::new(store)),
         Err(e) => Err(wrong(bucket_url, "AZURE_", e)),

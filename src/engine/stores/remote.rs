@@ -1,4 +1,4 @@
-//! A remote store: reads resume after a broken connection, uploads are aborted, and errors are explained.
+//! A remote store with three additions: reads resume after a broken connection, uploads can be aborted, and errors are explained.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -26,7 +26,7 @@ const PUT_REPEATS: usize = 3;
 #[derive(Clone)]
 pub(super) struct Remote {
     inner: Arc<dyn ObjectStore>,
-    /// A client of the same store that reads objects.
+    /// A client for the same store that reads objects.
     reads: Arc<dyn ObjectStore>,
     bucket_url: Arc<BucketUrl>,
 }
@@ -48,7 +48,7 @@ impl Remote {
         move |error| bucket_url.explain(Some(&object), error)
     }
 
-    /// Explains the errors of a listing under `prefix`, and ends it if it repeats itself.
+    /// Explains the errors of a listing under `prefix`. Ends the listing with an error if it repeats itself.
     fn checked_listing(
         &self,
         prefix: Option<&Path>,
@@ -71,7 +71,7 @@ impl Remote {
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The inner store has credentials.
+        // The inner store contains credentials.
         write!(f, "Remote({})", self.bucket_url)
     }
 }
@@ -89,7 +89,7 @@ impl ObjectStore for Remote {
         loop {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
                 // The client library does not retry a request that the store may have carried out. A second put would
-                // fail correctly.
+                // correctly fail.
                 Err(error)
                     if options.mode != PutMode::Overwrite && failures < PUT_REPEATS && lost(&error) =>
                 {
@@ -107,7 +107,7 @@ impl ObjectStore for Remote {
     ) -> Result<Box<dyn MultipartUpload>> {
         let (store, location) = (self.clone(), location.clone());
         let under_way = UNDER_WAY.token();
-        // In a task of its own, which ends even if its caller is dropped. An upload that the store has begun by then is aborted.
+        // The upload begins in a separate task, which completes even if the caller is dropped. An upload that was begun is then aborted.
         let begun = tokio::spawn(async move {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;
@@ -175,19 +175,19 @@ impl ObjectStore for Remote {
     }
 }
 
-/// Detects a listing that repeats itself, in constant memory. One object is compared with all later objects, and replaced after
-/// twice as many as before (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+/// Detects a listing that repeats itself, in constant memory. One object is compared with all later objects. It is replaced after twice as
+/// many objects as the previous one (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 #[derive(Debug, Default)]
 struct Repeats {
     compared: Option<Path>,
-    /// The number of objects after the compared one.
+    /// The number of objects since the compared object.
     since: u64,
-    /// The number of objects after which the compared one is replaced.
+    /// The number of objects after which the compared object is replaced.
     term: u64,
 }
 
 impl Repeats {
-    /// Whether `location` came before.
+    /// Whether `location` occurred before.
     fn has_repeated(&mut self, location: &Path) -> bool {
         if self.compared.as_ref() == Some(location) {
             return true;
@@ -202,20 +202,20 @@ impl Repeats {
     }
 }
 
-/// A running upload in parts. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
+/// A running multipart upload. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
 #[derive(Debug)]
 struct PartUpload {
-    /// `None` after the end.
+    /// The upload, or `None` after its end.
     inner: Option<Box<dyn MultipartUpload>>,
     sent: Digest,
     store: Remote,
     location: Path,
-    /// The end of the process waits for this token.
+    /// The end of the process waits until this token is dropped.
     under_way: TaskTrackerToken,
 }
 
 impl Remote {
-    /// Returns the object at `location` if it has the bytes of this digest.
+    /// Returns the object at `location` if its bytes have this digest.
     async fn uploaded(&self, location: &Path, sent: Digest) -> Result<Option<PutResult>> {
         let got = self.get(location).await?;
         let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
@@ -258,7 +258,7 @@ impl MultipartUpload for PartUpload {
         let Some(inner) = &mut self.inner else { return Err(self.ended()) };
         let completed = inner.complete().await.map_err(self.store.explained(&self.location));
         let put = match completed {
-            // If the answer was lost, the upload may be complete: then the store has the object and not the upload.
+            // If the answer was lost, the upload may be complete. The store then contains the object but no longer the upload.
             Err(error) if is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
                 let uploaded = self.store.uploaded(&self.location, self.sent.clone()).await;
                 uploaded.ok().flatten().ok_or(error)?
@@ -278,7 +278,7 @@ impl MultipartUpload for PartUpload {
 impl Drop for PartUpload {
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
-        // Without a runtime the process is ending; rules of the bucket may remove the parts.
+        // Without a runtime, the process is ending. The parts may be removed by rules of the bucket.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let explain = self.store.explained(&self.location);
         let under_way = self.under_way.clone();
@@ -291,7 +291,7 @@ impl Drop for PartUpload {
     }
 }
 
-/// The running uploads. It is closed from the beginning, so that waiting ends whenever no upload runs.
+/// The running uploads. The tracker is closed from the beginning, so that waiting ends as soon as no upload runs.
 static UNDER_WAY: LazyLock<TaskTracker> = LazyLock::new(|| {
     let tracker = TaskTracker::new();
     tracker.close();

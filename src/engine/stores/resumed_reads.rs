@@ -15,7 +15,7 @@ use super::s3_http::Checksum;
 /// off for that reason alone.
 const TIMES: usize = 3;
 
-/// The bytes of an object while they are read.
+/// The bytes of an object while it is read.
 pub(super) struct Body {
     /// The client that reads objects.
     pub(super) reads: Arc<dyn ObjectStore>,
@@ -23,9 +23,9 @@ pub(super) struct Body {
     pub(super) location: Path,
     pub(super) options: GetOptions,
     pub(super) e_tag: Option<String>,
-    /// The bytes of the object that are missing.
+    /// The range of bytes that are still missing.
     pub(super) left: Range<u64>,
-    /// The checksum of an object that is read whole, if the store has a checksum.
+    /// The checksum of an object that is read completely, if the store provides a checksum.
     pub(super) checksum: Option<Checksum>,
     pub(super) stream: BoxStream<'static, Result<Bytes>>,
     pub(super) failures: usize,
@@ -46,14 +46,14 @@ impl Body {
                     self.failures = 0;
                     if let Some(checksum) = &mut self.checksum {
                         checksum.update(&bytes);
-                        // Before the last bytes are passed on, because a reader with all bytes does not poll again.
+                        // The check comes before the last bytes are passed on, because a reader that has all bytes does not poll again.
                         if self.left.is_empty() && !checksum.is_right() {
                             return Err(self.bucket_url.altered(&self.location));
                         }
                     }
                     return Ok(Some(bytes));
                 }
-                // All bytes came, even if the connection broke after them.
+                // All bytes arrived, even if the connection broke afterwards.
                 _ if self.left.is_empty() => return Ok(None),
                 Ok(None) => self.bucket_url.cut_short(&self.location, self.left.end - self.left.start),
                 Err(error) => self.bucket_url.explain(Some(&self.location), error),
@@ -62,7 +62,7 @@ impl Body {
                 return Err(error);
             };
             self.failures += 1;
-            // If the object was replaced meanwhile, the store refuses.
+            // If the object was replaced in the meantime, the store refuses the request.
             let options = GetOptions {
                 range: Some(GetRange::Bounded(self.left.clone())),
                 if_match: Some(e_tag.clone()),

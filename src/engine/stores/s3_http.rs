@@ -1,10 +1,11 @@
-//! The HTTP connector of the S3 client, which checks answers that the client does not check.
+//! The HTTP connector of the S3 client, which checks answers in addition to the client.
 //!
-//! The client retries a request without an answer, but not one whose answer broke off, except for the bytes of objects. So this
-//! connector reads every other answer whole, as a part of the request. The client also accepts a page of a listing without a
-//! token for the next page as the last page, and fails a whole listing for one key that it cannot read. So pages are read here first.
+//! The client retries a request that got no answer. It does not retry a request whose answer ended early, except for the bytes of objects.
+//! This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for the next
+//! page, the client accepts it as the last page. It also fails a whole listing if it cannot read one key. Pages are therefore parsed here
+//! first.
 //!
-//! S3 sends the checksum of a whole object with the answer to a GET if the request asks for it, and never with a range.
+//! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. It never sends one for a range.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,19 +35,19 @@ use super::errors::{BrokeOff, BucketUrl, STORE, StoreFault};
 use crate::address::secrets;
 use crate::error::library_errors::http_refusal;
 
-/// The header with the token of temporary credentials.
+/// The header that contains the token of temporary credentials.
 const SESSION_TOKEN: &str = "x-amz-security-token";
 
-/// The longest page of a listing: a thousand keys of 1,024 bytes, escaped, take a fifth of it.
+/// The maximum size of a listing page, in bytes. A thousand escaped keys of 1,024 bytes take a fifth of it.
 const PAGE_BYTES: usize = 32 * 1024 * 1024;
-/// The bytes of a refusal that are read.
+/// The number of bytes that are read from a refusal.
 const REFUSAL_BYTES: usize = 64 * 1024;
-/// "Not implemented" is final, unlike other 5xx.
+/// "Not implemented" is final, unlike other 5xx errors.
 const NOT_IMPLEMENTED: u16 = 501;
-/// "Request timeout" and "too many requests" may succeed later, unlike other 4xx.
+/// "Request timeout" and "too many requests" may succeed later, unlike other 4xx errors.
 const PASSING: [u16; 2] = [408, 429];
 
-/// Makes clients whose answers are checked.
+/// Creates clients whose answers are checked.
 #[derive(Debug)]
 pub(super) struct Connector(pub Arc<BucketUrl>);
 
@@ -57,10 +58,11 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Returns a client with these options that follows no redirect: reqwest would send the session token of a request to any host.
+/// Returns a client with these options that does not follow redirects. Otherwise, reqwest would send the session token of a request to any
+/// host.
 ///
 /// # Errors
-/// When an option cannot be used.
+/// When an option is invalid.
 fn client(options: &ClientOptions) -> object_store::Result<Client> {
     use ClientConfigKey as Key;
     fn read<T>(
@@ -99,7 +101,7 @@ fn client(options: &ClientOptions) -> object_store::Result<Client> {
     client.build().map_err(|e| object_store::Error::Generic { store: STORE, source: Box::new(e) })
 }
 
-/// Reads a switch in the words of object_store.
+/// Parses a boolean with the spellings that object_store accepts.
 pub(super) fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Some(true),
@@ -118,7 +120,7 @@ struct Service {
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let purpose = RequestPurpose::new(&request);
-        // No variable has the token of a machine's role.
+        // The token of a machine's role is not in any variable, so it is remembered as a secret here.
         if let Some(Ok(token)) = request.headers().get(SESSION_TOKEN).map(|token| token.to_str()) {
             secrets::remember_secret(token);
         }
@@ -131,7 +133,7 @@ impl HttpService for Service {
 }
 
 impl Service {
-    /// Reads an answer whole if the client would not retry one that breaks off.
+    /// Reads an answer completely if the client would not retry the request after the answer ended early.
     async fn check(
         &self,
         purpose: &RequestPurpose,
@@ -140,7 +142,7 @@ impl Service {
         let status = response.status();
         match purpose {
             _ if status.as_u16() == NOT_IMPLEMENTED => Err(refusal(response).await),
-            // Another 4xx is final, and its body has the reason. The client retries a 5xx by its status alone.
+            // Other 4xx errors are final, and their body contains the reason. The client retries a 5xx error based on its status alone.
             _ if status.is_client_error() && !PASSING.contains(&status.as_u16()) => {
                 let (parts, body) = response.into_parts();
                 let (body, _) = up_to(body, REFUSAL_BYTES).await?;
@@ -162,7 +164,7 @@ impl Service {
         }
     }
 
-    /// Returns the page without keys that no path can name.
+    /// Returns the page without keys that cannot be paths.
     async fn page(&self, token: Option<&str>, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let (parts, body) = response.into_parts();
         let body = whole(body, PAGE_BYTES).await?;
@@ -186,12 +188,12 @@ impl Service {
 enum RequestPurpose {
     /// A page of a listing.
     Page {
-        /// Where it starts.
+        /// The token at which the page starts.
         token: Option<String>,
     },
     /// The removal of objects.
     Deletion,
-    /// The begin or the end of an upload.
+    /// The begin or the end of a multipart upload.
     Post,
     /// A get or a put of an object.
     Object,
@@ -215,8 +217,8 @@ impl RequestPurpose {
         }
     }
 
-    /// Returns `error` as an error after which the client retries, if that is safe. Objects can be removed twice, but the client does
-    /// not know it.
+    /// Returns `error` as an error that the client retries, if a retry is safe. Removing objects twice is safe, but the client does not
+    /// know this.
     fn retryable(&self, error: HttpError) -> HttpError {
         use HttpErrorKind as K;
         match (self, error.kind()) {
@@ -239,7 +241,7 @@ async fn whole(body: HttpResponseBody, most: usize) -> Result<Bytes, HttpError> 
     }
 }
 
-/// Returns the first `most` bytes of a body, and whether it has no more.
+/// Returns the first `most` bytes of a body, and whether they are the whole body.
 async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), HttpError> {
     let mut bytes = Vec::new();
     let mut stream = body.bytes_stream();
@@ -253,7 +255,7 @@ async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), Htt
     Ok((bytes.into(), true))
 }
 
-/// Returns the error of an answer that broke off. The client retries the request.
+/// Returns the error for an answer that ended early. The client retries the request.
 fn broke_off(error: HttpError) -> HttpError {
     let kind = match error.kind() {
         HttpErrorKind::Timeout => HttpErrorKind::Timeout,
@@ -262,7 +264,7 @@ fn broke_off(error: HttpError) -> HttpError {
     HttpError::new(kind, BrokeOff(error))
 }
 
-/// Returns the error of a final answer, which the client does not retry.
+/// Returns the error for a final answer. The client does not retry the request.
 async fn refusal(response: HttpResponse) -> HttpError {
     let status = response.status();
     let (body, _) = up_to(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
@@ -270,20 +272,20 @@ async fn refusal(response: HttpResponse) -> HttpError {
     HttpError::new(HttpErrorKind::Decode, std::io::Error::other(http_refusal(status, &body)))
 }
 
-/// The header of a request for the checksum, and its value.
+/// The header that requests the checksum, and its value.
 pub(super) const CHECKSUM_MODE: (&str, &str) = ("x-amz-checksum-mode", "ENABLED");
-/// The user metadata in which the client library passes the checksum on.
+/// The user metadata in which the client library passes on the checksum.
 pub(super) const CHECKSUM_METADATA: &str = "resemblance-checksum";
 const CHECKSUM_HEADER: &str = "x-amz-meta-resemblance-checksum";
 
-/// The checksums of S3 by their headers, each with its bytes and its algorithm.
+/// The header of each checksum of S3, with the checksum's size in bytes and its algorithm.
 const ALGORITHMS: [(&str, usize, CrcAlgorithm); 3] = [
     ("x-amz-checksum-crc64nvme", 8, CrcAlgorithm::Crc64Nvme),
     ("x-amz-checksum-crc32c", 4, CrcAlgorithm::Crc32Iscsi),
     ("x-amz-checksum-crc32", 4, CrcAlgorithm::Crc32IsoHdlc),
 ];
 
-/// The expected checksum of an object, and the checksum of its bytes so far.
+/// The expected checksum of an object, and the checksum of the bytes that were read so far.
 #[derive(Debug)]
 pub(super) struct Checksum {
     expected: String,
@@ -292,31 +294,32 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Reads the checksum in the metadata of an answer.
+    /// Parses the checksum from the metadata of an answer.
     pub(super) fn from_metadata(metadata: &str) -> Option<Self> {
         let (header, expected) = metadata.split_once(' ')?;
         let (_, bytes, algorithm) = ALGORITHMS.into_iter().find(|(name, ..)| *name == header)?;
         Some(Self { expected: expected.to_owned(), bytes, digest: Digest::new(algorithm) })
     }
 
-    /// Adds the bytes that follow.
+    /// Adds the next bytes.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
     }
 
-    /// Whether the bytes so far have the checksum of the whole object. S3 writes it as base64 of its bytes, highest first.
+    /// Whether the bytes so far have the expected checksum. S3 writes a checksum as base64 of its bytes in big-endian order.
     pub(super) fn is_right(&self) -> bool {
         BASE64.encode(&self.digest.finalize().to_be_bytes()[8 - self.bytes..]) == self.expected
     }
 }
 
-/// Replaces the checksum of a whole object in the headers by metadata that the client library passes on, and removes
-/// any other value.
+/// Replaces the checksum header of a whole object with metadata that the client library passes on. Removes any other value of this
+/// metadata.
 fn hand_on_checksum(headers: &mut HeaderMap) {
     headers.remove(CHECKSUM_HEADER);
     let found = ALGORITHMS.iter().find_map(|(header, ..)| {
         let value = headers.get(*header)?.to_str().ok()?;
-        // An object that was uploaded in parts may have the checksum of its parts' checksums, with a hyphen before their number.
+        // An object that was uploaded in parts may have a checksum over the checksums of its parts. Such a checksum ends in a hyphen and
+        // the number of parts.
         (!value.contains('-')).then(|| format!("{header} {value}"))
     });
     if let Some(value) = found.and_then(|found| found.parse().ok()) {
@@ -329,17 +332,17 @@ fn hand_on_checksum(headers: &mut HeaderMap) {
 struct ListingPage<'a> {
     /// The page without unreadable keys.
     body: Cow<'a, [u8]>,
-    /// Keys that no path can name.
+    /// Keys that cannot be paths.
     unreadable: Vec<String>,
 }
 
-/// Reads the page of a listing that came for `token`, the end of the previous page.
+/// Parses the page of a listing. `token` is the end of the previous page.
 ///
-/// Folder markers (empty objects whose key ends with `/`) are left out. So are keys that no path can name: keys with an empty
+/// Folder markers (empty objects whose key ends with `/`) are skipped. Keys that cannot be paths are skipped too: keys with an empty
 /// segment, `.`, `..` or a control character.
 ///
 /// # Errors
-/// A sentence, if the page is not a listing, is cut off, or has no token for the next page.
+/// A sentence that explains why the page is not a listing, is truncated, or lacks a token for the next page.
 fn read_page<'a>(body: &'a [u8], token: Option<&str>) -> Result<ListingPage<'a>, String> {
     let mut scan = PageScan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
     let mut reader = Reader::from_reader(body);
@@ -416,8 +419,8 @@ fn position(reader: &Reader<&[u8]>) -> usize {
     usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX)
 }
 
-/// Returns the character of an XML reference. An unknown name stays as it was written. A number that is no character becomes a text
-/// with a control character, so that the key counts as unreadable.
+/// Returns the character for an XML reference. An unknown name is returned as written. An invalid number becomes a text with a control
+/// character, so that the key counts as unreadable.
 fn character(reference: &BytesRef) -> String {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         return character.to_string();
@@ -439,30 +442,30 @@ fn not_a_listing(body: &[u8]) -> String {
     )
 }
 
-/// An object or a common prefix of the page.
+/// An object or a common prefix in the page.
 #[derive(Debug, Default)]
 struct ListingEntry {
-    /// The byte of the page at which it starts.
+    /// The byte position in the page at which the entry starts.
     start: usize,
     key: String,
     empty: bool,
 }
 
-/// Whether the entry is an object that a path can name. A path with another spelling would name another object.
+/// Whether the entry is an object with a key that can be a path. A path with a different spelling would refer to another object.
 fn is_object(entry: &ListingEntry) -> bool {
     Path::parse(&entry.key).is_ok_and(|path| path.as_ref() == entry.key)
 }
 
-/// Whether the entry is a common prefix that a path can name.
+/// Whether the entry is a common prefix that can be a path.
 fn is_prefix(entry: &ListingEntry) -> bool {
     Path::parse(&entry.key).is_ok_and(|path| Some(path.as_ref()) == entry.key.strip_suffix('/'))
 }
 
-/// A page while it is copied.
+/// The state of copying a page.
 struct PageScan<'a> {
     body: &'a [u8],
     kept: Vec<u8>,
-    /// The bytes of the page that are in `kept` or left out.
+    /// The number of bytes of the page that were copied to `kept` or skipped.
     copied: usize,
     unreadable: Vec<String>,
 }
@@ -473,7 +476,7 @@ impl<'a> PageScan<'a> {
         if is_readable {
             return;
         }
-        // Folder markers are left out without a warning.
+        // Folder markers are skipped without a warning.
         if !(entry.empty && entry.key.ends_with('/')) {
             self.unreadable.push(entry.key.clone());
         }
@@ -503,7 +506,7 @@ mod tests {
         Checksum::from_metadata(&format!("{} {expected}", ALGORITHMS[algorithm].0)).unwrap()
     }
 
-    /// The check values of the catalogue of CRC algorithms, and the checksums of no bytes.
+    /// Compares with the check values from the catalogue of CRC algorithms, and with the checksums of empty input.
     #[test]
     fn the_checksums_are_those_that_are_published() {
         for (i, value) in [0xae8b_1486_0a79_9888_u64, 0xe306_9283, 0xcbf4_3926].into_iter().enumerate() {
@@ -614,7 +617,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes end without a panic.
+        /// Parsing arbitrary bytes never panics.
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = read_page(&bytes, None);

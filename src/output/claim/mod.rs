@@ -1,24 +1,23 @@
-//! Claims: one attempt at a time may write to an output. The store needs no more than listings that show every earlier
-//! put.
+//! Claims: one attempt at a time may write to an output. The store must only guarantee that listings contain every earlier put.
 //!
 //! ```text
 //! _work/claims/ATTEMPT.json    {"owner": true, "beat": 12, "seconds": 60, "process": ..., "reading": ["a.parquet"]}
 //! ```
 //!
-//! A process that wants the output puts a claim under its own name and then lists the claims. As each process puts
-//! before it lists, at least one of two sees the claim of the other (the flag principle: Herlihy and Shavit, *The Art
-//! of Multiprocessor Programming*, section 2.3). A process that sees an owner leaves. Of several that ask, the one with
-//! the smallest name lists again until the others are gone, and then marks itself as the owner. Conditional puts are
-//! not needed, so a server that ignores their condition cannot give an output to two processes.
+//! A process that wants the output puts a claim under its own name and then lists the claims. Each process puts before it lists, so at
+//! least one of two processes sees the claim of the other (the flag principle: Herlihy and Shavit, *The Art of Multiprocessor Programming*,
+//! section 2.3). A process that sees an owner leaves. If several processes ask, the process with the smallest name lists again until the
+//! other claims are gone, and then marks itself as the owner. Conditional puts are not needed, so a server that ignores their condition
+//! cannot give an output to two processes.
 //!
-//! An owner renews its claim every few seconds. A claim is dead when its process has ended (which is known on the same
-//! machine since the same boot), or when its content has not changed for its `seconds` by the observer's own clock; the
-//! clocks of two machines are never compared. A renewal never restores a claim that was removed, however long the owner
-//! was paused before it. If the server does not support the condition for that, an owner that was silent for too long
-//! looks for another owner after its put, and withdraws.
+//! An owner renews its claim every few seconds. A claim is dead if its process has ended (which is known on the same machine since the same
+//! boot). It is also dead if its content has not changed for its `seconds`, measured by the observer's own clock. The clocks of two
+//! machines are never compared. A renewal never restores a removed claim, regardless of how long the owner was paused before the renewal.
+//! If the server does not support the required condition, an owner that was silent for too long looks for another owner after its put. If
+//! there is one, it withdraws.
 //!
-//! A claim names the files that its process is reading: on this machine at any time, elsewhere at its last renewal. If the process
-//! is killed, the next owner reports them, since one of them may be the cause.
+//! A claim lists the files that its process is reading. On this machine the list is always current, and on other machines it dates from the
+//! last renewal. If the process is killed, the next owner reports the files, because one of them may be the cause.
 
 pub(crate) mod record;
 
@@ -44,16 +43,16 @@ use crate::being_read::{self, OnChange};
 use crate::environment::{Environment, LEASE};
 use crate::error::{Error, Kind, Result};
 
-/// Renewals of a claim within its seconds.
+/// The number of renewals of a claim within its `seconds`.
 const BEATS: u32 = 6;
 
-/// The interval at which the claims of a remote output are listed again; on this machine it is a quarter of this.
+/// The interval at which the claims on a remote output are listed again. For an output on this machine, it is a quarter of this value.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time that a process which asked first needs to become the owner or leave.
+/// The time in which a process that asked first becomes the owner or leaves.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// The time for which an attempt that ended with an error looks for the process that took its output.
+/// The time for which a failed attempt looks for the process that took its output.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Another process that holds an output.
@@ -64,7 +63,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// The process that put a claim with this content; an unknown process if the content cannot be read.
+    /// Returns the process that put a claim with this content, or an unknown process if the content cannot be read.
     fn from_claim(content: Option<Content>) -> Self {
         match content {
             Some(Content { what, process, .. }) => Self { what, process },
@@ -88,17 +87,17 @@ enum ClaimAnswer {
     Held(Holder),
 }
 
-/// Waits for an output that other processes hold. Remembers their claims, to notice dead ones of any machine.
+/// Waits for an output that other processes hold. Remembers their claims in order to detect dead claims from any machine.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimWait {
     others: Others,
-    /// The holder that was reported last.
+    /// The holder that was last reported to the user.
     reported: Option<Holder>,
 }
 
 impl ClaimWait {
-    /// Asks for `output` on behalf of `attempt` and the command `what`. `None` if another process held it and has ended: the
-    /// caller checks what has changed and asks again.
+    /// Asks for `output` on behalf of `attempt` and the command `what`. Returns `None` if another process held the output and has ended.
+    /// The caller then checks for changes and asks again.
     ///
     /// # Errors
     /// If the store does not answer, the variable [`LEASE`] is wrong, or `stop` is cancelled.
@@ -122,7 +121,7 @@ impl ClaimWait {
     }
 }
 
-/// Waits until no other process holds `output`, and takes it for the command `what`.
+/// Waits until no other process holds `output`, and then takes it for the command `what`.
 ///
 /// # Errors
 /// See [`ClaimWait::ask`].
@@ -135,7 +134,7 @@ pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) 
     }
 }
 
-/// The claims of other processes, each with the time of its last change by the clock of this process.
+/// The claims of other processes, each with the time of its last change according to the clock of this process.
 #[derive(Debug, Default)]
 struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
@@ -149,7 +148,7 @@ impl Others {
         }
         match claim.content.as_ref().and_then(|content| content.process.is_alive()) {
             Some(alive) => !alive,
-            // A claim that a power cut left empty has no seconds.
+            // A claim that a power cut left empty contains no `seconds`.
             None => {
                 let seconds = claim.content.as_ref().map_or(LEASE.default, |content| content.seconds);
                 now.duration_since(seen.1) >= Duration::from_secs(seconds)
@@ -158,7 +157,7 @@ impl Others {
     }
 }
 
-/// The right to write to an output, until it is released, dropped or lost.
+/// The right to write to an output until it is released, dropped or lost.
 #[derive(Debug)]
 pub(crate) struct Claim {
     output: Layout,
@@ -167,12 +166,12 @@ pub(crate) struct Claim {
     lost: CancellationToken,
     /// Ends the task that renews the claim.
     stop: CancellationToken,
-    /// The task that renews the claim; `None` after the release.
+    /// The task that renews the claim, or `None` after the release.
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another holder: ask again later with the
-/// same `others`, which recognise dead claims.
+/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another holder. Ask again later with the same
+/// `others`, which detect dead claims.
 ///
 /// # Errors
 /// If the store does not answer, or the variable [`LEASE`] is wrong.
@@ -193,7 +192,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
             return Ok(ClaimAnswer::Held(holder));
         }
         Err(error) => {
-            // Report the first error. A claim that stays is dead when this process ends.
+            // The first error is reported. A claim that is not removed is dead when this process ends.
             let _ = remove(output, &path(output, attempt)).await;
             return Err(error);
         }
@@ -201,7 +200,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     content.owner = true;
     content.beat += 1;
     let version = put(output, attempt, &content).await?;
-    // A process that was silent for too long between its two puts counted as dead. It finds the new owner here.
+    // A process that was silent for too long between its two puts counts as dead. It finds the new owner here.
     if let Some(holder) = other_owner(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
         return Ok(ClaimAnswer::Held(holder));
@@ -231,8 +230,8 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     }))
 }
 
-/// Removes the claims of ended processes of this machine. Claims of other machines stay, because only their silence over time
-/// shows that they are dead.
+/// Removes the claims of processes that ended on this machine. Claims of other machines are kept, because only silence over time shows that
+/// they are dead.
 ///
 /// # Errors
 /// If the store does not answer.
@@ -246,7 +245,7 @@ pub(crate) async fn remove_dead(output: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no process claims `output` any more, or `stop` is cancelled.
+/// Waits until no process claims `output` or `stop` is cancelled.
 async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
     let pause = if output.folder().is_some() { POLL_INTERVAL / 4 } else { POLL_INTERVAL };
     loop {
@@ -264,7 +263,7 @@ async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) ->
     }
 }
 
-/// Waits until no other process comes before `attempt`. Returns the holder if `attempt` must leave.
+/// Waits until no other process precedes `attempt`. Returns the holder if `attempt` must leave.
 async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Result<Option<Holder>> {
     let own = path(output, attempt);
     loop {
@@ -295,21 +294,21 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
     }
 }
 
-/// An owner other than `attempt`.
+/// Returns an owner other than `attempt`.
 async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
     let contents = claims(output, Some(attempt)).await?.into_iter().filter_map(|claim| claim.content);
     let mut owners = contents.filter(|content| content.owner && content.process.is_alive() != Some(false));
     Ok(owners.next().map(|content| Holder::from_claim(Some(content))))
 }
 
-/// The content of a claim, as others see it.
+/// The content of a claim that other processes see.
 struct ClaimView {
     content: Mutex<Content>,
     in_place: Option<InPlace>,
 }
 
 impl ClaimView {
-    /// Changes the content, also in the file if it is on this machine.
+    /// Changes the content. If the claim is on this machine, also changes the file.
     fn put(&self, change: impl FnOnce(&mut Content)) {
         let mut content = self.content.lock();
         change(&mut content);
@@ -328,7 +327,7 @@ struct Own {
 }
 
 impl Own {
-    /// Renews the claim until it is stopped, or finds that another process took the output.
+    /// Renews the claim until it is stopped or another process has taken the output.
     async fn beat(mut self, lost: CancellationToken, stop: CancellationToken) {
         let lease = Duration::from_secs(self.shown.content.lock().seconds);
         let mut put_at = Instant::now();
@@ -342,15 +341,14 @@ impl Own {
                 Ok(true) => put_at = began,
                 Ok(false) if stop.is_cancelled() => return,
                 Ok(false) => return lost.cancel(),
-                // If a store does not answer, the claim is renewed again. It holds as long as no other process takes
-                // it.
+                // If the store does not answer, the renewal is tried again. The claim holds as long as no other process takes it.
                 Err(error) => tracing::debug!(%error, "the claim could not be renewed"),
             }
         }
     }
 
-    /// Renews the claim, and returns whether this attempt still holds the output. After a `silent` time in which others may have
-    /// taken it for dead, it looks for another owner.
+    /// Renews the claim and returns whether this attempt still holds the output. After a `silent` period, other processes may have treated
+    /// the claim as dead, so this process looks for another owner.
     async fn renew(&mut self, silent: bool) -> Result<bool> {
         let content = {
             let mut content = self.shown.content.lock();
@@ -360,7 +358,7 @@ impl Own {
         if !renew(&self.output, &self.attempt, &content, &mut self.version).await? {
             return Ok(false);
         }
-        // Other files may be read by now.
+        // The process may be reading other files by now.
         self.shown.put(|_| ());
         if silent && other_owner(&self.output, &self.attempt).await?.is_some() {
             remove(&self.output, &path(&self.output, &self.attempt)).await?;
@@ -384,7 +382,7 @@ impl Claim {
     /// Checks with the store that this attempt still holds the output.
     ///
     /// # Errors
-    /// [`Kind::Input`] if it does not, or the store does not answer.
+    /// [`Kind::Input`] if it does not hold the output, or if the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
         if self.is_lost().await? { Err(self.lost_error()) } else { Ok(()) }
     }
@@ -396,14 +394,13 @@ impl Claim {
             || other_owner(&self.output, &self.attempt).await?.is_some())
     }
 
-    /// Replaces the error of work under this claim if the output was lost: the new owner may have removed files that this attempt
-    /// needed.
+    /// Replaces the error of work under this claim if the output was lost. The new owner may have removed files that this attempt needed.
     pub(crate) async fn explain(&self, error: Error) -> Error {
         let stopped = error.kind() == Kind::Interrupted;
         if stopped && !self.lost.is_cancelled() {
             return error;
         }
-        // A store that does not answer was reported already.
+        // A store that does not answer was already reported.
         match tokio::time::timeout(LOOK, self.is_lost()).await {
             Ok(Ok(true)) if stopped => self.lost_error(),
             Ok(Ok(true)) => self.lost_error().because(error),
@@ -411,7 +408,7 @@ impl Claim {
         }
     }
 
-    /// The error if the output was lost.
+    /// Returns the error for a lost output.
     pub(crate) fn lost_error(&self) -> Error {
         Error::input(format!(
             "another process took over {}, because this one gave no sign of life for a while: this run published \
@@ -425,7 +422,7 @@ impl Claim {
     /// Releases the output.
     ///
     /// # Errors
-    /// If the store does not answer. The claim is then dead when this process ends.
+    /// If the store does not answer. The claim is dead when this process ends.
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_up() {
             Some(given_up) => given_up.await,
@@ -433,13 +430,13 @@ impl Claim {
         }
     }
 
-    /// Stops the renewals, and then removes the claim. A renewal in flight would restore a claim that was removed first.
+    /// Stops the renewals and then removes the claim. In the other order, a running renewal would restore the removed claim.
     fn give_up(&mut self) -> Option<impl Future<Output = Result<()>> + Send + use<>> {
         let beating = self.beating.take()?;
         self.stop.cancel();
         let (output, path) = (self.output.clone(), path(&self.output, &self.attempt));
         Some(async move {
-            // Whatever its result, the task makes no further put.
+            // The task makes no further put, regardless of its result.
             let _ = beating.await;
             remove(&output, &path).await?;
             output.remove_empty_work();
@@ -451,7 +448,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let Some(given_up) = self.give_up() else { return };
-        // Without a runtime the process is ending, and its claim with it.
+        // Without a runtime, the process is ending, and its claim becomes dead.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             if let Err(error) = given_up.await {
@@ -461,7 +458,7 @@ impl Drop for Claim {
     }
 }
 
-/// The attempts with claims on `output` that are not known to be dead.
+/// Returns the attempts with claims on `output`, except claims that are known to be dead.
 pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
     let alive = |claim: &StoredClaim| {
         claim.content.as_ref().is_none_or(|content| content.process.is_alive() != Some(false))
@@ -493,7 +490,7 @@ mod tests {
         )
     }
 
-    /// Many processes ask at once, again and again, with nothing but puts and listings between them.
+    /// Many processes ask at the same time and repeatedly, with only puts and listings between them.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn an_output_is_never_granted_to_two() {
         let (outputs, _folder) = outputs();
@@ -522,7 +519,7 @@ mod tests {
                 task.await.unwrap();
             }
             assert!(grants.load(Ordering::SeqCst) > 0);
-            // No claim stays.
+            // No claim is left.
             assert!(claims(&output, None).await.unwrap().is_empty());
         }
     }
@@ -548,7 +545,7 @@ mod tests {
         }
     }
 
-    /// The claim was taken over between two renewals: it is not restored, so the new owner is alone.
+    /// The claim was taken over between two renewals. It is not restored, so the new owner is alone.
     #[tokio::test]
     async fn a_claim_that_was_taken_over_is_never_put_again() {
         let (outputs, _folder) = outputs();
@@ -574,7 +571,7 @@ mod tests {
             assert!(own.renew(false).await.unwrap() && own.renew(true).await.unwrap());
             let second = bytes(&own).await.unwrap();
             assert!(first != second && first.len() == second.len(), "{first:?} {second:?}");
-            // A put whose answer was lost gave it another version.
+            // A put whose answer was lost gave the claim another version.
             own.version.e_tag = own.version.e_tag.map(|_| "another".into());
             assert!(own.renew(false).await.unwrap() && own.renew(false).await.unwrap());
 
@@ -582,7 +579,7 @@ mod tests {
             assert!(!own.renew(false).await.unwrap());
             assert!(claims(&output, None).await.unwrap().is_empty());
 
-            // A server that does not support conditions restores the claim: the silent process withdraws.
+            // A server without support for conditions restores the claim. The silent process therefore withdraws.
             own.version = put(&output, &attempt, &content).await.unwrap();
             let other = Attempt::random();
             put(&output, &other, &content).await.unwrap();
@@ -613,8 +610,8 @@ mod tests {
         }
     }
 
-    /// A file among the claims that is not a claim delays no process, and stays. An incomplete claim, as after a power
-    /// cut, is removed in time.
+    /// A file among the claims that is not a claim delays no process and is kept. An incomplete claim, as after a power cut, is removed in
+    /// time.
     #[tokio::test]
     async fn what_is_no_claim_is_left_alone() {
         let (outputs, _folder) = outputs();

@@ -17,26 +17,26 @@ use crate::output::attempt::Attempt;
 /// The folder of claims, inside the output.
 pub(super) const CLAIMS: &str = "_work/claims";
 
-/// The first beat of a claim. Later beats have the same number of digits, so a claim keeps its size.
+/// The first beat of a claim. Later beats have the same number of digits, so that the claim keeps its size.
 pub(super) const FIRST_BEAT: u64 = 1_000_000_000;
 
-/// The size of a claim in bytes, padded with spaces, so that each put replaces the whole previous claim.
+/// The size of a claim in bytes. Claims are padded with spaces, so that each put replaces the whole previous claim.
 const SIZE: usize = 4096;
 
 /// The content of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Content {
-    /// Whether it holds the output, or only asks for it.
+    /// Whether the process holds the output or only asks for it.
     pub(super) owner: bool,
     /// Increases with every put, so that the content of a living claim changes.
     pub(super) beat: u64,
-    /// Seconds without a change after which it is dead.
+    /// The number of seconds without a change after which the claim is dead.
     pub(super) seconds: u64,
-    /// The command that wants it, such as `run`.
+    /// The command that wants the output, such as `run`.
     pub(super) what: String,
-    /// The process that put it.
+    /// The process that put the claim.
     pub(super) process: Process,
-    /// The files that it was reading.
+    /// The files that the process was reading.
     #[serde(default)]
     pub(super) reading: Vec<String>,
 }
@@ -46,16 +46,16 @@ pub(super) struct StoredClaim {
     pub(super) attempt: Attempt,
     pub(super) path: Path,
     pub(super) bytes: Bytes,
-    /// Its content; `None` if a power cut left it empty.
+    /// The content, or `None` if a power cut left the claim empty.
     pub(super) content: Option<Content>,
 }
 
-/// Whether these bytes are a claim. After a power cut a claim may be empty.
+/// Whether these bytes are a claim. A claim may be empty after a power cut.
 pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
     bytes.is_empty() || serde_json::from_slice::<Content>(bytes).is_ok()
 }
 
-/// Lists the claims on `output` except the claim of `own`, sorted by name. Ignores other files in their folder.
+/// Lists the claims on `output` except the claim of `own`, sorted by name. Ignores other files in the folder of claims.
 pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec<StoredClaim>> {
     let listed = output.list(CLAIMS).await?.into_iter().map(|meta| meta.location);
     let mut claims = Vec::new();
@@ -64,7 +64,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
         if Some(&attempt) == own {
             continue;
         }
-        // A claim that was removed meanwhile does not count.
+        // A claim that was removed in the meantime does not count.
         if let Some((bytes, content)) = read(output, &path).await?.filter(|(bytes, _)| is_claim(bytes)) {
             claims.push(StoredClaim { attempt, path, bytes, content });
         }
@@ -72,12 +72,12 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
     Ok(claims)
 }
 
-/// The attempt of the claim at this path inside an output.
+/// Returns the attempt whose claim has this path inside an output.
 pub(in crate::output) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(CLAIMS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
 
-/// The path of the claim of `attempt`.
+/// Returns the path of the claim of `attempt`.
 pub(super) fn path(output: &Layout, attempt: &Attempt) -> Path {
     output.path(&inside(attempt))
 }
@@ -86,7 +86,7 @@ fn inside(attempt: &Attempt) -> String {
     format!("{CLAIMS}/{attempt}.json")
 }
 
-/// The bytes of a claim and its content; `None` if it is gone.
+/// Returns the bytes of a claim and its content, or `None` if the claim is gone.
 pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, Option<Content>)>> {
     let bytes = match output.store().get(path).await {
         Ok(got) => got.bytes().await,
@@ -95,7 +95,7 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     match bytes {
         Ok(bytes) => {
             let content = serde_json::from_slice(&bytes).ok().map(|content: Content| Content {
-                // Another program may have written the file, and no process may wait for it forever.
+                // The value is limited, because another program may have written the file, and no process may wait forever.
                 seconds: LEASE.nearest(content.seconds),
                 ..content
             });
@@ -106,15 +106,14 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     }
 }
 
-/// Puts the claim of `attempt`, replacing its content, and returns the store's version of it.
+/// Puts the claim of `attempt`, which replaces its content. Returns the store's version of the claim.
 pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<UpdateVersion> {
     let put = output.store().put(&path(output, attempt), json(content)?.into()).await;
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
 }
 
-/// Puts the claim of `attempt` again and updates `version`, its version in the store. Returns whether the claim still existed. A
-/// claim that was removed meanwhile is not restored, even after a pause of this process. A server without conditional puts is the
-/// exception.
+/// Puts the claim of `attempt` again and updates `version`, its version in the store. Returns whether the claim still existed. A claim that
+/// was removed in the meantime is not restored, even after a pause of this process. A server without conditional puts is the exception.
 pub(super) async fn renew(
     output: &Layout,
     attempt: &Attempt,
@@ -124,7 +123,7 @@ pub(super) async fn renew(
     let (path, bytes) = (path(output, attempt), json(content)?);
     let failed = || format!("cannot write to {}", output.shown());
     if let Some(folder) = output.folder() {
-        // One write overwrites the file, and never creates it.
+        // A single write overwrites the file. The file is never created.
         let file = std::fs::OpenOptions::new().write(true).open(folder.join(inside(attempt)));
         return match file.and_then(|mut file| file.write_all(&bytes)) {
             Ok(()) => Ok(true),
@@ -140,7 +139,7 @@ pub(super) async fn renew(
                 return Ok(true);
             }
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
-            // No other process puts this claim. So it is gone, or an earlier put succeeded and its answer was lost.
+            // Only this process puts this claim. Therefore, the claim is gone, or an earlier put succeeded and its answer was lost.
             Err(object_store::Error::Precondition { .. }) => {
                 return match output.store().head(&path).await {
                     Ok(meta) => {
@@ -176,11 +175,11 @@ fn json(content: &Content) -> Result<Vec<u8>> {
     }
 }
 
-/// The claim of `attempt` on a local output, changed in place. A removed claim is not restored.
+/// The claim of `attempt` on a local output, which is changed in place. A removed claim is not restored.
 pub(super) struct InPlace(File);
 
 impl InPlace {
-    /// `None` for an output in another store.
+    /// Returns `None` for an output in a remote store.
     pub(super) fn open(output: &Layout, attempt: &Attempt) -> Option<Self> {
         let path = output.folder()?.join(inside(attempt));
         std::fs::OpenOptions::new().write(true).open(path).ok().map(Self)
@@ -194,7 +193,7 @@ impl InPlace {
     }
 }
 
-/// Removes a claim. A claim that is gone already is not an error.
+/// Removes a claim. It is not an error if the claim is already gone.
 pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
     match output.store().delete(path).await {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -202,21 +201,21 @@ pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
     }
 }
 
-/// A process of some machine.
+/// A process on any machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
-    /// The machine's name, only for messages.
+    /// The machine's name. It is only used in messages.
     host: String,
-    /// The process's number on that machine.
+    /// The process id on that machine.
     pid: u32,
-    /// The boot of the machine and the namespace of the process; `None` if the system does not provide them.
+    /// The boot of the machine and the namespace of the process, or `None` if the system does not provide them.
     place: Option<String>,
-    /// The start of the process in ticks since the start of the machine, because process numbers are reused.
+    /// The start of the process in ticks since the machine started. It is needed because process ids are reused.
     began: Option<u64>,
 }
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub(super) fn own() -> Self {
         let pid = std::process::id();
         let host = read_line("/proc/sys/kernel/hostname")
@@ -224,12 +223,12 @@ impl Process {
         Self { host: host.unwrap_or_else(|| "unknown host".into()), pid, place: place(), began: began(pid) }
     }
 
-    /// An unknown process.
+    /// Returns an unknown process.
     pub(super) fn unknown() -> Self {
         Self { host: "unknown host".into(), pid: 0, place: None, began: None }
     }
 
-    /// Whether the process still runs; `None` if that is unknown, such as for a process of another machine.
+    /// Whether the process still runs, or `None` if this is unknown, such as for a process on another machine.
     pub(super) fn is_alive(&self) -> Option<bool> {
         let began_then = self.began?;
         if place()? != *self.place.as_ref()? {
@@ -251,20 +250,20 @@ fn read_line(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The id of this machine's boot; `None` if the system does not provide one.
+/// Returns the id of this machine's boot, or `None` if the system does not provide one.
 pub(crate) fn boot() -> Option<String> {
     read_line("/proc/sys/kernel/random/boot_id")
 }
 
-/// The boot and the namespace within which process numbers are comparable.
+/// Returns the boot and the namespace within which process ids are comparable.
 fn place() -> Option<String> {
     let boot = boot()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{boot} {}", namespace.display()))
 }
 
-/// The start time in field 22 of `/proc/PID/stat` (proc(5)). Field 2 is the program's name in parentheses, which may contain any
-/// character. A process that ended and was not waited for (state `Z`) counts as gone.
+/// Returns the start time from field 22 of `/proc/PID/stat` (proc(5)). Field 2 is the program's name in parentheses, which may contain any
+/// character. A process that ended but was not yet waited for (state `Z`) counts as gone.
 fn began(pid: u32) -> Option<u64> {
     let stat = read_line(&format!("/proc/{pid}/stat"))?;
     let (_, behind) = stat.rsplit_once(')')?;
@@ -289,9 +288,9 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(other.is_alive(), Some(false));
-        // A reused process number.
+        // A reused process id.
         assert_eq!(Process { began: Some(1), ..own.clone() }.is_alive(), Some(false));
-        // A process of another machine.
+        // A process on another machine.
         assert_eq!(Process { place: Some("elsewhere".into()), ..own }.is_alive(), None);
         assert_eq!(Process::unknown().is_alive(), None);
     }

@@ -1,4 +1,4 @@
-//! The commit that updates a log to a manifest, and the single commit of a folder that is written once.
+//! The commit that updates a log to a manifest, and the single commit for a folder that is written once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ use crate::schema::{Table, contract};
 /// A published result.
 pub(super) struct Published {
     pub manifest: Run,
-    /// The hash of its manifest.
+    /// The hash of the result's manifest.
     pub hash: String,
-    /// The time of publication in milliseconds since 1970. Commits use no other clock, so that two processes write the same bytes
-    /// for the same result.
+    /// The time of publication in milliseconds since 1970. Commits contain no other time, so that two processes write the same bytes for
+    /// the same result.
     pub at: i64,
 }
 
@@ -31,7 +31,7 @@ impl Published {
         Self { manifest, hash: format!("{:032x}", xxh3_128(bytes)), at }
     }
 
-    /// The files of a table; `None` if the result does not have it.
+    /// The files of a table, or `None` if the result does not contain the table.
     pub(super) fn files(&self, table: Table) -> Option<&[File]> {
         self.manifest.tables.get(table.name()).map(|table| table.files.as_slice())
     }
@@ -40,12 +40,12 @@ impl Published {
         Ok(contract(table).over(&self.manifest.source, self.manifest.job()?.columns()).arrow_schema())
     }
 
-    /// Returns the bytes of the commit after `log`, or of the first commit. `modified` has the time at which each file was
-    /// written. A table that the result no longer has becomes empty.
+    /// Returns the bytes of the commit after `log`, or of the first commit. `modified` contains the time at which each file was written. A
+    /// table that is no longer in the result becomes empty.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot hold the table, or another program changed the log in a way
-    /// that forbids further commits.
+    /// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot represent the table, or if another program changed the log in a way that
+    /// forbids further commits.
     pub(super) fn commit(
         &self,
         table: Table,
@@ -75,7 +75,7 @@ impl Published {
         TableCommit { info, protocol, meta_data, removes, adds }.into_bytes()
     }
 
-    /// The protocol and the metadata of the table after the commit.
+    /// Returns the protocol and the metadata of the table after the commit.
     fn table(&self, table: Table, log: Option<&Log>, shown: &str) -> Result<(Protocol, MetaData)> {
         let before = log.map(|log| &log.meta_data);
         if let (None, Some(log)) = (self.files(table), log) {
@@ -103,12 +103,12 @@ impl Published {
     }
 }
 
-/// The id of a table, derived from a `key` that no other table has.
+/// Returns the id of a table, derived from a `key` that is unique to the table.
 pub(super) fn table_id(key: &str) -> String {
     Builder::from_random_bytes(xxh3_128(key.as_bytes()).to_be_bytes()).into_uuid().to_string()
 }
 
-/// The error for a log that this program cannot continue.
+/// Returns the error for a log that this program cannot continue.
 pub(super) fn cannot_continue(shown: &str, table: Table, why: &str) -> Error {
     let folder = log_folder(table);
     Error::input(format!(
@@ -118,20 +118,19 @@ pub(super) fn cannot_continue(shown: &str, table: Table, why: &str) -> Error {
     ))
 }
 
-/// A file of a table with a single commit.
+/// A file in a table with a single commit.
 pub(crate) struct WholeFile {
-    /// Its path inside the table's folder.
+    /// The path inside the table's folder.
     pub path: String,
     pub rows: u64,
     pub bytes: u64,
 }
 
-/// Puts the log of the table in `folder` of an output, whose files exist. An empty `folder` is the output itself. Replaces the
-/// commit of an earlier attempt, unless the log has more commits. `key` tells this table apart from all others.
+/// Puts the log of the table in `folder` of an output. The table's files must exist. An empty `folder` is the output itself. Replaces the
+/// commit of an earlier attempt, unless the log has more commits. `key` distinguishes this table from all others.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot hold a column, another program wrote to the log, or the store
-/// refuses.
+/// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot represent a column, another program wrote to the log, or the store refuses.
 pub(crate) async fn put_whole(
     output: &Layout,
     folder: &str,
@@ -144,7 +143,7 @@ pub(crate) async fn put_whole(
     })?;
     let modified = last_modified(output, folder).await?;
     let at = |file: &WholeFile| modified.get(&below(folder, &file.path)).copied().unwrap_or_default();
-    // Commits use no other clock than the times of the files.
+    // Commits contain no other times than the times of the files.
     let newest = files.iter().map(at).max().unwrap_or_default();
     let id = table_id(&format!("{key} {folder}"));
     let commit = TableCommit {
@@ -168,7 +167,7 @@ pub(crate) async fn put_whole(
     }
     let put = match output.read_bytes(&commit).await? {
         None => output.create_whole(&commit, bytes).await?,
-        // An earlier attempt put this commit and was killed before its manifest. Its files are gone.
+        // An earlier attempt put this commit and was killed before its manifest. Its files no longer exist.
         Some((found, version)) if is_of(&found, &id) => {
             output.replace_bytes(&commit, bytes, &found, &version).await?
         }
@@ -189,7 +188,8 @@ fn below(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
-/// The time at which each file in a folder of an output was written, in milliseconds since 1970, by its path inside the output.
+/// Returns the time at which each file in a folder of an output was written, in milliseconds since 1970. The key is the file's path inside
+/// the output.
 pub(super) async fn last_modified(output: &Layout, folder: &str) -> Result<BTreeMap<String, i64>> {
     let listed = output.list(folder).await?;
     let modified = listed.iter().filter_map(|meta| {
@@ -206,7 +206,7 @@ fn foreign(output: &Layout, inside: &str) -> Error {
     ))
 }
 
-/// Whether this program made the commit, for the table with this id.
+/// Whether this program made the commit for the table with this id.
 fn is_of(commit: &[u8], id: &str) -> bool {
     let Some(actions) = actions(commit) else { return false };
     let ours = actions.iter().any(|action| action.commit_info.as_ref().is_some_and(CommitInfo::is_ours));

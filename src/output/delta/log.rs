@@ -1,4 +1,4 @@
-//! Reads the log of a table of an output from its end, and the files that logs of another state name.
+//! Reads the log of a table backwards from its end, and finds the files to which logs of another state refer.
 
 use std::collections::BTreeSet;
 
@@ -9,38 +9,38 @@ use crate::error::Result;
 use crate::output::Layout;
 use crate::schema::Table;
 
-/// The log of a table, if there is one.
+/// The log of a table, if one exists.
 pub(super) enum FoundLog {
     None,
     Log(Box<Log>),
-    /// A log that this program cannot continue, and why.
+    /// A log that this program cannot continue, with the reason.
     Unreadable(String),
 }
 
-/// The state of a log that its next commit needs.
+/// The state of a log that is needed for the next commit.
 pub(super) struct Log {
     /// The version of the next commit.
     pub next: u64,
-    /// The hash of the manifest that this program's newest commit follows; `None` if this program made no commit.
+    /// The hash of the manifest that this program's newest commit follows, or `None` if this program made no commit.
     pub follows: Option<String>,
     pub protocol: Protocol,
     pub meta_data: MetaData,
-    /// The files of the table: each path in its folder, and the same path as the actions write it.
+    /// The files of the table. Each has its path in the table's folder, and the same path as the log's actions write it.
     pub files: Vec<(String, String)>,
 }
 
 impl Log {
-    /// The paths of its files inside the output.
+    /// Returns the paths of the table's files inside the output.
     pub(super) fn inside(&self, table: Table) -> impl Iterator<Item = String> {
         self.files.iter().map(move |(path, _)| format!("{table}/{path}"))
     }
 
-    /// Whether another program made the table: no commit is by this program.
+    /// Whether another program made the table. The table then contains no commit by this program.
     pub(super) fn is_foreign(&self) -> bool {
         self.follows.is_none()
     }
 
-    /// The reason why this program must not write to the table; `None` if it may.
+    /// Returns the reason why this program must not write to the table, or `None` if it may.
     pub(super) fn forbids(&self) -> Option<String> {
         if let Some(unknown) = self.protocol.unknown_to_writers() {
             return Some(format!("another program gave it {unknown}, which this program does not know"));
@@ -50,17 +50,17 @@ impl Log {
     }
 }
 
-/// The path of a commit inside the output.
+/// Returns the path of a commit inside the output.
 pub(super) fn commit_path(table: Table, version: u64) -> String {
     format!("{}/{}", log_folder(table), commit_name(version))
 }
 
-/// The folder of a table's log inside the output.
+/// Returns the folder of a table's log inside the output.
 pub(super) fn log_folder(table: Table) -> String {
     format!("{table}/{FOLDER}")
 }
 
-/// Whether a path inside an output is a commit, a checkpoint or another file of a log, by any program.
+/// Whether a path inside an output is a commit, a checkpoint or another file of a log, written by any program.
 pub(crate) fn is_part_of_log(inside: &str) -> bool {
     name_in_log(inside).is_some_and(|name| name == "_last_checkpoint" || version_of(name).is_some())
 }
@@ -80,7 +80,7 @@ fn name_in_log(inside: &str) -> Option<&str> {
 pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
     let folder = log_folder(table);
     let listed = output.list(&folder).await?;
-    // Files in deeper folders, such as copies of commits, are not in the log.
+    // Files in deeper folders, such as copies of commits, do not belong to the log.
     let inside: Vec<String> = listed.iter().filter_map(|meta| output.inside(&meta.location)).collect();
     let names: BTreeSet<&str> = inside.iter().filter_map(|inside| name_in_log(inside)).collect();
     let Some(newest) = names.iter().filter_map(|name| version_of(name)).max() else {
@@ -99,7 +99,7 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
         };
         follows = followed_manifest(&actions);
         commits.push(actions);
-        // Each commit of this program holds the whole table.
+        // Each commit of this program contains the whole table, so reading stops here.
         if follows.is_some() {
             break;
         }
@@ -118,25 +118,25 @@ fn followed_manifest(actions: &[Action]) -> Option<String> {
     info.filter_map(CommitInfo::manifest).next().map(str::to_owned)
 }
 
-/// The files that stay because a Delta log of another state may name them: a foreign log, or one that this program cannot
-/// continue.
+/// The files that are kept because a Delta log of another state may refer to them. Such a log is foreign, or this program cannot continue
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct LogFiles {
-    /// Files, by their paths inside the output.
+    /// Files by their paths inside the output.
     files: BTreeSet<String>,
-    /// Tables whose logs cannot be read.
+    /// Tables with logs that cannot be read.
     tables: BTreeSet<&'static str>,
 }
 
 impl LogFiles {
-    /// Whether the log of its table may name a file.
+    /// Whether the log of a file's table may refer to the file.
     pub(crate) fn holds(&self, inside: &str) -> bool {
         let table = inside.split_once('/').map_or(inside, |(table, _)| table);
         self.tables.contains(table) || self.files.contains(inside)
     }
 }
 
-/// Reads the files that such logs of an output name.
+/// Finds the files to which such logs of an output refer.
 pub(crate) async fn held(output: &Layout) -> Result<LogFiles> {
     let mut held = LogFiles::default();
     for table in Table::ALL {

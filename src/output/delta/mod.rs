@@ -1,4 +1,4 @@
-//! The tables of an output as Delta tables: a log in each table's folder names the files that the manifest names.
+//! The tables of an output as Delta tables. A log in each table's folder lists the same files as the manifest.
 //!
 //! ```text
 //! OUTPUT/manifest.json                                      publishes
@@ -6,22 +6,22 @@
 //!        pairs/_delta_log/00000000000000000000.json         follows
 //! ```
 //!
-//! The manifest comes first, then the logs, then the removal of files that neither names:
+//! The manifest is written first, then the logs. Files that are in neither are removed last:
 //!
-//! - Until a log is updated, its readers see the complete previous result, whose files are removed last. With the logs first, a run
-//!   that dies in between would show its readers a result that was never published.
-//! - A log holds the hash of the `manifest.json` that it follows. So the next run of the job finds a log that is behind and updates
-//!   it, and so does `resemblance clean` before it removes anything.
-//! - A commit is put only if no file has its name. A second process reads the log again, and then the manifest. In the other order, an
-//!   older manifest could set the log back.
-//! - Each commit of this program holds the whole table: protocol, schema and every file. So a log is read from its end back to the
-//!   newest such commit, even if other programs removed older ones.
+//! - Until a log is updated, its readers see the complete previous result, because its files are removed last. If the logs came first, a
+//!   run that dies in between would show its readers a result that was never published.
+//! - A log contains the hash of the `manifest.json` that it follows. The next run of the job can therefore find a log that is behind and
+//!   update it. `resemblance clean` also does this before it removes files.
+//! - A commit is put only if no file with its name exists. A second process reads the log again, and then the manifest. In the other order,
+//!   an older manifest could set the log back.
+//! - Each commit of this program contains the whole table: protocol, schema and every file. A log is therefore read backwards from its end
+//!   to the newest such commit, even if other programs removed older commits.
 //!
 //! A folder that is written once, such as the target of `apply`, gets one commit before its own manifest (`commit`).
 //!
-//! A log without a commit of this program belongs to another one. A job with Delta tables continues such a log only if it names no
-//! foreign files. A job without Delta tables leaves it alone. The log of a result that is replaced is updated in any case, because its
-//! files are removed. Files that a log of another state names are never removed (`held`).
+//! A log without a commit of this program belongs to another program. A job with Delta tables continues such a log only if it lists no
+//! foreign files. A job without Delta tables does not change it. The log of a replaced result is updated in any case, because the result's
+//! files are removed. Files to which a log of another state refers are never removed (`held`).
 
 mod commit;
 mod log;
@@ -41,7 +41,7 @@ use crate::error::{Error, Result};
 use crate::job::{Job, TableFormat};
 use crate::schema::{SourceTypes, Table, contract};
 
-/// The number of attempts to commit while other processes commit first. Each of them updates the log too.
+/// The maximum number of attempts to commit while other processes commit first. Each of these processes updates the log too.
 const ATTEMPTS: usize = 20;
 
 /// Whether [`publish`] has nothing to do.
@@ -54,11 +54,11 @@ pub(crate) async fn is_current(output: &Layout, tables: TableFormat) -> Result<b
     Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
 }
 
-/// Updates the logs of an output to its manifest, if it has one. Under [`TableFormat::Delta`] every table gets a log. Otherwise only
-/// existing logs with commits of this program are updated.
+/// Updates the logs of an output to its manifest, if it has a manifest. With [`TableFormat::Delta`], every table gets a log. Otherwise,
+/// only existing logs with commits of this program are updated.
 ///
 /// # Errors
-/// If the store refuses; [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
+/// If the store refuses, and [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
 pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> {
     for _ in 0..ATTEMPTS {
         // The logs are read before the manifest. A process that puts a newer manifest updates the logs itself.
@@ -76,12 +76,11 @@ pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> 
     )))
 }
 
-/// Refuses, before anything is computed, a table that cannot be a Delta table or must not be replaced. Reasons are columns that
-/// Delta does not have, a log that cannot be continued, and a table of another program.
+/// Refuses, before anything is computed, a table that cannot be a Delta table or that must not be replaced. Reasons are columns that Delta
+/// does not support, a log that cannot be continued, and a table of another program.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with what to do; [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be
-/// continued.
+/// [`Kind::Job`](crate::error::Kind::Job) with advice, and [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be continued.
 pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
     let shown = output.shown();
     for (table, found) in read(output).await? {
@@ -118,7 +117,7 @@ pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Re
     Ok(())
 }
 
-/// Refuses the table of another program, unless this program wrote all of its files.
+/// Refuses a table of another program, unless this program wrote all of the table's files.
 async fn refuse_foreign(output: &Layout, table: Table, log: &Log) -> Result<()> {
     let ours = Ours::named(output).await?;
     let foreign = log.inside(table).find(|inside| !ours.owns(inside));
@@ -142,7 +141,7 @@ async fn read(output: &Layout) -> Result<Vec<(Table, FoundLog)>> {
 /// The published result of the output.
 async fn published(output: &Layout) -> Result<Option<Published>> {
     let Some((bytes, at)) = output.published_manifest().await? else { return Ok(None) };
-    // `Layout::manifest` has the message for a damaged manifest.
+    // `Layout::manifest` reports a damaged manifest.
     match serde_json::from_slice::<Run>(&bytes) {
         Ok(manifest) => Ok(Some(Published::new(manifest, &bytes, at))),
         Err(_) => output.manifest().await.map(|_| None),
@@ -153,7 +152,7 @@ fn is_ours(found: &FoundLog) -> bool {
     matches!(found, FoundLog::Log(log) if !log.is_foreign())
 }
 
-/// Whether the log of a table does not follow the manifest yet, and must.
+/// Whether the log of a table does not yet follow the manifest but must.
 fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: TableFormat) -> bool {
     let asked = tables == TableFormat::Delta && published.files(table).is_some();
     match found {

@@ -26,7 +26,7 @@ pub(crate) fn format_of(format: Format) -> &'static SourceFormat {
 mod tests {
     use super::*;
 
-    /// A job without a format gets it from the endings of its files.
+    /// A job without a format gets the format from the endings of its files.
     #[test]
     fn endings_determine_the_format() {
         let formats =
@@ -34,7 +34,7 @@ mod tests {
         for format in formats {
             for ending in format_of(format).endings {
                 let found = Format::from_path(&format!("a{ending}"));
-                // A Delta table is a folder of Parquet files, and most `.txt` files are texts.
+                // A Delta table is a folder of Parquet files. Most `.txt` files are single texts.
                 let known = format == Format::Delta || ending.starts_with(".txt");
                 assert!(known || found == Some(format), "{ending} gives {found:?}");
             }

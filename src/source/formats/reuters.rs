@@ -1,8 +1,8 @@
-//! Reuters-21578: a document from each story of an SGML file.
+//! Reuters-21578: each story of an SGML file is a document.
 //!
-//! The files are sequences of `<REUTERS ...> ... </REUTERS>` elements. Their layout is described in the README of the collection (David
-//! D. Lewis, 1997, section VI). This is a reader of that layout and not an SGML parser: it has no DTDs and no nested stories, and `<`
-//! in text is written `&lt;`.
+//! The files are sequences of `<REUTERS ...> ... </REUTERS>` elements. Their layout is described in the README of the collection (David D.
+//! Lewis, 1997, section VI). This module reads that layout and is not an SGML parser: it supports no DTDs and no nested stories, and `<` in
+//! text must be written as `&lt;`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) const REUTERS: SourceFormat = SourceFormat {
     rewriting: Rewriting::AsParquet,
 };
 
-/// The columns of a story. `topics` and `places` have the `<D>` items, joined by commas.
+/// The columns of a story. `topics` and `places` contain the `<D>` items, joined by commas.
 const COLUMNS: [&str; 7] = ["oldid", "newid", "date", "topics", "places", "title", "body"];
 
 struct Reuters;
@@ -63,15 +63,15 @@ impl ParsedFormat for Reuters {
 /// A story.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Story {
-    /// The values of the columns, in their order. An element that does not occur is `None`.
+    /// The values of the columns in the order of `COLUMNS`. `None` means that the element does not occur.
     pub parts: [Option<String>; 7],
-    /// Whether the file or the next story began before the end tag, so that the last part may be incomplete.
+    /// Whether the end of the file or the next story came before the end tag. The last part may then be incomplete.
     pub truncated: bool,
     /// The defect of a story with bytes that are invalid in the encoding of the job.
     defect: Option<&'static str>,
 }
 
-/// Cuts bytes into stories. Holds at most the longest story and one chunk.
+/// Cuts bytes into stories. Holds at most the longest story and one chunk in memory.
 #[derive(Debug, Default)]
 struct StoryReader {
     pending: Vec<u8>,
@@ -81,7 +81,7 @@ struct StoryReader {
     searched: usize,
     /// Whether a story starts at `start`.
     inside: bool,
-    /// The defect of stories with an [`INVALID`] byte, or `None` if such bytes are Latin-1.
+    /// The defect of stories that contain an [`INVALID`] byte, or `None` if such bytes are read as Latin-1.
     defect: Option<&'static str>,
     references: References,
 }
@@ -98,14 +98,14 @@ impl StoryReader {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Returns the next story, or `None` if it needs more bytes.
+    /// Returns the next story, or `None` if more bytes are needed.
     fn next(&mut self) -> Option<Story> {
         while let Some(found) = memchr(b'<', &self.pending[self.searched..]) {
             let at = self.searched + found;
             let tag = &self.pending[at + 1..];
             let (is_open, is_close) = (is_tag(tag, OPEN), is_tag(tag, CLOSE));
             if !is_open && !is_close && tag.len() <= CLOSE.len() {
-                // The chunk may end inside of a tag.
+                // The chunk may end inside a tag.
                 self.searched = at;
                 self.skip();
                 return None;
@@ -114,7 +114,7 @@ impl StoryReader {
             if !is_open && !is_close {
                 continue;
             }
-            // A start tag ends the story too, so that a missing end tag does not join two stories.
+            // A start tag also ends the previous story, so that a missing end tag does not join two stories.
             let story = self.inside.then(|| self.story(at, is_open));
             (self.start, self.inside) = (at, is_open);
             if story.is_some() {
@@ -133,7 +133,7 @@ impl StoryReader {
         }
     }
 
-    /// Returns the story that the end of the file truncates.
+    /// Returns the last story if the end of the file truncates it.
     fn last(&mut self) -> Option<Story> {
         let story = self.inside.then(|| self.story(self.pending.len(), true));
         self.inside = false;
@@ -189,7 +189,7 @@ fn push(story: &Story, documents: &mut DocumentSink<'_>) -> Result<()> {
     documents.push(&story.parts.each_ref().map(Option::as_deref), defect)
 }
 
-/// Returns the stories of a file, for the fuzzer.
+/// Returns the stories of a file. The fuzzer calls it.
 pub fn stories<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<Story> {
     let mut reader = StoryReader::default();
     let mut found = Vec::new();
@@ -205,13 +205,13 @@ fn ends_name(byte: &u8) -> bool {
     *byte == b'>' || byte.is_ascii_whitespace()
 }
 
-/// Whether the tag with this name, in any case, starts with `bytes`. They follow its `<`.
+/// Whether the tag with this name, in upper or lower case, starts with `bytes`. The bytes follow its `<`.
 fn is_tag(bytes: &[u8], name: &[u8]) -> bool {
     let parts = bytes.split_at_checked(name.len());
     parts.is_some_and(|(found, rest)| found.eq_ignore_ascii_case(name) && rest.first().is_some_and(ends_name))
 }
 
-/// Returns the starts of the tags with this name.
+/// Returns the start positions of the tags with this name.
 fn tags(bytes: &[u8], name: &[u8]) -> impl Iterator<Item = usize> {
     memchr_iter(b'<', bytes).filter(move |at| is_tag(&bytes[at + 1..], name))
 }
@@ -231,7 +231,7 @@ fn attribute<'a>(tag: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Returns the content of an element. It ends with the bytes if the end tag is missing.
+/// Returns the content of an element. If the end tag is missing, the content extends to the end of the bytes.
 fn element<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let tag = &bytes[tags(bytes, name).next()?..];
     let content = &tag[memchr(b'>', tag)? + 1..];
@@ -251,8 +251,8 @@ fn items(bytes: &[u8]) -> Vec<&[u8]> {
     starts.iter().zip(ends).map_while(|(start, end)| element(&bytes[*start..end], b"D")).collect()
 }
 
-/// Converts a part of a story to text. The collection is ASCII except for a few stray bytes, so a part that is not UTF-8 is read as
-/// Latin-1, which loses no byte.
+/// Converts a part of a story to text. The collection is ASCII except for a few stray bytes. A part that is not UTF-8 is read as Latin-1,
+/// which loses no byte.
 fn text(bytes: &[u8], references: References) -> String {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

@@ -26,7 +26,7 @@ pub(super) const TEXT: SourceFormat = SourceFormat {
     rewriting: Rewriting::WholeFile,
 };
 
-/// The size from which a text is cut into shingles while it is read, in bytes.
+/// The minimum size of a text that is cut into shingles while it is read, in bytes.
 const LONG_TEXT: u64 = 8 * 1024 * 1024;
 
 struct TextFormat;
@@ -52,7 +52,7 @@ impl ParsedFormat for TextFormat {
                      day=2026-11-01/a.txt"
                 )));
             }
-            // The job may give the text any name.
+            // The job can give the text any name.
             let name = source.text.iter().take(1);
             let values = name.map(|name| (name.clone(), column(value_name(0)))).collect();
             Ok(ParsePlan { wanted: WantedValues::All(1), values, files: files.to_vec() })
@@ -71,7 +71,7 @@ impl ParsedFormat for TextFormat {
     }
 }
 
-/// Reads a file as one text.
+/// Reads a whole file as one text.
 #[derive(Default)]
 struct WholeTextReader {
     chunks: Vec<Bytes>,
@@ -95,7 +95,7 @@ impl DocumentReader for WholeTextReader {
     }
 }
 
-/// Returns the document in the bytes of a file, without a byte order mark, or `None` if they are not UTF-8.
+/// Returns the document in the bytes of a file without a byte order mark. Returns `None` if the bytes are not UTF-8.
 fn document(bytes: Bytes) -> Option<Bytes> {
     let text = match bytes.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => bytes.slice_ref(rest),

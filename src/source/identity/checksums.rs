@@ -15,11 +15,11 @@ use crate::job::ReadRanges;
 use crate::source::file::SourceFile;
 use crate::source::reading::bytes::Chunks;
 
-/// The checksums of what a session has read. All configurations of a session share them.
+/// The checksums of the bytes that a session has read. All configurations of a session share them.
 #[derive(Debug, Default)]
 pub(crate) struct Checksums(Mutex<Ranges>);
 
-/// (path, size, modification time) of a file -> start of a range -> (length, CRC-32).
+/// (path, size, modification time) of a file -> start of a range -> (length of the range, CRC-32).
 type Ranges = BTreeMap<(String, u64, i64), BTreeMap<u64, (u64, u32)>>;
 
 impl Checksums {
@@ -28,12 +28,12 @@ impl Checksums {
         config.with_extension(Arc::new(Checksums::default()))
     }
 
-    /// Returns the checksums of a session that computes them.
+    /// Returns the checksums of the session if it computes them.
     pub(in crate::source) fn find(config: &SessionConfig) -> Option<Arc<Self>> {
         config.get_extension::<Self>()
     }
 
-    /// Takes the checksums since the last call, sorted by path.
+    /// Takes the checksums that were added since the last call, sorted by path.
     pub(crate) fn take(config: &SessionConfig) -> Vec<ReadRanges> {
         let taken = Self::find(config).map(|checksums| std::mem::take(&mut *checksums.lock()));
         let record = |((path, bytes, modified), ranges): (_, BTreeMap<u64, (u64, u32)>)| ReadRanges {
@@ -56,7 +56,7 @@ impl Checksums {
         ranges.insert(start, (length, crc32));
     }
 
-    /// Adds the checksum of `bytes`, the whole content of `file`, when the last of them was read.
+    /// Passes `bytes`, the whole content of `file`, through. Adds their checksum at the end of the stream.
     pub(in crate::source) fn add_stream(self: Arc<Self>, bytes: Chunks, file: &Arc<SourceFile>) -> Chunks {
         let file = Arc::clone(file);
         let (mut hasher, mut read) = (Hasher::new(), 0);
@@ -75,7 +75,7 @@ impl Checksums {
     }
 }
 
-/// Returns the CRC-32 of consecutive ranges in the order of their starts, and the number of their bytes.
+/// Returns the CRC-32 of consecutive ranges in ascending order, and the total number of their bytes.
 pub(crate) fn checksum_of(ranges: &BTreeMap<u64, (u64, u32)>) -> (u32, u64) {
     let (mut all, mut bytes) = (Hasher::new(), 0);
     for (length, crc32) in ranges.values() {

@@ -1,7 +1,7 @@
 //! Compares a listing of a source with the files that an earlier run read.
 //!
-//! A file is unchanged if its size and modification time are, or its e_tag. If only the time or the e_tag differs, the content
-//! decides: its checksum is computed again and compared with the checksum that the run recorded.
+//! A file is unchanged if its size and modification time are unchanged, or if its e_tag is. If only the time or the e_tag differs, the
+//! content decides: the checksum of the file is computed again and compared with the recorded checksum.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::source::listing::Listed;
 use crate::source::rows::columns::NeededColumns;
 use crate::source::rows::filter::files_left_out;
 
-/// Files whose content is compared at the same time.
+/// The number of files whose content is compared at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// The listed files of a source beside the records of an earlier run.
+/// The comparison between the listed files of a source and the records of an earlier run.
 pub(crate) struct InputComparison {
-    /// Every listed file, with the recorded time and e_tag if only those differ.
+    /// Every listed file. If only its time or e_tag differs, it has the recorded time and e_tag.
     pub inputs: Vec<InputFile>,
     files: Vec<Arc<SourceFile>>,
     /// Files whose content must be compared, with their records.
@@ -71,8 +71,8 @@ impl InputComparison {
         Self { inputs, files: listed.files.clone(), to_compare, difference, gone }
     }
 
-    /// Compares the content of the files whose modification times differ. Returns the first difference. Files that `source.where` leaves
-    /// out by their paths are not compared.
+    /// Compares the content of the files whose modification times differ. Returns the first difference. Files that `source.where` excludes
+    /// by their paths are not compared.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if a file cannot be read.
@@ -111,7 +111,8 @@ impl InputComparison {
     }
 }
 
-/// Returns the current CRC-32 of the `bytes` that a run of `source` reads of a file, or `None` if it reads another number of bytes.
+/// Returns the current CRC-32 of the `bytes` bytes that a run of `source` reads from a file. Returns `None` if a run now reads another
+/// number of bytes.
 async fn checksum(
     ctx: &SessionContext,
     file: &Arc<SourceFile>,

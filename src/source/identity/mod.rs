@@ -1,8 +1,8 @@
 //! The identity of source files: a file that was replaced since it was listed is never read.
 //!
-//! The fingerprint of a run holds the files that were listed. [`Pin`] records the state of each and refuses other content, so that
-//! rows of a new file never appear under the name of the old one. `checksums` computes the checksums that a run records, and
-//! `comparison` compares a listing with an earlier run.
+//! The fingerprint of a run covers the listed files. [`Pin`] records the state of each file and refuses changed content. Rows of a new file
+//! therefore never appear under the name of the old file. `checksums` computes the checksums that a run records, and `comparison` compares
+//! a listing with an earlier run.
 
 mod checksums;
 mod comparison;
@@ -38,7 +38,7 @@ pub(crate) struct Pin {
     pub size: u64,
     /// The modification time in nanoseconds since 1970.
     pub modified: i64,
-    /// The store's identifier of the content. A local disk has none, so its files are compared by size and time.
+    /// The store's identifier of the content. The local disk provides none, so its files are compared by size and time.
     pub e_tag: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Pin {
         }
     }
 
-    /// Returns the state in the form that object stores and readers of Parquet take.
+    /// Returns the state as the type that object stores and Parquet readers take.
     pub(super) fn meta(&self) -> ObjectMeta {
         let since = Duration::from_nanos(self.modified.unsigned_abs());
         let modified = if self.modified < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since };
@@ -80,7 +80,7 @@ impl Pin {
         }
     }
 
-    /// Gets the file as [`ObjectStore::get_opts`] does. A local file may change while it is read: see
+    /// Gets the file in the same way as [`ObjectStore::get_opts`]. A local file may change while it is read: see
     /// [`Pin::check_after_reading`].
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Pin {
         let if_match = self.e_tag.clone().filter(|e_tag| !e_tag.starts_with("W/"));
         let options = GetOptions { if_match, ..options };
         let mut got = match store.get_opts(&self.location, options.clone()).await {
-            // `LocalFileSystem` looks for the escaped name.
+            // `LocalFileSystem` would look for the escaped name.
             Err(object_store::Error::NotFound { .. }) if self.is_escaped() => self.open_escaped(&options)?,
             got => got.map_err(|error| self.explain(error))?,
         };
@@ -124,7 +124,7 @@ impl Pin {
             let get = |range| self.get_range(store, range);
             return coalesce_ranges(ranges, get, OBJECT_STORE_COALESCE_DEFAULT).await;
         }
-        // `LocalFileSystem` reads all ranges of a file at once.
+        // `LocalFileSystem` reads all ranges of a file in one call.
         self.check(store).await?;
         store.get_ranges(&self.location, ranges).await
     }
@@ -149,7 +149,7 @@ impl Pin {
         self.get(store, GetOptions::new().with_head(true)).await.map(drop)
     }
 
-    /// Whether the location may be the escaped form of a local name that is not valid text.
+    /// Whether the location may be the escaped form of a local name that is invalid text.
     fn is_escaped(&self) -> bool {
         self.e_tag.is_none() && self.location.as_ref().contains("\\x")
     }
@@ -196,7 +196,7 @@ impl Pin {
         if size != self.size {
             return Err(replaced(&format!("it has {size} bytes and had {} when it was listed", self.size)));
         }
-        // Some stores list fractions of seconds, but answer requests with whole seconds.
+        // Some stores list times with fractions of seconds, but answer requests with whole seconds.
         let same = match modified % SECOND {
             0 => modified / SECOND == self.modified.div_euclid(SECOND),
             _ => modified == self.modified,

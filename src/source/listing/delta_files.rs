@@ -17,7 +17,7 @@ use crate::job;
 use crate::source::file::{SourceFile, log_partitions};
 use crate::source::format::SourceFormat;
 
-/// Lists the files of the Delta tables of `source`, in the versions of the job or the newest versions.
+/// Lists the files of the Delta tables of `source`. Uses the versions from the job, or the newest versions.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a table cannot be read or has no files, or a file is missing, and
@@ -90,7 +90,7 @@ async fn list_table(
 /// [`Kind::Input`](crate::error::Kind::Input) if the object store cannot be reached.
 pub(crate) async fn is_table(ctx: &SessionContext, url: &str) -> Result<bool> {
     let pattern = InputPattern::parse(url)?;
-    // A file has no entries.
+    // A file has no entries in a listing.
     if pattern.glob.is_some()
         || pattern.is_local() && matches!(disk::file(pattern.url.prefix()).await, Ok(Some(_)))
     {
@@ -101,7 +101,7 @@ pub(crate) async fn is_table(ctx: &SessionContext, url: &str) -> Result<bool> {
     Ok(first.context(|| format!("`{url}` cannot be listed"))?.is_some())
 }
 
-/// Returns the location of a file of the table in the folder `root`.
+/// Returns the location of a table's file. `root` is the folder of the table.
 fn location(root: &Path, name: &str) -> Result<Path> {
     let separator = if root.as_ref().is_empty() { "" } else { "/" };
     Ok(Path::parse(format!("{root}{separator}{name}")).map_err(object_store::Error::from)?)
@@ -118,8 +118,8 @@ async fn files_on_disk(table: &Snapshot, root: &Path, url: &str) -> Result<BTree
     Ok(found)
 }
 
-/// Lists all objects in the folder of a table, a thousand per request. The listing follows the reading of the log, so it has all files
-/// of the log.
+/// Lists all objects in the folder of a table, a thousand per request. The log was read before, so the listing contains all files from the
+/// log.
 async fn objects(store: &dyn ObjectStore, root: &Path, url: &str) -> Result<BTreeMap<Path, ObjectMeta>> {
     let listed: Vec<ObjectMeta> =
         store.list(Some(root)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;

@@ -1,7 +1,7 @@
 //! The local disk: paths of its files, and the entries of its folders.
 //!
-//! The object store of DataFusion leaves out special files and broken links, and fails at a name that is not UTF-8. [`entries`] lists
-//! everything. Tables and object stores accept only valid text, so other names are escaped, and decoded to open the file.
+//! DataFusion's object store skips special files and broken links, and fails at a name that is not UTF-8. [`entries`] lists all of them.
+//! Tables and object stores accept only valid text, so other names are escaped and decoded again to open the file.
 
 use std::fs::Metadata;
 use std::io;
@@ -33,7 +33,8 @@ pub(in crate::source) fn local_meta(location: Path, found: &Metadata) -> io::Res
     Ok(ObjectMeta { location, last_modified, size: found.len(), e_tag: None, version: None })
 }
 
-/// Returns a local path as text. If it is not UTF-8 or has control characters, these bytes and backslashes become `\xE9`.
+/// Returns a local path as text. If the path contains invalid UTF-8 or control characters, these bytes and all backslashes are written as
+/// `\xE9`.
 fn escaped(path: &LocalPath) -> String {
     if let Some(plain) = path.to_str().filter(|text| !text.contains(|c: char| c.is_ascii_control())) {
         return plain.to_owned();
@@ -54,7 +55,7 @@ fn escaped(path: &LocalPath) -> String {
     text
 }
 
-/// Reverts [`escaped`]. Components that exist as written are kept.
+/// Reverts [`escaped`]. Components that exist under their escaped name are kept.
 fn unescaped(path: PathBuf) -> PathBuf {
     if !path.to_string_lossy().contains("\\x") {
         return path;
@@ -83,7 +84,7 @@ fn unescaped_name(escaped: &str) -> Option<PathBuf> {
     Some(std::ffi::OsString::from_vec(name).into())
 }
 
-/// Names are bytes only on Unix.
+/// Names are byte strings only on Unix.
 #[cfg(not(unix))]
 fn unescaped_name(_: &str) -> Option<PathBuf> {
     None
@@ -113,10 +114,10 @@ pub(super) enum EntryType {
     LoopingLink,
 }
 
-/// Returns the file at `location` of the local disk, or `None` if there is a folder or nothing.
+/// Returns the file at `location` on the local disk. Returns `None` if the location is a folder or does not exist.
 ///
 /// # Errors
-/// If it cannot be accessed.
+/// If the file cannot be accessed.
 pub(super) async fn file(location: &Path) -> io::Result<Option<ObjectMeta>> {
     let Some(path) = local_path(location) else { return Ok(None) };
     match tokio::fs::metadata(path).await {
@@ -127,7 +128,7 @@ pub(super) async fn file(location: &Path) -> io::Result<Option<ObjectMeta>> {
     }
 }
 
-/// Lists everything below `prefix` of the local disk except folders, in no order. A missing folder has no entries.
+/// Lists everything below `prefix` on the local disk except folders, in any order. A missing folder results in an empty list.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a folder or file cannot be accessed.
@@ -178,7 +179,7 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<FolderEntry>> {
     Ok(entries)
 }
 
-/// Returns the entry that the walk could not follow, or `None` if the entry is gone.
+/// Returns the entry that the walk could not follow, or `None` if the entry no longer exists.
 fn broken_entry(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathBuf, EntryType)>> {
     let path = error.path().unwrap_or(root).to_owned();
     if error.loop_ancestor().is_some() {
@@ -188,7 +189,7 @@ fn broken_entry(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathB
     match error.io_error().map(io::Error::kind) {
         Some(io::ErrorKind::NotFound) if is_link() => Ok(Some((path, EntryType::DanglingLink))),
         Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        // A link to itself.
+        // A link that points to itself.
         Some(kind) if kind != io::ErrorKind::PermissionDenied && is_link() => {
             Ok(Some((path, EntryType::LoopingLink)))
         }
@@ -238,7 +239,7 @@ mod tests {
             std::fs::write(&path, name).unwrap();
             assert_eq!(unescaped(folder.path().join(text)), path);
         }
-        // A name that only looks escaped.
+        // A name that only looks like an escaped name.
         std::fs::write(folder.path().join("x\\x41"), "").unwrap();
         assert_eq!(unescaped(folder.path().join("x\\x41")), folder.path().join("x\\x41"));
     }

@@ -27,7 +27,7 @@ pub struct Listed {
     pub(super) partition_columns: Vec<String>,
     /// The versions of the Delta tables, in their order.
     pub(super) table_versions: Vec<u64>,
-    /// The first skipped files and folders that are hidden or companions of data.
+    /// The first skipped files and folders that are hidden or that are companions of data.
     pub(super) companions: Vec<String>,
 }
 
@@ -57,12 +57,12 @@ impl Listed {
         self.table_versions.clone()
     }
 
-    /// Returns the object store of every file, its location there, and its path in tables.
+    /// Returns, for every file, its object store, its location in the store, and its path in the tables of a run.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
         self.files.iter().map(|file| (&file.store, &file.pin.location, file.path()))
     }
 
-    /// Merges the listings of several URLs. If two files have the same name, every name becomes the whole path, because names are parts
+    /// Merges the listings of several URLs. If two files have the same name, every name becomes the whole path, because the name is a part
     /// of ids.
     pub(super) fn merge(listings: Vec<Listed>) -> Self {
         let (mut merged, mut files) = (Self::default(), BTreeMap::new());
@@ -86,7 +86,7 @@ impl Listed {
         merged
     }
 
-    /// Removes the files of `shown` whose paths are not in `read`, with a warning.
+    /// Removes the files below `shown` whose paths are not in `read`, with a warning.
     pub(super) fn retain(&mut self, shown: &str, read: &HashSet<&str>) {
         let mut new = SkippedNames::default();
         self.files.retain(|file| {
@@ -100,11 +100,11 @@ impl Listed {
     }
 }
 
-/// Lists the files of `urls` in any depth.
+/// Lists the files of `urls` recursively.
 ///
-/// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files without an ending of the format
-/// are skipped too. A URL or a pattern that matches the whole name of a file selects it whatever its ending. If `warns` is true, the
-/// log counts and names the skipped files.
+/// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files whose ending does not belong to
+/// the format are skipped too. A URL or a pattern that matches the whole name of a file selects the file regardless of its ending. If
+/// `warns` is true, the log counts and names the skipped files.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty or a pattern matches nothing.
@@ -137,7 +137,7 @@ async fn list_url(
     let store = pattern.store(ctx, url)?;
     let prefix = pattern.url.prefix();
 
-    // A bucket is not an object.
+    // The root of a bucket is not an object.
     if pattern.glob.is_none() && !pattern.url.is_collection() && !prefix.as_ref().is_empty() {
         let meta = if pattern.is_local() {
             disk::file(prefix).await.context(|| format!("`{url}` cannot be read"))?
@@ -161,7 +161,7 @@ async fn list_url(
     if format.is_parquet() {
         tables = table_folders(entries.iter().map(|entry| entry.name.as_str()));
     }
-    // If every file is a text, a description is a text too.
+    // If the format reads every file as a text, a description of a dataset is a text too.
     let is_left_out = if format.endings.is_empty() { is_system_file } else { is_companion };
     let mut listed = Listed::default();
     for FolderEntry { name, kind } in entries {
@@ -173,7 +173,7 @@ async fn list_url(
         let wanted = matched || has_ending(&name, format);
         let path = child_path(&pattern.base, &name);
         match kind {
-            // Everything that `apply` writes besides kept documents.
+            // The folder contains the files that `apply` writes besides the kept documents.
             EntryType::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
             EntryType::Hidden { folder: true } => skipped.add(HIDDEN, format!("{path}/")),
             EntryType::LoopingLink => skipped.add(LOOPING, path),
@@ -199,7 +199,7 @@ async fn list_url(
     Ok(listed)
 }
 
-/// Returns the path of `name` in a folder. The empty folder is the working directory.
+/// Returns the path of `name` in a folder. An empty folder is the working directory.
 pub(super) fn child_path(folder: &str, name: &str) -> String {
     let separator = if folder.is_empty() || folder.ends_with('/') { "" } else { "/" };
     format!("{folder}{separator}{name}")
@@ -218,7 +218,7 @@ async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Ve
     Ok(listed.into_iter().filter_map(entry).collect())
 }
 
-/// Returns the object at `location`, or `None` if there is a folder or nothing.
+/// Returns the object at `location`. Returns `None` if the location is a folder or does not exist.
 async fn object(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<Option<ObjectMeta>> {
     match store.head(location).await {
         Err(object_store::Error::NotFound { .. }) => Ok(None),
@@ -226,7 +226,7 @@ async fn object(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<O
     }
 }
 
-/// Refuses names that end in `#` and digits, which `LocalFileSystem` takes for its own unfinished writes.
+/// Refuses names that end in `#` and digits, because `LocalFileSystem` treats them as its own unfinished writes.
 pub(super) fn check_name(file: &SourceFile, format: &SourceFormat) -> Result<()> {
     let ending = file.name.rsplit('/').next().and_then(|name| name.split_once('#')).map(|(_, ending)| ending);
     let digits = ending.is_some_and(|end| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()));
@@ -239,7 +239,8 @@ pub(super) fn check_name(file: &SourceFile, format: &SourceFormat) -> Result<()>
     Ok(())
 }
 
-/// Returns the folders of Delta tables among the `names` of entries. A folder ends in `/`. It is empty if it is the listed folder.
+/// Returns the folders of Delta tables among the entries called `names`. A folder ends in `/`, and the listed folder itself is an empty
+/// string.
 fn table_folders<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let log = format!("/{FOLDER}/");
     let folder = |name: &'a str| format!("/{name}/").find(&log).map(|at| name[..at].to_owned());
@@ -290,14 +291,14 @@ fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped:
     })
 }
 
-/// Returns the part of `location` below `prefix`, or `None` if it is not a descendant.
+/// Returns the part of `location` after `prefix`, or `None` if it is not a descendant of `prefix`.
 fn below<'a>(prefix: &Path, location: &'a Path) -> Option<&'a str> {
     let rest = location.as_ref().strip_prefix(prefix.as_ref())?;
     let rest = if prefix.as_ref().is_empty() { rest } else { rest.strip_prefix('/')? };
     (!rest.is_empty()).then_some(rest)
 }
 
-/// Whether files of this name are read in a folder.
+/// Whether files with this name are read in a folder.
 fn has_ending(name: &str, format: &SourceFormat) -> bool {
     let name = match format.reading {
         Reading::Parser(parser) if parser.may_be_compressed() => {
@@ -314,7 +315,7 @@ const SYSTEM: [&str; 2] = ["thumbs.db", "desktop.ini"];
 /// Descriptions of datasets.
 const DESCRIPTIONS: [&str; 5] =
     ["dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "croissant.json"];
-/// The first words in the names of texts about a dataset.
+/// The first words in the names of texts that describe a dataset.
 const TEXTS: [&str; 8] =
     ["readme", "license", "licence", "copying", "notice", "changelog", "citation", "contributing"];
 
@@ -335,7 +336,7 @@ fn lower_file_name(name: &str) -> String {
     name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Names in a warning.
+/// The maximum number of names in a warning.
 const SHOWN: usize = 5;
 
 /// The number of skipped files of one kind, and the first names.
@@ -370,7 +371,7 @@ struct Skipped {
     other_endings: usize,
 }
 
-/// The reasons for skipping files.
+/// The reasons why files are skipped.
 const HIDDEN: &str = "files and folders whose names start with . or _ are skipped";
 const COMPANION: &str = "files that describe data, or belong to the system, are skipped";
 const SPECIAL: &str = "named pipes, sockets and devices are skipped";
@@ -390,12 +391,12 @@ impl Skipped {
         }
     }
 
-    /// The number of files that no setting of the job would read.
+    /// The number of files that the job cannot read with any setting.
     fn not_readable(&self) -> usize {
         self.names.values().map(|names| names.count).sum()
     }
 
-    /// Returns the first files and folders that are hidden or companions of data.
+    /// Returns the first skipped files and folders that are hidden or that are companions of data.
     fn companions(&self) -> Vec<String> {
         let names = [HIDDEN, COMPANION].into_iter().filter_map(|reason| self.names.get(reason));
         names.flat_map(|names| names.first.clone()).collect()

@@ -35,7 +35,7 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
     find(ctx, source, true).await
 }
 
-/// Lists files as [`list`] does, without warnings about skipped files. A job lists them again.
+/// Lists files in the same way as [`list`], without warnings about skipped files. A job lists the files again with warnings.
 ///
 /// # Errors
 /// As [`list`].
@@ -51,7 +51,7 @@ async fn find(ctx: &SessionContext, source: &job::Source, warns: bool) -> Result
     }
 }
 
-/// Lists the files of `source` that a run `read` and that still exist. `places` has the new location of each URL, or is empty if the
+/// Lists the files of `source` that a run `read` and that still exist. `places` contains the new location of each URL. It is empty if the
 /// files were not moved. Moved files keep their paths.
 ///
 /// # Errors
@@ -100,7 +100,7 @@ async fn list_moved(ctx: &SessionContext, source: &job::Source, places: &[String
     Ok(Listed::merge(found))
 }
 
-/// Gives a file that was found at the URL `now` the path and the name that it had below `base`.
+/// Gives a file that was found at the URL `now` its earlier path and name below `base`.
 fn rename(file: &mut SourceFile, now: &str, base: &str) {
     if *file.path == *now {
         file.name = base.rsplit('/').next().unwrap_or(base).into();
@@ -110,7 +110,7 @@ fn rename(file: &mut SourceFile, now: &str, base: &str) {
     file.path = child_path(base, &file.name).into();
 }
 
-/// Lists all files of `urls`, whatever their endings, without warnings. Also returns the first hidden files and companions of data.
+/// Lists all files of `urls` with any ending, without warnings. Also returns the first hidden files and companions of data.
 ///
 /// # Errors
 /// As [`list`].

@@ -20,7 +20,7 @@ pub(super) struct InputPattern {
     pub url: ListingTableUrl,
     /// The pattern of names below `url`.
     pub glob: Option<glob::Pattern>,
-    /// The path of `url` in the job.
+    /// The path of `url` as written in the job.
     pub base: String,
 }
 
@@ -34,7 +34,7 @@ impl InputPattern {
             |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is neither a path nor a URL: {e}"));
         address::check(url).map_err(|why| Error::job(format!("a URL in [source] url {why}")))?;
         let remote = address::scheme(url).is_some();
-        // The name of an existing file is not a pattern, even if it has a `[` or `*`.
+        // An existing file is not a pattern, even if its name contains `[` or `*`.
         let exists = !remote && LocalPath::new(url).exists();
         let (base, pattern) = if exists { (url, None) } else { split_glob(url) };
         let glob = pattern.map(glob::Pattern::new).transpose().map_err(|e| wrong(&e))?;
@@ -67,7 +67,7 @@ impl InputPattern {
     }
 }
 
-/// Removes the pattern from a URL. The rest is a folder that ends in `/`, or empty for the working directory.
+/// Removes the pattern from a URL. The result is a folder that ends in `/`, or it is empty and means the working directory.
 pub(crate) fn without_pattern(url: &str) -> &str {
     let exists = address::scheme(url).is_none() && LocalPath::new(url).exists();
     if exists { url } else { split_glob(url).0 }
@@ -87,7 +87,7 @@ pub(super) fn split_glob(url: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The way in which a name matches a pattern.
+/// The part of a file's name that a pattern matches.
 pub(super) enum Matched {
     /// The pattern matches the name.
     Whole,
@@ -96,8 +96,8 @@ pub(super) enum Matched {
     Not,
 }
 
-/// Matches a name as a shell does: `*` matches inside of a segment, and `**` across segments. A folder matches with its files, and a
-/// pattern that ends in `/` matches only folders.
+/// Matches a name in the same way as a shell: `*` matches inside a segment, and `**` across segments. A matching folder includes its files,
+/// and a pattern that ends in `/` matches only folders.
 pub(super) fn matched(glob: &glob::Pattern, name: &str) -> Matched {
     let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
     if !glob.as_str().ends_with('/') && glob.matches_with(name, options) {
@@ -129,7 +129,7 @@ impl Reach {
     pub(crate) fn new(url: &str) -> Result<Self> {
         let pattern = InputPattern::parse(url)?;
         let parts = |glob: &glob::Pattern| {
-            // A segment that is not a valid pattern, such as `a**`, may match anything.
+            // An invalid segment, such as `a**`, is treated as a pattern that matches everything.
             let any = || glob::Pattern::new("**").unwrap_or_default();
             let parts = glob.as_str().trim_end_matches('/').split('/');
             parts.map(|part| glob::Pattern::new(part).unwrap_or_else(|_| any())).collect()
@@ -141,12 +141,12 @@ impl Reach {
         })
     }
 
-    /// Whether all its files are in the folder `root`.
+    /// Whether all matching files are in the folder `root`.
     pub(crate) fn lies_in(&self, store: &ObjectStoreUrl, root: &Path) -> bool {
         same_store(&self.store, store) && self.base.prefix_matches(root)
     }
 
-    /// Whether it can match files in the folder `root`.
+    /// Whether the URL can match files in the folder `root`.
     pub(crate) fn takes_in(&self, store: &ObjectStoreUrl, root: &Path) -> bool {
         if !same_store(&self.store, store) {
             return false;

@@ -1,7 +1,7 @@
 //! Streams of bytes: decompression, UTF-8 and byte order marks.
 //!
-//! The first bytes of a file determine its compression, or else the extension of its name does. Text is decoded before it is parsed:
-//! in some encodings, the bytes of characters look like a quote, a backslash or the end of a line.
+//! The first bytes of a file determine its compression. If they are not a magic number, the file's extension does. Text is decoded before
+//! it is parsed: in some encodings, bytes inside characters look like a quote, a backslash or a line end.
 
 use std::future::ready;
 use std::io;
@@ -21,14 +21,14 @@ use tokio_util::io::StreamReader;
 
 use crate::job::Encoding;
 
-/// A stream of bytes. An empty chunk is the end of a file.
+/// A stream of bytes. An empty chunk marks the end of a file.
 pub(in crate::source) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
 
-/// Bytes of a local file, or of decompressed data, that are read at once.
+/// The number of bytes that are read at once from a local file or from decompressed data.
 pub(in crate::source) const CHUNK_BYTES: usize = 256 * 1024;
 /// The byte order mark of UTF-8.
 pub(in crate::source) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-/// The longest magic number of a compression, in bytes.
+/// The maximum length of a compression's magic number, in bytes.
 const MAGIC_BYTES: usize = 10;
 
 /// Returns the compression of the file at `path` according to its extension.
@@ -41,7 +41,7 @@ pub(in crate::source) fn compression(path: &str) -> FileCompressionType {
 pub(in crate::source) fn marked_compression(bytes: &[u8]) -> Option<FileCompressionType> {
     match bytes {
         [0x1F, 0x8B, 8, ..] => Some(FileCompressionType::GZIP),
-        // A frame, or a skippable frame.
+        // The start of a zstd frame or of a skippable frame.
         [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Some(FileCompressionType::ZSTD),
         [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => {
             Some(FileCompressionType::BZIP2)
@@ -80,7 +80,7 @@ pub(in crate::source) fn decompress(mut stored: Chunks, path: &str, pool: &Arc<d
 }
 
 /// Decompresses all members of a file. Parallel compressors write several members, and some writers begin with an empty member. As in
-/// `gzip`, zeros between and after members are padding.
+/// `gzip`, zeros between and after members are ignored as padding.
 fn members<R, D>(stored: R, begin: fn(R) -> D, end: fn(D) -> R) -> Chunks
 where
     R: AsyncBufRead + Send + Unpin + 'static,
@@ -112,9 +112,9 @@ where
     chunks.map_err(DataFusionError::from).boxed()
 }
 
-/// The base-2 logarithm of the longest window that is accepted: 2 GiB, the most that zstd writes.
+/// The base-2 logarithm of the maximum window size: 2 GiB, which is also the largest window that zstd writes.
 const WINDOW_LOG: u32 = 31;
-/// The longest window whose memory is not reserved, in bytes.
+/// The maximum size of a window whose memory is not reserved, in bytes.
 const SMALL_WINDOW: u64 = 8 << 20;
 /// The magic number of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -136,7 +136,7 @@ fn within_memory(chunks: Chunks, window: Option<u64>, path: &str, pool: &Arc<dyn
     reserved.boxed()
 }
 
-/// Returns the window size of the zstd frame that starts with these bytes, or `None` if they are not a frame. RFC 8878, section
+/// Returns the window size of the zstd frame that starts with these bytes, or `None` if they do not start a frame. See RFC 8878, section
 /// 3.1.1.1.
 fn zstd_window(bytes: &[u8]) -> Option<u64> {
     let [descriptor, rest @ ..] = bytes.strip_prefix(&ZSTD_MAGIC)? else { return None };
@@ -145,13 +145,13 @@ fn zstd_window(bytes: &[u8]) -> Option<u64> {
         let base = 1_u64 << (10 + (window >> 3));
         return Some(base + base / 8 * u64::from(window & 7));
     }
-    // The window is the content, whose size follows the dictionary id.
+    // The window size is the content size, which follows the dictionary id.
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = rest.get(dictionary..dictionary + (1 << (descriptor >> 6)))?;
     Some(size.iter().rev().fold(0, |size, byte| size << 8 | u64::from(*byte)))
 }
 
-/// Returns the byte order mark, which may be empty, and the first bytes after it. Both may come in pieces.
+/// Returns the byte order mark, which may be empty, and the first bytes after it. Both may arrive in several chunks.
 pub(in crate::source) async fn split_mark(chunks: &mut Chunks) -> Result<[Bytes; 2], DataFusionError> {
     let mut first = BytesMut::new();
     while first.len() < BYTE_ORDER_MARK.len()
@@ -171,8 +171,8 @@ pub(in crate::source) async fn split_mark(chunks: &mut Chunks) -> Result<[Bytes;
 /// A byte that is never valid in UTF-8. It replaces a sequence that is invalid in the encoding of the file.
 pub(in crate::source) const INVALID: u8 = 0xFF;
 
-/// Converts `chunks` to UTF-8. A character may be split between two chunks. Invalid sequences become [`INVALID`], and UTF-8 is passed
-/// on unchecked.
+/// Converts `chunks` to UTF-8. A character may be split between two chunks. Invalid sequences become [`INVALID`]. UTF-8 is passed on
+/// without checks.
 pub(in crate::source) fn decoded(chunks: Chunks, encoding: Encoding) -> Chunks {
     let Some(mut decoding) = Decoding::new(encoding) else { return chunks };
     let end = stream::once(ready(Ok(None)));
@@ -180,11 +180,11 @@ pub(in crate::source) fn decoded(chunks: Chunks, encoding: Encoding) -> Chunks {
         Some(chunk) => decoding.decode(&chunk, false),
         None => decoding.decode(&[], true),
     });
-    // A chunk may have only the start of a character.
+    // A chunk may contain only the start of a character.
     text.try_filter(|text| ready(!text.is_empty())).boxed()
 }
 
-/// A decoder between two chunks.
+/// The state of a decoder between two chunks.
 enum Decoding {
     Latin1,
     Standard { decoder: Decoder, invalid: &'static [u8] },
@@ -216,7 +216,7 @@ impl Decoding {
         };
         let mut text = Vec::new();
         loop {
-            // `None` if the length overflows. The text is then decoded piece by piece.
+            // `None` means that the length overflows. The text is then decoded piece by piece.
             let room = decoder.max_utf8_buffer_length_without_replacement(bytes.len());
             let from = text.len();
             text.resize(from + room.unwrap_or(bytes.len().max(MIN_ROOM)), 0);
@@ -233,10 +233,10 @@ impl Decoding {
     }
 }
 
-/// Bytes that hold any character.
+/// A buffer size that is sufficient for any character, in bytes.
 const MIN_ROOM: usize = 16;
 
-/// The metric of the file bytes that an operator has read.
+/// The metric that counts the file bytes read by an operator.
 pub(crate) const READ_BYTES: &str = "read_bytes";
 
 /// Returns the metric [`READ_BYTES`] of a partition.
@@ -244,8 +244,8 @@ pub(crate) fn read_bytes(metrics: &ExecutionPlanMetricsSet, partition: usize) ->
     MetricBuilder::new(metrics).counter(READ_BYTES, partition)
 }
 
-/// Counts the bytes of a file up to its size. The rest is counted on drop, because compressed and skipped bytes do not add up to the
-/// size.
+/// Counts the bytes of a file up to its size. The remaining bytes are counted on drop, because compressed and skipped bytes do not add up
+/// to the size.
 #[derive(Debug)]
 pub(crate) struct FileBytes {
     count: Count,

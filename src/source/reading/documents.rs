@@ -14,8 +14,8 @@ use crate::source::rows::columns::OriginColumns;
 use crate::source::rows::selection::{RowSet, too_few};
 use crate::source::rows::split::Split;
 
-/// The column of the shingles of texts that were cut while they were read. It is null for other texts. The text of the row is then a
-/// sample: see [`CutText`].
+/// The column with the shingles of texts that were cut while they were read. It is null for other texts. If it is not null, the text of the
+/// row is only a sample: see [`CutText`].
 pub(crate) const CUT: &str = "cut";
 
 /// The progress of reading a file.
@@ -30,10 +30,10 @@ pub(super) struct FileProgress {
 }
 
 impl FileProgress {
-    /// Checks at the end of the file that it has every wanted document.
+    /// Checks at the end of a file that the file contains every wanted document.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it has too few.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file has too few documents.
     pub(super) fn end(&self) -> Result<()> {
         let path = self.split.file.path();
         let last = self.split.wanted.as_ref().and_then(RowSet::last);
@@ -51,7 +51,7 @@ impl FileProgress {
     }
 }
 
-/// Counts the documents of one file and adds the wanted documents to a batch.
+/// Counts the documents in one file and adds the wanted documents to a batch.
 pub(crate) struct DocumentSink<'a> {
     pub(super) file: &'a mut FileProgress,
     pub(super) batch: &'a mut DocumentBatch,
@@ -63,7 +63,7 @@ impl DocumentSink<'_> {
         self.batch.is_full()
     }
 
-    /// The number of documents of the file so far.
+    /// The number of documents read from the file so far.
     pub(in crate::source) fn count(&self) -> u64 {
         self.file.count
     }
@@ -95,7 +95,7 @@ impl DocumentSink<'_> {
         Ok(())
     }
 
-    /// Adds the document that is the whole file, or a defect if its bytes are invalid in the encoding.
+    /// Adds the whole file as a document, or a defect if its bytes are invalid in the encoding.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -117,7 +117,7 @@ impl DocumentSink<'_> {
         self.end_row(None)
     }
 
-    /// Adds the document that is the whole file and was cut into shingles, or a defect if its bytes are invalid in the encoding.
+    /// Adds the whole file, which was cut into shingles, as a document. Adds a defect if its bytes are invalid in the encoding.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -133,12 +133,12 @@ impl DocumentSink<'_> {
         self.end_row(None)
     }
 
-    /// Adds a document that cannot be read. `why` follows the line number in messages.
+    /// Adds a document that cannot be read. Messages show `why` after the line number.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if `source.on_error` is `error`.
     pub(in crate::source) fn reject(&mut self, defect: &str, line: u64, why: &str) -> Result<()> {
-        // A second reading of some documents does not report it again.
+        // A second pass that reads only some documents does not report the error again.
         if self.file.split.wanted.is_some() {
             self.file.count += 1;
             return Ok(());
@@ -186,7 +186,7 @@ impl DocumentSink<'_> {
         self.end_row(Some(defect))
     }
 
-    /// Adds the columns after the values.
+    /// Appends the columns that follow the values.
     fn end_row(&mut self, defect: Option<&str>) -> Result<()> {
         self.batch.origins.append(&self.file.split.file, [self.file.count])?;
         self.batch.defects.append_option(defect);
@@ -208,11 +208,11 @@ fn check_length(split: &Split, bytes: usize) -> Result<()> {
     )))
 }
 
-/// The most rows of a batch.
+/// The maximum number of rows in a batch.
 const BATCH_ROWS: usize = 1024;
-/// Bytes of text after which a batch is full. The last text may be longer.
+/// The number of text bytes after which a batch is full. The last text may exceed it.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// The size from which the buffer of a text becomes part of the batch without a copy, in bytes.
+/// The minimum size of a text whose buffer becomes part of the batch without a copy, in bytes.
 const OWN_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A batch of documents that is being filled.
@@ -221,7 +221,7 @@ pub(super) struct DocumentBatch {
     values: Vec<StringViewBuilder>,
     origins: OriginColumns,
     defects: StringBuilder,
-    /// `None` if the schema has no such column.
+    /// The shingles of cut texts, or `None` if the schema has no column `cut`.
     cuts: Option<Vec<Option<Vec<u64>>>>,
     pub rows: usize,
     bytes: usize,
@@ -269,7 +269,7 @@ impl DocumentBatch {
     }
 }
 
-/// Converts lists to an array. A single list, which may be most of the memory of the process, is not copied.
+/// Converts lists to an array. A single list is not copied, because it can take most of the process's memory.
 fn lists(mut rows: Vec<Option<Vec<u64>>>) -> Result<ListArray> {
     let valid = NullBuffer::from_iter(rows.iter().map(Option::is_some));
     let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.as_ref().map_or(0, Vec::len)));

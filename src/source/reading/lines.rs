@@ -5,31 +5,34 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::bytes::BYTE_ORDER_MARK;
 use crate::source::format::{FilePiece, Row, RowCutter};
 
-/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk.
+/// Cuts bytes into lines, which end in `
+/// `, `\r
+/// ` or `\r`. Holds at most the longest accepted line and one chunk in memory.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Lines {
     pending: BytesMut,
-    /// Whether the pending line ended in `\r`, so that a `\n` may follow.
+    /// Whether the pending line ended in `\r`. A following `
+    /// ` belongs to the same line end.
     after_return: bool,
     /// The number of lines that were returned.
     count: u64,
     /// The line end of the last line.
     end: &'static [u8],
-    /// The most bytes of a line, or `None` for no limit.
+    /// The maximum number of bytes in a line, or `None` if there is no limit.
     most: Option<u64>,
-    /// The dropped bytes of a pending line that is too long.
+    /// The number of bytes dropped from a pending line that is too long.
     dropped: u64,
-    /// The bytes of the last line if it was too long.
+    /// The number of bytes in the last line if it was too long.
     too_long: Option<u64>,
 }
 
 impl Lines {
-    /// Returns a line with more than `most` bytes as an empty line.
+    /// Returns a cutter that replaces a line of more than `most` bytes with an empty line.
     pub(in crate::source) fn limited(most: u64) -> Self {
         Self { most: Some(most), ..Self::default() }
     }
 
-    /// The bytes of the last line if it was too long.
+    /// The number of bytes in the last line if it was too long.
     pub(in crate::source) fn too_long(&self) -> Option<u64> {
         self.too_long
     }
@@ -83,7 +86,7 @@ impl Lines {
             self.add(&line);
             return Some(self.finish(end));
         }
-        // A line inside of a chunk is not copied.
+        // A line that is complete within a chunk is not copied.
         self.finish(end);
         Some(line)
     }
@@ -98,12 +101,12 @@ impl Lines {
     }
 }
 
-/// Removes the byte order mark from a line. Lines have one where files were concatenated.
+/// Removes the byte order mark from a line. Concatenated files contain byte order marks inside.
 pub(in crate::source) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
 }
 
-/// Cuts a file into lines. Each is a row unless it is blank.
+/// Cuts a file into lines. Each line is a row unless it is blank.
 #[derive(Debug, Default)]
 pub(in crate::source) struct LineCutter {
     lines: Lines,

@@ -1,6 +1,6 @@
-//! Reads files to batches of documents.
+//! Reads files into batches of documents.
 //!
-//! `bytes` decompresses and decodes them, `lines` cuts them into lines, and `documents` collects documents in batches of a bounded size.
+//! `bytes` decompresses and decodes files, `lines` cuts them into lines, and `documents` collects documents in batches of bounded size.
 //! `parse_files` is the node that parses all formats except Parquet.
 
 pub(super) mod bytes;

@@ -33,7 +33,7 @@ use crate::source::rows::columns::{numbered_schema, project};
 use crate::source::rows::selection::Selection;
 use crate::source::rows::split::{Split, distribute};
 
-/// Reads the documents of files in the order of the input.
+/// Reads the documents of files in the order in which the input lists the files.
 ///
 /// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then
 /// `source` and `name` (Utf8View), `position` (UInt64), the partition columns as `partition_0`, ... (Utf8View), `defect` (Utf8), and
@@ -43,7 +43,7 @@ use crate::source::rows::split::{Split, distribute};
 pub(crate) struct ParseFiles {
     /// How the files are parsed.
     pub parser: Parser,
-    /// The files that the indices of the input name.
+    /// The files to which the indices of the input refer.
     pub files: Arc<[Split]>,
 }
 
@@ -80,7 +80,7 @@ impl Description for ParseFiles {
             [only] if only.data_type() == &DataType::UInt32 => {}
             _ => return Err(Error::bug("files to parse are named by one column of indices").into()),
         }
-        // The files are already distributed by size.
+        // The files were already distributed by size.
         Ok(Shape::in_partitions_of(input, parsed_schema(&self.parser)))
     }
 
@@ -115,7 +115,7 @@ pub(in crate::source) struct ParsedTable {
 }
 
 impl ParsedTable {
-    /// Returns the table of all documents of `files`, or of the `wanted` documents.
+    /// Returns a table with all documents of `files`, or only the `wanted` documents.
     pub(in crate::source) fn new(
         parser: Parser,
         files: &[Arc<SourceFile>],
@@ -185,12 +185,12 @@ struct OpenFile {
     reader: Box<dyn DocumentReader>,
     chunks: Chunks,
     bytes: FileBytes,
-    /// Bytes that the reader has not read.
+    /// The bytes of the current chunk that the reader has not consumed.
     chunk: Bytes,
 }
 
 impl PartitionReader {
-    /// Returns the next full batch, or the last batch.
+    /// Returns the next full batch, or the last batch, which may be smaller.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         while !self.batch.is_full() {
             if let Some(file) = &mut self.open {
@@ -248,7 +248,7 @@ impl PartitionReader {
 }
 
 impl OpenFile {
-    /// Reads until the batch is full or a chunk has been read. Returns false after the end of the file.
+    /// Reads until the batch is full or one chunk is consumed. Returns false after the end of the file.
     async fn advance(&mut self, batch: &mut DocumentBatch) -> Result<bool> {
         let mut sink = DocumentSink { file: &mut self.progress, batch };
         self.reader.read(&mut self.chunk, &mut sink)?;

@@ -29,7 +29,8 @@ pub(in crate::source) struct NeededColumns<'a> {
 }
 
 impl<'a> NeededColumns<'a> {
-    /// Returns the columns of the id, the text and the condition, and the carried columns. A partition column hides a column in the files.
+    /// Returns the columns of the id, the text and the condition, and the carried columns. A partition column hides a file column with the
+    /// same name.
     pub(in crate::source) fn new(source: &'a Source, files: &[Arc<SourceFile>]) -> Self {
         let id: &[String] = match &source.id {
             SourceId::Columns(columns) => columns,
@@ -61,7 +62,7 @@ pub(in crate::source) fn is_in_paths(name: &str, files: &[Arc<SourceFile>]) -> b
     !files.is_empty() && files.iter().all(|file| file.partitions.contains_key(name))
 }
 
-/// Builds the columns that say where rows come from: `source`, `name`, `position` and the partition columns.
+/// Builds the columns with the origin of rows: `source`, `name`, `position` and the partition columns.
 pub(in crate::source) struct OriginColumns {
     sources: StringViewBuilder,
     names: StringViewBuilder,
@@ -73,7 +74,7 @@ pub(in crate::source) struct OriginColumns {
 impl OriginColumns {
     /// Returns empty columns.
     pub(in crate::source) fn new(partition_columns: &[String]) -> Self {
-        // A batch has few files and many rows.
+        // A batch contains rows from few files, so their paths are deduplicated.
         let paths = || StringViewBuilder::new().with_deduplicate_strings();
         Self {
             sources: paths(),
@@ -84,7 +85,7 @@ impl OriginColumns {
         }
     }
 
-    /// Appends rows of `file`. Returns their number.
+    /// Appends rows of `file`. Returns the number of these rows.
     pub(in crate::source) fn append(
         &mut self,
         file: &SourceFile,
@@ -131,7 +132,7 @@ pub(in crate::source) fn numbered_schema<'a>(
     Arc::new(Schema::new(fields))
 }
 
-/// Returns the name of the i-th value. The names in the files may be `source` or `position`.
+/// Returns the name of the i-th value in a plan. The names in the files can collide with `source` or `position`.
 pub(in crate::source) fn value_name(i: usize) -> String {
     format!("value_{i}")
 }
@@ -144,7 +145,7 @@ pub(in crate::source) fn partition_name(i: usize) -> String {
 /// The names of the job's columns, with the expressions of their values.
 pub(in crate::source) type NamedExpressions = Vec<(String, Expr)>;
 
-/// Returns the column `name` of a plan. Dots and letter case in the name have no meaning.
+/// Returns the column `name` of a plan. Dots and upper-case letters in the name have no special meaning.
 pub(in crate::source) fn column(name: impl Into<String>) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
@@ -173,7 +174,7 @@ pub(in crate::source) fn carried(values: &NamedExpressions, columns: &[SourceCol
 
 /// Returns the id as Utf8View or Int64. It is null if a part of it is null.
 ///
-/// A row number is unique only in its file, so the name of the file precedes it. Ids therefore stay the same when files are added.
+/// A row number is unique only within its file, so the id starts with the file's name. Ids therefore do not change when files are added.
 pub(in crate::source) fn id(source: &Source, values: &NamedExpressions, kind: IdType) -> Result<Expr> {
     let id = match &source.id {
         SourceId::Columns(names) if kind == IdType::Int64 => {
@@ -200,24 +201,24 @@ pub(in crate::source) fn id(source: &Source, values: &NamedExpressions, kind: Id
     Ok(cast(id, DataType::Utf8View))
 }
 
-/// Escapes each backslash and each character of `separator` in a part of an id, so that different parts have different ids. The
-/// separator has no backslash.
+/// Escapes each backslash and each character of `separator` in a part of an id, so that different parts give different ids. The separator
+/// does not contain a backslash.
 fn escaped(part: Expr, separator: &str) -> Expr {
     let special: BTreeSet<char> = separator.chars().collect();
-    // The other replacements add backslashes.
+    // Backslashes are replaced first, because the other replacements add backslashes.
     std::iter::once('\\')
         .chain(special)
         .fold(part, |part, c| replace(part, lit(c.to_string()), lit(format!("\\{c}"))))
 }
 
-/// Returns the text as Utf8View: the parts that are not null, joined by newlines. It is null if all parts are.
+/// Returns the text as Utf8View: all non-null parts, joined by newlines. It is null if all parts are null.
 pub(in crate::source) fn text(source: &Source, values: &NamedExpressions) -> Result<Expr> {
     let parts = source.text.iter().map(|name| value(values, name)).collect::<Result<Vec<_>>>()?;
     let none = parts.iter().cloned().map(Expr::is_null).reduce(and);
     Ok(cast(joined("\n", parts, none)?, DataType::Utf8View))
 }
 
-/// Joins the parts that are not null by `separator`. The result is null where `null` is true.
+/// Joins the non-null parts with `separator`. The result is null if `null` is true.
 fn joined(separator: &str, mut parts: Vec<Expr>, null: Option<Expr>) -> Result<Expr> {
     if parts.len() == 1 {
         // A single part is not copied.
@@ -230,7 +231,7 @@ fn joined(separator: &str, mut parts: Vec<Expr>, null: Option<Expr>) -> Result<E
     })
 }
 
-/// Returns the error for a column of `source` that does not exist in `place`, which has the columns `there`.
+/// Returns the error for a column of `source` that does not exist in `place`. `there` are the existing columns.
 pub(in crate::source) fn missing(
     source: &Source,
     name: &str,
@@ -257,7 +258,7 @@ pub(in crate::source) fn missing(
     ))
 }
 
-/// Returns advice about the delimiter if the name of the only column contains another delimiter.
+/// Returns advice about the delimiter if there is only one column and its name contains another delimiter.
 fn other_delimiter(there: &[String]) -> Option<String> {
     let [only] = there else { return None };
     let delimiter = [';', '\t', '|', ','].into_iter().find(|delimiter| only.contains(*delimiter))?;

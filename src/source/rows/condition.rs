@@ -19,28 +19,28 @@ use crate::job::Condition;
 
 /// A condition over the columns of a plan.
 pub(super) struct Typed {
-    /// Whether a row meets it.
+    /// Whether a row meets the condition.
     pub meets: Expr,
-    /// The texts that it converts.
+    /// The texts that the condition converts.
     pub converted: Vec<Converted>,
 }
 
 /// A text that a condition converts to a number, a date or another type.
 #[derive(PartialEq)]
 pub(super) struct Converted {
-    /// The expression of the text in the condition.
+    /// The text's expression as written in the condition.
     pub name: String,
     /// The text.
     pub text: Expr,
-    /// The converted value, or null if the text cannot be converted.
+    /// The converted value. It is null if the text cannot be converted.
     pub value: Expr,
 }
 
-/// Returns the expression of `condition` over the `values` of a plan with this schema. A value that cannot be converted is null. A text
-/// that is compared with a number is converted to a number.
+/// Returns the expression of `condition` over the `values` of a plan with this schema. A value that cannot be converted becomes null. A
+/// text that is compared with a number is converted to a number.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if its functions and operators do not fit the types of the columns, or it is not
+/// [`Kind::Job`](crate::error::Kind::Job) if the functions and operators do not fit the types of the columns, or if the condition is not
 /// boolean.
 pub(super) fn expression(
     ctx: &SessionContext,
@@ -79,7 +79,7 @@ pub(super) fn expression(
     Ok(Typed { meets: with_values(typed, values)?, converted })
 }
 
-/// Replaces the columns of an expression by their values.
+/// Replaces the columns in an expression with their values.
 fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     let replaced = expression.transform_up(|part| match &part {
         Expr::Column(column) => Ok(Transformed::yes(
@@ -90,7 +90,7 @@ fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     Ok(replaced.context(|| "source.where lost a column".to_owned())?.data)
 }
 
-/// Casts a column of texts to Float64 if it is compared with a number.
+/// Casts a text column to Float64 if it is compared with a number.
 fn numbers(part: Expr, columns: &DFSchema) -> DfResult<Transformed<Expr>> {
     let is_text = |expr: &Expr| -> DfResult<bool> {
         let is_column = matches!(expr, Expr::Column(_));
@@ -124,7 +124,7 @@ fn compares(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// Whether an expression is a number literal, which may have a sign.
+/// Whether an expression is a number literal. The number may have a sign.
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(ScalarValue::Null, _) => false,
@@ -134,7 +134,7 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// Replaces a cast by a cast that returns null on failure. Adds casts of texts to `converted` once.
+/// Replaces a cast with a cast that returns null on failure. Adds each cast of a text to `converted` once.
 fn without_failing_casts(
     part: Expr,
     columns: &DFSchema,

@@ -1,7 +1,7 @@
-//! `source.where` and `source.limit`: which rows of a source are documents.
+//! `source.where` and `source.limit` select the rows of a source that are documents.
 //!
-//! The condition also leaves out files by their partition columns. A limit draws a random sample: each document has a rank, a hash of
-//! the seed, the name of its file and its position. A sample has the documents with the smallest ranks, so it depends neither on
+//! The condition also excludes files by their partition columns. A limit draws a random sample: each document has a rank, a hash of the
+//! seed, the name of its file and its position. A sample contains the documents with the smallest ranks. It therefore depends neither on
 //! threads nor on the order in which files are read.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::kernel::hash::document_key;
 use crate::source::file::SourceFile;
 use crate::udf::expr_fn;
 
-/// Returns the rows that are documents. If the limit is a number, the rows are read once to find the sample.
+/// Returns the rows that are documents. If the limit is a number, the rows are read an additional time to find the sample.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns, or an error of reading the rows.
@@ -45,8 +45,8 @@ pub(in crate::source) async fn documents(
     }
 }
 
-/// Counts the rows that are not documents: one row (by_where: UInt64, by_limit: UInt64, unread: Utf8). `unread` names the texts that
-/// the condition cannot convert, if there are any.
+/// Counts the rows that are not documents: one row (by_where: UInt64, by_limit: UInt64, unread: Utf8). `unread` names the texts that the
+/// condition cannot convert, or is empty if there are none.
 ///
 /// # Errors
 /// As [`documents`].
@@ -102,7 +102,7 @@ pub(in crate::source) async fn left_out(
     ])?)
 }
 
-/// Returns the condition of the source. A row that cannot be read meets it and is rejected later.
+/// Returns the condition of the source. A row that cannot be read always meets the condition and is rejected later.
 fn matching(
     ctx: &SessionContext,
     source: &Source,
@@ -110,7 +110,7 @@ fn matching(
     values: &NamedExpressions,
 ) -> Result<Option<Typed>> {
     let Some(condition) = &source.condition else { return Ok(None) };
-    // Null instead of false: the nullability of a comparison differs between logical and physical plans.
+    // False becomes null: the nullability of a comparison differs between logical and physical plans.
     let Typed { meets, converted } = condition::expression(ctx, condition, values, rows.schema())?;
     let meets = nullif(meets, lit(false));
     let has_defect = rows.schema().has_column_with_unqualified_name("defect");
@@ -118,7 +118,7 @@ fn matching(
     Ok(Some(Typed { meets, converted }))
 }
 
-/// Returns the files whose partition columns `names` meet the condition. If none does, returns the first file, which determines the
+/// Returns the files whose partition columns `names` meet the condition. If no file meets it, returns the first file, which determines the
 /// columns.
 ///
 /// # Errors
@@ -168,7 +168,7 @@ pub(in crate::source) async fn files_left_out(
     Ok(files.iter().filter(is_left_out).cloned().collect())
 }
 
-/// The most rows of a sample that is a [`Selection`]: 4 MiB of bits in memory and in plans.
+/// The maximum number of rows in a sample that is a [`Selection`]. Its bits take 4 MiB in memory and in plans.
 const MOST_KNOWN_ROWS: u64 = 1 << 25;
 
 /// Returns the rank of each row.
@@ -177,12 +177,12 @@ fn rank(seed: u64) -> Expr {
     expr_fn::document_key(concat(vec![lit(format!("{seed}:")), column("name"), lit(":"), position]))
 }
 
-/// Returns the [`rank`] of a row of the file `name`.
+/// Returns the [`rank`] of a row in the file `name`.
 fn rank_of(seed: u64, name: &str, position: u64) -> u64 {
     document_key(&format!("{seed}:{name}:{position}"))
 }
 
-/// Returns the largest rank in the sample of `rows`, or `None` if it has all rows.
+/// Returns the largest rank in the sample of `rows`, or `None` if the sample contains all rows.
 ///
 /// # Errors
 /// If the rows cannot be read, or there is too little memory for the ranks of the sample.
@@ -209,7 +209,7 @@ async fn last_rank(rows: &DataFrame, limit: &Limit) -> Result<Option<u64>> {
     Ok((rows.value(0) >= most).then(|| last.value(0)))
 }
 
-/// Returns the largest rank in a sample of this share of all rows, or `None` if it has all rows.
+/// Returns the largest rank in a sample of this share of all rows, or `None` if the sample contains all rows.
 fn last_rank_of_share(share: f64) -> Option<u64> {
     let ranks = share * 2f64.powi(64);
     (share < 1.0).then(|| (ranks as u64).saturating_sub(1))
@@ -222,7 +222,7 @@ pub(in crate::source) struct KnownRows<'a> {
     pub rows: u64,
 }
 
-/// Returns the sample of these files if all rows are documents and there are not too many.
+/// Returns the sample of these files if all their rows are documents and their number is not too large.
 pub(in crate::source) fn sample_known_rows(source: &Source, files: &[KnownRows<'_>]) -> Option<Selection> {
     let limit = source.limit.filter(|_| source.condition.is_none())?;
     let rows = files.iter().try_fold(0_u64, |sum, file| sum.checked_add(file.rows))?;
@@ -235,7 +235,7 @@ pub(in crate::source) fn sample_known_rows(source: &Source, files: &[KnownRows<'
     Some(sample)
 }
 
-/// Returns the largest rank in the sample, or `None` if it has all rows.
+/// Returns the largest rank in the sample, or `None` if the sample contains all rows.
 fn last_known_rank(limit: &Limit, files: &[KnownRows<'_>]) -> Option<u64> {
     let most = match limit.size {
         LimitSize::Percent(percent) => return last_rank_of_share(percent / 100.0),

@@ -1,4 +1,4 @@
-//! Hashes of what the partitions of a plan read from a source.
+//! Hashes of the source data that each partition of a plan reads.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::plan::OperatorExec;
 use crate::source::formats::parquet::rows_read;
 use crate::source::reading::parse_files::ParseFiles;
 
-/// Returns a hash of what each partition of `plan` reads from the source. Returns `None` if rows of a partition depend on other
-/// partitions or on other inputs.
+/// Returns, for each partition of `plan`, a hash of the data that it reads from the source. Returns `None` if rows in a partition depend on
+/// other partitions or on other inputs.
 pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
     let children = plan.children();
@@ -41,7 +41,7 @@ pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     }
     match children.as_slice() {
         [only] if partitions(only) == partitions(plan) && !plan.is::<RepartitionExec>() => parts(only),
-        // Rows come from the same partition of the last child. The other children are the same for all partitions.
+        // Rows come from the same partition of the last child. All partitions read the same rows of the other children.
         [.., last]
             if matches!(
                 plan.cardinality_effect(),
@@ -55,7 +55,7 @@ pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     }
 }
 
-/// Returns a hash of the files of each partition, whose indices `input` has.
+/// Returns, for each partition, a hash of its files. `input` provides the indices of the files.
 fn files_read(parse: &ParseFiles, input: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     let named = input.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<MemorySourceConfig>()?;
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Sets of documents that are read from a source.
+//! Sets of documents to read from a source.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,11 +22,11 @@ pub(crate) struct RowSet {
     /// The row of the lowest bit of the first word, a multiple of 64.
     first: u64,
     words: Arc<Vec<u64>>,
-    /// The object with the words, if they are too many for a plan that is sent: see [`RowSet::load`].
+    /// The object that contains the words if they are too large for a plan that is sent: see [`RowSet::load`].
     stored: Option<StoredWords>,
 }
 
-/// The range of an object that has the words of a set.
+/// The range of an object that contains the words of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredWords {
     store: String,
@@ -37,7 +37,7 @@ struct StoredWords {
 const BITS: u64 = 64;
 
 impl RowSet {
-    /// Moves the words to `bytes` if there are several. The caller writes `bytes` to the object at `path`.
+    /// Moves the words to `bytes` if there is more than one word. The caller writes `bytes` to the object at `path`.
     #[cfg(feature = "cluster")]
     pub(crate) fn store(&mut self, store: &ObjectStoreUrl, path: &Path, bytes: &mut Vec<u8>) {
         if self.words.len() > 1 {
@@ -77,7 +77,7 @@ impl RowSet {
         words[word] |= 1 << (row % BITS);
     }
 
-    /// Whether the set has a row.
+    /// Whether the set contains this row.
     pub(crate) fn contains(&self, row: u64) -> bool {
         self.word(row / BITS) >> (row % BITS) & 1 == 1
     }
@@ -87,7 +87,7 @@ impl RowSet {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Returns the first row from `row` on.
+    /// Returns the first row that is at least `row`.
     pub(crate) fn next(&self, row: u64) -> Option<u64> {
         self.find(row, |word| word)
     }
@@ -99,7 +99,7 @@ impl RowSet {
         Some(self.first + word as u64 * BITS + bit)
     }
 
-    /// Returns the intersection with a range.
+    /// Returns the rows of the set that are in a range.
     pub(crate) fn within(&self, rows: Range<u64>) -> RowSet {
         let words = rows.start / BITS..rows.end.div_ceil(BITS).max(rows.start / BITS);
         let first = words.start * BITS;
@@ -122,7 +122,7 @@ impl RowSet {
         })
     }
 
-    /// Returns the first run from `row` on, across gaps of fewer than `gap` rows.
+    /// Returns the first run that starts at `row` or later. Gaps of fewer than `gap` rows do not end a run.
     pub(crate) fn near_run(&self, row: u64, gap: u64) -> Option<Range<u64>> {
         let start = self.next(row)?;
         let mut end = start + 1;
@@ -132,7 +132,7 @@ impl RowSet {
         Some(start..end)
     }
 
-    /// Returns the first row from `row` on whose bit is set after `map` was applied to its word.
+    /// Returns the first row, at least `row`, whose bit is set after `map` was applied to its word.
     fn find(&self, row: u64, map: impl Fn(u64) -> u64) -> Option<u64> {
         let row = row.max(self.first);
         let (mut word, mut hidden) = ((row - self.first) / BITS, u64::MAX << (row % BITS));
@@ -146,7 +146,7 @@ impl RowSet {
         None
     }
 
-    /// Returns the bits of the rows from `64 * number` on.
+    /// Returns the bits of the 64 rows that start at `64 * number`.
     fn word(&self, number: u64) -> u64 {
         let at = number.checked_sub(self.first / BITS);
         at.and_then(|at| self.words.get(at as usize)).copied().unwrap_or(0)
@@ -191,7 +191,7 @@ impl Selection {
 pub(crate) struct DocumentPlaces(BTreeMap<u64, Selection>);
 
 impl DocumentPlaces {
-    /// Returns the documents that `frame` (source, position: UInt64, ..) names. `origin` is the expression of their origin.
+    /// Returns the documents in `frame` (source, position: UInt64, ..). `origin` is the expression of their origin.
     ///
     /// # Errors
     /// If the frame has other columns or cannot be computed.
@@ -219,7 +219,7 @@ impl DocumentPlaces {
         self.0.entry(origin).or_default().insert(source, position);
     }
 
-    /// Returns the documents, or an empty selection of `origin` if there are none.
+    /// Returns the documents. If there are none, adds an empty selection for `origin`.
     pub(crate) fn or_none_in(mut self, origin: u64) -> Self {
         if self.0.is_empty() {
             self.0.insert(origin, Selection::default());
@@ -235,7 +235,7 @@ impl DocumentPlaces {
     /// Checks that the documents of all origins were taken.
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) with an origin that no source has.
+    /// [`Kind::Bug`](crate::error::Kind::Bug) with an origin that does not belong to any source.
     pub(in crate::source) fn all_taken(&self) -> Result<()> {
         match self.0.keys().next() {
             None => Ok(()),
@@ -244,7 +244,7 @@ impl DocumentPlaces {
     }
 }
 
-/// Returns the error for a file that has `rows` documents but needs number `last`.
+/// Returns the error for a file with `rows` documents if document number `last` is needed.
 pub(in crate::source) fn too_few(source: &str, rows: u64, last: u64) -> Error {
     Error::input(format!(
         "{source} has {rows} documents, but number {last}, counted from 0, must be read again: the file was changed, \
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A `RowSet`, or a part of it, has the same rows as a set of numbers.
+        /// A `RowSet`, or a part of it, contains the same rows as a set of numbers.
         #[test]
         fn it_is_a_set_of_rows(
             rows in prop::collection::btree_set(0u64..400, 0..120),
@@ -275,7 +275,7 @@ mod tests {
                 (set.within(start..start + length), rows.range(start..start + length).copied().collect()),
             ] {
                 prop_assert_eq!(set.runs().flatten().collect::<BTreeSet<_>>(), rows.clone());
-                // Rows are near if fewer than three others are between them.
+                // Two rows are near if fewer than three other rows are between them.
                 let mut near: BTreeSet<u64> = rows.clone();
                 for (one, next) in rows.iter().zip(rows.iter().skip(1)) {
                     near.extend((*one..*next).filter(|_| next - one <= 3));
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Sets of several words go into one object, and others stay as they are.
+    /// Sets with several words go into one object. Other sets do not change.
     #[cfg(feature = "cluster")]
     #[tokio::test]
     async fn sets_in_an_object_are_loaded() {

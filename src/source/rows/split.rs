@@ -1,4 +1,4 @@
-//! Splits: the parts of files that partitions read.
+//! Splits: the parts of files that the partitions read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use super::selection::{RowSet, Selection};
 use crate::source::file::SourceFile;
 
-/// Consecutive rows of a file, which one partition reads in order: row groups of a Parquet file, or a whole file.
+/// Consecutive rows of a file that one partition reads in order. A split is one or more row groups of a Parquet file, or a whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Split {
     pub file: Arc<SourceFile>,
-    /// The byte range in which the row groups start, or `None` for the whole file. Plans have it in their scan.
+    /// The byte range in which the row groups start, or `None` for the whole file. In a plan, the scan contains it.
     #[serde(skip)]
     pub range: Option<FileRange>,
     /// The number of the first row in its file, from 0.
     pub first_row: u64,
-    /// The number of rows, or `None` if only reading the file determines it.
+    /// The number of rows, or `None` if it is unknown until the file was read.
     pub rows: Option<u64>,
     /// The number of rows of the whole file.
     pub file_rows: Option<u64>,
-    /// The rows that are read, by their numbers in the file, or `None` for all.
+    /// The numbers of the rows to read in the file, or `None` for all rows.
     pub wanted: Option<RowSet>,
-    /// The cost of reading it, in bytes. Only planning needs it.
+    /// The cost of reading the split, in bytes. Only planning uses it.
     #[serde(skip)]
     pub weight: u64,
 }
 
-/// Shorter gaps between wanted rows are read too. The Parquet reader decodes them in any case, and each run of rows takes memory while
-/// the plan exists.
+/// Gaps between wanted rows that are shorter than this are read too. The Parquet reader decodes them in any case, and each run of rows
+/// takes memory while the plan exists.
 const READ_GAP: u64 = 32;
 
 impl Split {
@@ -40,7 +40,7 @@ impl Split {
         Self { file, range: None, first_row: 0, rows: None, file_rows: None, wanted: None, weight }
     }
 
-    /// Restricts the split to the selected rows, with the cost of reading them. Returns `None` if no row is selected.
+    /// Restricts the split to the selected rows and adjusts its cost. Returns `None` if no row is selected.
     pub(in crate::source) fn select(self, selection: &Selection) -> Option<Self> {
         let wanted = selection.rows(&self.file.path)?;
         let Some(rows) = self.rows else { return Some(Self { wanted: Some(wanted.clone()), ..self }) };
@@ -50,7 +50,7 @@ impl Split {
         (wanted.count() > 0).then_some(Self { wanted: Some(wanted), weight, ..self })
     }
 
-    /// Whether the row of this number is read.
+    /// Whether the row with this number is read.
     pub(in crate::source) fn wants(&self, row: u64) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(row))
     }
@@ -61,7 +61,7 @@ impl Split {
     }
 }
 
-/// Returns the first run of rows from `row` on that is read for the `wanted` rows.
+/// Returns the first run of rows, at or after `row`, that must be read for the `wanted` rows.
 pub(in crate::source) fn next_run(wanted: &RowSet, row: u64) -> Option<Range<u64>> {
     wanted.near_run(row, READ_GAP)
 }
@@ -69,22 +69,22 @@ pub(in crate::source) fn next_run(wanted: &RowSet, row: u64) -> Option<Range<u64
 /// The target size of a batch, in bytes of values.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Returns the number of rows in a batch whose rows have about `row_bytes` bytes. It is at most `most`.
+/// Returns the number of rows in a batch if a row takes about `row_bytes` bytes. It is at most `most`.
 pub(in crate::source) fn batch_rows(row_bytes: u64, most: usize) -> usize {
     usize::try_from(BATCH_BYTES / row_bytes.max(1)).unwrap_or(most).clamp(1, most)
 }
 
-/// Distributes splits over at most `partitions` partitions, in order and with about equal weights. No partition is empty. Neighbours in
-/// a file and a partition are joined, so that the file is opened once.
+/// Distributes splits over at most `partitions` partitions, in order and with about equal weights. No partition is empty. Splits that are
+/// neighbours in a file and in the same partition are joined, so that the file is opened once.
 pub(in crate::source) fn distribute(splits: &[Split], partitions: usize) -> Vec<Vec<Split>> {
     let partitions = partitions.max(1);
-    // Opening an empty file has a cost too.
+    // Opening an empty file also has a cost.
     let cost = |split: &Split| u128::from(split.weight.max(1));
     let total: u128 = splits.iter().map(cost).sum();
     let mut groups: Vec<Vec<Split>> = vec![Vec::new(); partitions];
     let mut before = 0;
     for split in splits {
-        // The partition whose share contains the middle of the split.
+        // Selects the partition whose share contains the middle of the split.
         let at = (2 * before + cost(split)) * partitions as u128 / (2 * total);
         before += cost(split);
         let group = &mut groups[(at as usize).min(partitions - 1)];

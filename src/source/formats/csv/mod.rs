@@ -1,4 +1,4 @@
-//! CSV: the columns from the first record of each file, and a document from each further record.
+//! CSV: the first record of each file contains the column names, and each further record is a document.
 
 mod records;
 
@@ -32,11 +32,11 @@ pub(super) const CSV: SourceFormat = SourceFormat {
     rewriting: Rewriting::Rows(&CsvFormat),
 };
 
-/// Files whose first record is read at the same time.
+/// The number of files whose first record is read at the same time.
 const CONCURRENT_HEADS: usize = 32;
-/// The longest header, in bytes.
+/// The maximum length of a header, in bytes.
 const HEADER_BYTES: usize = 1024 * 1024;
-/// Columns that a warning names.
+/// The maximum number of columns that a warning names.
 const SHOWN: usize = 5;
 
 struct CsvFormat;
@@ -103,7 +103,7 @@ struct CsvReader {
     records: RecordCutter,
     wanted: Vec<String>,
     encoding: Encoding,
-    /// The most bytes of a record.
+    /// The maximum size of a record, in bytes.
     max_text: u64,
     /// The field of each wanted column, or `None` if the file has no such column.
     places: Vec<Option<usize>>,
@@ -138,7 +138,7 @@ impl CsvReader {
         Ok(())
     }
 
-    /// Checks the length of a record that has not ended.
+    /// Checks the length of a record that is still incomplete.
     fn check_length(&self, documents: &DocumentSink<'_>) -> Result<()> {
         let bytes = self.records.waiting() as u64;
         if bytes <= self.max_text {
@@ -175,17 +175,17 @@ fn names(header: CsvRecord<'_>, path: &str, encoding: Encoding) -> Result<Vec<St
     names.map_err(|_| Error::input(format!("the header of {path} {}", encoding.complaint())))
 }
 
-/// Returns the name of a column of a file without a header.
+/// Returns the name of a column in a file without a header.
 fn name_without_header(at: usize) -> String {
     format!("column_{}", at + 1)
 }
 
-/// Returns the field of a column of a file without a header.
+/// Returns the field of a column in a file without a header.
 fn place_without_header(name: &str) -> Option<usize> {
     name.strip_prefix("column_")?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// Returns the fields of at most `most` records at the start of a text. The last record is left out unless the text is `whole`.
+/// Returns the fields of at most `most` records at the start of a text. The last record is skipped unless the text is `whole`.
 pub(crate) fn first_records(text: &str, whole: bool, csv: job::Csv, most: usize) -> Vec<Vec<String>> {
     let (mut records, mut found) = (RecordCutter::new(csv), Vec::new());
     records.feed(Bytes::copy_from_slice(text.as_bytes()));
@@ -278,8 +278,8 @@ impl RowFormat for CsvFormat {
     }
 }
 
-/// Appends a record without `spans` of the value of a field to `to`. A field in quotes stays in quotes, and other bytes do not change.
-/// Returns `None` if the record has no such field, or the field does not have these spans.
+/// Appends a record to `to` without `spans` of a field's value. A quoted field stays quoted, and other bytes do not change. Returns `None`
+/// if the record lacks the field, or if the spans do not fit its value.
 fn cut_field(
     csv: job::Csv,
     record: &[u8],
@@ -307,13 +307,13 @@ fn cut_field(
 /// The columns of a file.
 struct CsvHead {
     file: Arc<SourceFile>,
-    /// The names of the columns. An empty file has none.
+    /// The names of the columns. An empty file has no columns.
     columns: Vec<String>,
     has_rows: bool,
 }
 
 impl CsvHead {
-    /// The number of columns of this name.
+    /// The number of columns with this name.
     fn count(&self, name: &str) -> usize {
         self.columns.iter().filter(|column| *column == name).count()
     }
@@ -329,7 +329,7 @@ async fn head(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source)
     Ok(CsvHead { columns: columns.unwrap_or_default(), has_rows, file })
 }
 
-/// Reads the names of the columns, and whether there is a row.
+/// Reads the column names and determines whether the file contains a row.
 struct HeadReader<'a> {
     records: RecordCutter,
     source: &'a job::Source,
@@ -344,7 +344,7 @@ impl<'a> HeadReader<'a> {
         Self { records, source, path, columns: None, has_rows: false }
     }
 
-    /// Reads the next bytes of the file, which are empty at its end. Returns true when it needs no more.
+    /// Reads the next bytes of the file. They are empty at the end of the file. Returns true if no more bytes are needed.
     fn take(&mut self, chunk: Bytes) -> Result<bool> {
         let is_end = chunk.is_empty();
         self.records.feed(chunk);
@@ -368,7 +368,7 @@ impl<'a> HeadReader<'a> {
         }
         let waiting = self.records.waiting();
         if is_end || self.columns.is_some() && waiting > 0 {
-            // The first row need not be complete.
+            // The first row may be incomplete.
             self.has_rows |= waiting > 0;
             return Ok(true);
         }
@@ -383,7 +383,7 @@ impl<'a> HeadReader<'a> {
     }
 }
 
-/// Warns of files without wanted columns, and of files with columns that the first file lacks.
+/// Warns about files that lack wanted columns, and about files with columns that the first file lacks.
 fn warn_of_other_columns(wanted: &[&str], heads: &[&CsvHead]) {
     let first: HashSet<&String> = heads.first().into_iter().flat_map(|head| &head.columns).collect();
     let difference = |head: &&CsvHead| {
@@ -413,7 +413,7 @@ mod tests {
         job::resolve(job::file::read(&text, "a", &[]).unwrap()).unwrap().source
     }
 
-    /// Reads the head of a file whose bytes come in these chunks.
+    /// Reads the head of a file from these chunks.
     fn read(chunks: &[&[u8]], header: bool) -> Result<(Vec<String>, bool)> {
         let source = source(header);
         let mut reader = HeadReader::new(&source, &"a.csv".into());
@@ -470,7 +470,7 @@ mod tests {
             ("1,abcd,3", 1, 1..3, Some("1,ad,3")),
             ("1,\"a\"\"b,\nc\",3", 1, 0..2, Some("1,\"b,\nc\",3")),
             ("1,\"a\"\"b\"", 1, 0..1, Some("1,\"\"\"b\"")),
-            // A quote in the middle is a character, and one at the start would not be.
+            // A quote inside a field is an ordinary character, but a quote at its start would open a quoted field.
             ("ab\"c\",2", 0, 0..2, Some("\"\"\"c\"\"\",2")),
             ("abc", 0, 0..3, Some("\"\"")),
             ("\"abc\",", 0, 0..3, Some("\"\",")),
@@ -484,7 +484,7 @@ mod tests {
     }
 
     proptest! {
-        /// Only the field of the text changes, by the span.
+        /// Only the field with the text changes; it loses the span.
         #[test]
         fn other_fields_keep_their_bytes(
             fields in prop::collection::vec("[aé,\"\r\n ]{0,8}", 1..4),

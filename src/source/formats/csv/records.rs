@@ -1,4 +1,4 @@
-//! Cuts CSV into records, for readers of documents and writers of rewritten files.
+//! Cuts CSV into records, for the reader of documents and the writer of rewritten files.
 //!
 //! Quoting follows RFC 4180: a field that starts with a quote ends at the next quote that is not doubled. Records end at `\n`, `\r`
 //! or `\r\n` outside of quotes. Empty lines are skipped.
@@ -25,14 +25,14 @@ use crate::job;
 use crate::source::format::{FilePiece, Row, RowCutter};
 use crate::source::reading::bytes::BYTE_ORDER_MARK;
 
-/// The most lines of a field in quotes.
+/// The maximum number of lines in a quoted field.
 const MAX_LINES: usize = 1000;
 
 /// Cuts bytes into records.
 #[derive(Debug)]
 pub(super) struct RecordCutter {
     csv: job::Csv,
-    /// The fed bytes. The current piece begins at `start`.
+    /// The bytes that were fed. The current piece begins at `start`.
     bytes: Vec<u8>,
     start: usize,
     /// The length of the current piece.
@@ -67,24 +67,24 @@ struct RecordScan {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CsvState {
-    /// Before the first byte of a field.
+    /// The scan is before the first byte of a field.
     #[default]
     Start,
-    /// In an unquoted field, or after the closing quote.
+    /// The scan is in an unquoted field, or after the closing quote.
     Plain,
     Quoted,
-    /// After a quote in a quoted field.
+    /// The scan is after a quote in a quoted field.
     AfterQuote,
 }
 
 /// The reason why a record cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Defect {
-    /// It has this number of fields, and the first record has another.
+    /// The record has the first number of fields, and the first record has the second number of fields.
     Fields(usize, usize),
-    /// It opens a quote, and the lines up to the closing quote are not a record.
+    /// The record opens a quote, but the lines up to the closing quote do not form a valid record.
     Quotes,
-    /// It opens a quote that the file does not close.
+    /// The record opens a quote that the file does not close.
     NeverClosed,
 }
 
@@ -119,7 +119,7 @@ enum RecordEnd {
     Bytes,
     /// A line end of this number of bytes.
     Line(usize),
-    /// A quote that is not closed in its line, although it must be.
+    /// A quote that must be closed on its line but is not.
     OpenQuote,
     Defect(Defect),
 }
@@ -127,22 +127,22 @@ enum RecordEnd {
 /// A record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CsvRecord<'a> {
-    /// The syntax. It has no quote if quotes are ordinary characters.
+    /// The syntax. Its quote character is unset if quotes are ordinary characters.
     pub csv: job::Csv,
     /// The ends of the fields.
     ends: &'a [usize],
-    /// The line in which it starts, from 1.
+    /// The line in which the record starts, from 1.
     pub line: u64,
-    /// The bytes without the line end.
+    /// The bytes of the record without its line end.
     pub body: &'a [u8],
     /// The line end.
     pub end: &'a [u8],
-    /// The reason why it cannot be read.
+    /// The reason why the record cannot be read.
     pub defect: Option<Defect>,
 }
 
 impl<'a> CsvRecord<'a> {
-    /// Returns the bytes of a field in the record.
+    /// Returns the byte range of a field in the record.
     pub(super) fn place(&self, field: usize) -> Option<Range<usize>> {
         let end = *self.ends.get(field)?;
         let start = field.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| end + 1);
@@ -185,7 +185,7 @@ impl RecordCutter {
         records
     }
 
-    /// The number of bytes of an incomplete record.
+    /// The number of bytes in an incomplete record.
     pub(super) fn waiting(&self) -> usize {
         self.bytes.len() - self.start - self.taken
     }
@@ -209,7 +209,7 @@ impl RecordCutter {
         CsvRecord { csv, ends, line, body, end, defect }
     }
 
-    /// Finds the next piece, which is a record or not. Returns `None` if it needs more bytes.
+    /// Finds the next piece. Returns true for a record, false for other bytes, and `None` if more bytes are needed.
     fn advance(&mut self, is_end: bool) -> Option<bool> {
         self.take();
         let bytes = &self.bytes[self.start..];
@@ -292,7 +292,7 @@ impl RowCutter for RecordCutter {
 }
 
 impl RecordScan {
-    /// Continues in `bytes`, which begin with the record.
+    /// Continues the scan in `bytes`, which begin with the record.
     fn read(&mut self, csv: job::Csv, bytes: &[u8], is_end: bool) -> RecordEnd {
         let quote = csv.quote.filter(|_| !self.is_literal);
         while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
@@ -379,7 +379,7 @@ impl RecordScan {
         RecordEnd::Bytes
     }
 
-    /// Passes the characters of a field up to `to` and counts their line ends.
+    /// Advances over the characters of a field up to `to` and counts the line ends.
     fn pass(&mut self, csv: job::Csv, bytes: &[u8], to: usize) -> Option<RecordEnd> {
         let passed = std::mem::replace(&mut self.at, to)..to;
         let first = memchr2(b'\n', b'\r', &bytes[passed.clone()])?;
@@ -403,7 +403,8 @@ fn count_line_ends(bytes: &[u8], range: Range<usize>) -> usize {
 #[derive(Debug, Default)]
 struct LineCounter {
     ended: u64,
-    /// Whether the last byte was `\r`, so that a `\n` belongs to the same line end.
+    /// Whether the last byte was `\r`. A `
+    /// ` after it belongs to the same line end.
     after_return: bool,
 }
 
@@ -420,7 +421,7 @@ impl LineCounter {
     }
 }
 
-/// Removes the quotes and escapes of a field.
+/// Returns a field without its quotes and escapes.
 fn unquoted(csv: job::Csv, raw: &[u8]) -> Cow<'_, [u8]> {
     let (mut in_quotes, inside) = match raw.split_first() {
         Some((first, rest)) if Some(*first) == csv.quote => (true, rest),
@@ -451,7 +452,7 @@ fn unquoted(csv: job::Csv, raw: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(value)
 }
 
-/// Appends a field to `to`, in quotes if necessary. Returns `None` if it needs quotes, and the syntax has neither quotes nor an escape.
+/// Appends a field to `to`, quoted if necessary. Returns `None` if the field needs quotes but the syntax has neither quotes nor an escape.
 pub(super) fn append_field(csv: job::Csv, value: &[u8], to: &mut Vec<u8>) -> Option<()> {
     let is_end = |byte: &u8| [csv.delimiter, b'\n', b'\r'].contains(byte);
     let needs_quotes = |byte: &u8| is_end(byte) || [csv.quote, csv.escape].contains(&Some(*byte));
@@ -472,7 +473,7 @@ pub(super) fn append_field(csv: job::Csv, value: &[u8], to: &mut Vec<u8>) -> Opt
     Some(())
 }
 
-/// Appends a field in quotes to `to`, if the syntax has quotes.
+/// Appends a quoted field to `to` if the syntax has quotes.
 pub(super) fn append_quoted(csv: job::Csv, value: &[u8], to: &mut Vec<u8>) {
     to.extend(csv.quote);
     for byte in value.iter().copied() {
@@ -492,7 +493,7 @@ mod tests {
 
     const CSV: job::Csv = job::Csv::new(b',');
 
-    /// Returns the line and the fields of each record, or the bytes and the defect of a record that cannot be read.
+    /// Returns the line and the fields of each record. For a record that cannot be read, returns its bytes and its defect.
     fn records(csv: job::Csv, chunks: &[&[u8]]) -> Vec<(u64, Vec<String>)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (mut records, mut found) = (RecordCutter::new(csv), Vec::new());
@@ -663,7 +664,7 @@ mod tests {
     }
 
     proptest! {
-        /// The pieces together are the file, and chunks do not change them.
+        /// The pieces add up to the file, and chunk boundaries do not change them.
         #[test]
         fn pieces_are_the_file(
             parts in prop::collection::vec(

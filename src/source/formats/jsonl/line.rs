@@ -1,7 +1,7 @@
-//! JSON lines: the wanted values of a line, as text.
+//! JSON lines: extracts the wanted values of a line as text.
 //!
-//! Numbers are not parsed, so ids keep all digits. Other fields may be nested to any depth, but must be JSON. Other programs also write
-//! non-finite numbers and lone surrogates. They are replaced by as many bytes, so that positions in a line do not change.
+//! Numbers are not parsed, so ids keep all digits. Other fields may be nested to any depth, but must be valid JSON. Some programs also
+//! write non-finite numbers and lone surrogates. Replacements with the same number of bytes keep the positions in a line.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -49,15 +49,15 @@ impl ValueKind {
 pub(crate) struct JsonValue {
     /// The name in the job.
     pub name: String,
-    /// The name of the column, of a field in it, and so on.
+    /// The name of the column, then the name of a field in it, and so on.
     pub path: Vec<String>,
     /// The path of the texts in the elements of the list at `path`, or `None` if the value is not a list.
     pub inside: Option<Vec<String>>,
-    /// The kind of a value that is not null.
+    /// The kind of the non-null values.
     pub kind: ValueKind,
 }
 
-/// The wanted values as a tree, so that a line is parsed once.
+/// The wanted values as a tree. With the tree, a line is parsed once for all values.
 #[derive(Debug, Default)]
 pub(super) struct WantedFields {
     children: Vec<JsonNode>,
@@ -75,7 +75,7 @@ struct JsonNode {
 /// The reason why a line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnusableLine {
-    /// The line is not a JSON object, or a value has another kind. The text follows the line number in messages.
+    /// The line is not a JSON object, or a value has the wrong kind. Messages show the text after the line number.
     Malformed(String),
     /// The line is not UTF-8.
     NotUtf8,
@@ -121,7 +121,7 @@ impl WantedFields {
         self.written(line)?.into_iter().zip(&self.values).map(value).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Returns the wanted values as they are written in a line.
+    /// Returns the wanted values of a line in their raw JSON form.
     fn written<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a str>>, UnusableLine> {
         let error = match self.found(line) {
             Ok(found) => return Ok(found.into_iter().map(|raw| raw.map(RawValue::get)).collect()),
@@ -143,13 +143,13 @@ impl WantedFields {
     }
 }
 
-/// Returns the value at `path` as it is written in a line.
+/// Returns the raw JSON of the value at `path` in a line.
 pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
     let value = JsonValue { name: String::new(), path: path.to_vec(), inside: None, kind: ValueKind::Any };
     WantedFields::new(&[value]).written(line).ok()?.pop()?
 }
 
-/// Adds the texts at `path` in the elements of a list, which may be objects or lists.
+/// Adds the texts at `path` in the elements of a list. The elements may be objects or lists.
 fn gather<'a>(
     raw: &'a str,
     name: &str,
@@ -203,7 +203,7 @@ fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Co
     }
 }
 
-/// Characters of a value that a message shows.
+/// The maximum number of characters of a value that a message shows.
 const SHOWN: usize = 40;
 
 fn wrong(name: &str, found: &str, wanted: ValueKind) -> UnusableLine {
@@ -222,7 +222,7 @@ fn find_fields<'a>(
 ) -> Result<(), UnusableLine> {
     let mut values: Vec<Option<&'a RawValue>> = vec![None; nodes.len()];
     let read = for_each_field(text, |name, raw| {
-        // A linear search is the fastest for few names.
+        // A linear search is fastest for a small number of names.
         let Some(at) = nodes.iter().position(|node| node.field == name) else { return Ok(()) };
         match values[at].replace(raw) {
             Some(_) => Err(format!("has `{name}` twice")),
@@ -250,7 +250,7 @@ fn find_fields<'a>(
     Ok(())
 }
 
-/// Passes the name and the value of each field of the object in `text` to `take`, whose errors become errors of the object.
+/// Passes the name and the value of each field of the object in `text` to `take`. An error of `take` becomes an error of the object.
 ///
 /// # Errors
 /// If `text` is not a JSON object.
@@ -258,7 +258,7 @@ pub(super) fn for_each_field<'a>(
     text: &'a str,
     take: impl FnMut(Cow<'a, str>, &'a RawValue) -> Result<(), String>,
 ) -> serde_json::Result<()> {
-    /// A name that is copied only if it has escapes.
+    /// A field name that is copied only if it contains escapes.
     #[derive(Deserialize)]
     struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
     struct Fields<F>(F);
@@ -286,7 +286,7 @@ pub(super) fn for_each_field<'a>(
 /// Describes why a text is not a usable object.
 fn reason(text: &str, error: &serde_json::Error) -> String {
     if error.is_data() && text.trim_ascii_start().starts_with('{') {
-        // A repeated field.
+        // The object repeats a field.
         return library_errors::json_without_place(&error.to_string()).to_owned();
     }
     if error.is_data() {
@@ -295,13 +295,13 @@ fn reason(text: &str, error: &serde_json::Error) -> String {
     format!("is not JSON ({})", library_errors::json_at_byte(&error.to_string()))
 }
 
-/// Numbers that Python writes and JSON does not have, with valid numbers of the same length.
+/// Numbers that Python writes but JSON does not allow, each with a valid number of the same length.
 const NOT_FINITE: [(&[u8], &[u8]); 2] = [(b"NaN", b"0e0"), (b"Infinity", b"0e000000")];
 
 /// The length of an escape `\u` with four digits.
 const ESCAPE: usize = 6;
 
-/// Replaces `NaN` and `Infinity` outside of strings by numbers. Returns `None` if there are none.
+/// Replaces `NaN` and `Infinity` outside of strings with numbers. Returns `None` if the line contains neither.
 pub(super) fn with_finite_numbers(line: &[u8]) -> Option<Vec<u8>> {
     let (mut finite, mut at, mut in_string) = (line.to_vec(), 0, false);
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -325,7 +325,7 @@ pub(super) fn with_finite_numbers(line: &[u8]) -> Option<Vec<u8>> {
     (finite != line).then_some(finite)
 }
 
-/// Replaces each escape of a lone surrogate by U+FFFD.
+/// Replaces each escape of a lone surrogate with U+FFFD.
 pub(super) fn with_whole_pairs(line: &[u8]) -> Cow<'_, [u8]> {
     let unit = |at: usize| {
         let digits = line.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;

@@ -1,4 +1,4 @@
-//! JSON lines: the paths and kinds of values from the first lines of each file, and a document from each line.
+//! JSON lines: each line is a document. The first lines of each file determine the paths and kinds of values.
 
 pub(in crate::source) mod line;
 mod shape;
@@ -35,17 +35,17 @@ pub(super) const JSONL: SourceFormat = SourceFormat {
     rewriting: Rewriting::Rows(&JsonLines),
 };
 
-/// Files whose first rows are read at the same time. Each takes up to [`SAMPLE_BYTES`].
+/// The number of files whose first rows are read at the same time. Each sample takes up to [`SAMPLE_BYTES`].
 const CONCURRENT_SAMPLES: usize = 4;
-/// Rows of each file from which the kinds of values are determined.
+/// The number of rows per file from which the kinds of values are determined.
 const SAMPLE_ROWS: usize = 1000;
-/// The size from which a sample ends with the current row, in bytes.
+/// The size in bytes after which a sample ends with the current row.
 const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
 
 struct JsonLines;
 
 impl ParsedFormat for JsonLines {
-    /// A name `a.b` is the column of that name, or else field `b` of column `a`.
+    /// A name `a.b` refers to the column `a.b` if it exists, and otherwise to the field `b` of column `a`.
     fn plan<'a>(
         &'a self,
         ctx: &'a SessionContext,
@@ -189,11 +189,11 @@ impl RowFormat for JsonLines {
     }
 }
 
-/// Appends the object in `row` with additional fields to `to`. Its bytes do not change. A row that is not an object is appended
+/// Appends the object in `row` with additional fields to `to`. The bytes of the object do not change. A row without an object is appended
 /// unchanged.
 ///
 /// # Errors
-/// The name of a field that the object already has.
+/// The name of an additional field that the object already contains.
 fn append_fields(
     row: &[u8],
     columns: &[(&'static str, AddedValue)],
@@ -226,8 +226,8 @@ fn append_fields(
     Ok(())
 }
 
-/// Appends a row without `spans` of the string at `path` to `to`. Other bytes do not change, not even escapes. Returns `None` if there is
-/// no string, or it does not have these spans.
+/// Appends a row to `to` without `spans` of the string at `path`. Other bytes, including escapes, do not change. Returns `None` if there is
+/// no string at `path`, or if the spans do not fit the string.
 fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<u8>) -> Option<()> {
     let row = std::str::from_utf8(row).ok()?;
     let raw = raw_value(row, path)?;
@@ -252,7 +252,7 @@ fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<
     spans.next().is_none().then_some(())
 }
 
-/// Returns the length of the first character in a JSON string, and in UTF-8.
+/// Returns the length of the first character in the JSON string, and its length in UTF-8.
 fn character(text: &str) -> Option<(usize, usize)> {
     let mut chars = text.chars();
     let first = chars.next()?;
@@ -273,7 +273,7 @@ fn character(text: &str) -> Option<(usize, usize)> {
 struct JsonSample {
     file: Arc<SourceFile>,
     shape: JsonShape,
-    /// The number of rows, except blank lines.
+    /// The number of rows without blank lines.
     rows: usize,
 }
 
@@ -284,7 +284,7 @@ async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Sourc
         read += chunk.len();
         let is_end = chunk.is_empty();
         while sample.rows < SAMPLE_ROWS && (read < SAMPLE_BYTES || sample.rows == 0) {
-            // A line that is too long is empty here.
+            // A line that exceeds the limit is returned as an empty line.
             match lines.next(&mut chunk) {
                 Some(line) => sample.add_line(&line, lines.line(), source)?,
                 None if is_end => {
@@ -322,7 +322,7 @@ impl JsonSample {
         };
         match source.on_error {
             OnError::Error => Err(Error::input(format!("{} line {number} {why}", self.file.path))),
-            // The reader rejects it.
+            // The reader rejects this row later.
             OnError::Reject => Ok(()),
         }
     }

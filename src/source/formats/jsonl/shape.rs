@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::line::{ValueKind, for_each_field, with_finite_numbers};
 use crate::error::{Error, Result};
 
-/// The depth of nested objects whose fields can be named.
+/// The maximum depth of objects whose fields a job can name.
 const MAX_DEPTH: usize = 32;
 
 /// The kinds of values at one path.
@@ -29,14 +29,14 @@ pub(super) struct JsonShape {
 pub(super) enum Role {
     Text,
     Id,
-    /// The table `documents` carries it as text.
+    /// The table `documents` contains it as text.
     Carried,
-    /// `source.where` compares it.
+    /// `source.where` uses it in a comparison.
     Compared,
 }
 
 impl JsonShape {
-    /// Whether no field was added.
+    /// Whether no field was added yet.
     pub(super) fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
@@ -44,7 +44,7 @@ impl JsonShape {
     /// Adds the kinds of values of a row.
     ///
     /// # Errors
-    /// If it is not a JSON object.
+    /// If the row is not a JSON object.
     pub(super) fn add_row(&mut self, text: &str) -> serde_json::Result<()> {
         self.add_object(text, MAX_DEPTH).or_else(|error| {
             let finite = with_finite_numbers(text.as_bytes()).and_then(|text| String::from_utf8(text).ok());
@@ -73,7 +73,7 @@ impl JsonShape {
             }
             Some(b'{') => {
                 if let Some(depth) = depth.checked_sub(1) {
-                    // The value is valid JSON. A job cannot name a field whose name is not text.
+                    // The value is valid JSON. A job cannot name a field whose name is invalid text.
                     let _ = self.add_object(raw, depth);
                 }
             }
@@ -109,7 +109,7 @@ impl JsonShape {
         names
     }
 
-    /// Returns the path of the value called `name`: a column of that name, or a field of a column.
+    /// Returns the path of the value called `name`: a column with that name, or a field of a column.
     pub(super) fn path<'a>(&self, name: &'a str) -> Option<Vec<&'a str>> {
         if self.fields.contains_key(name) {
             return Some(vec![name]);
@@ -118,8 +118,8 @@ impl JsonShape {
         self.at(&path).map(|_| path)
     }
 
-    /// Returns the path of the list with the texts called `name`, and their path in its elements. As in Parquet, `a[].b` is the field `b`
-    /// of the objects in the list `a`.
+    /// Returns the path of the list that contains the texts called `name`, and the path of the texts in its elements. As in Parquet,
+    /// `a[].b` is the field `b` of the objects in the list `a`.
     pub(super) fn texts_in_list(&self, name: &str) -> Option<(Vec<String>, Vec<String>)> {
         let trimmed = |part: &str| part.trim_end_matches("[]").to_owned();
         let mut path = vec![trimmed(name)];
@@ -158,8 +158,8 @@ impl JsonShape {
 /// Returns the kind that the value called `name` at `path` must have in every row.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if its values cannot be used in this role, and
-/// [`Kind::Input`](crate::error::Kind::Input) if ids have several kinds.
+/// [`Kind::Job`](crate::error::Kind::Job) if the values cannot be used in this role, and [`Kind::Input`](crate::error::Kind::Input) if the
+/// ids have several kinds.
 pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));
@@ -183,7 +183,7 @@ pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) 
         (Role::Carried | Role::Compared, ..) => Ok(ValueKind::Any),
         (Role::Text, true, ..) | (Role::Text, _, false, false) => Ok(ValueKind::String),
         (Role::Text, ..) => Err(Error::job(format!("text column `{name}` holds {}, not strings", kinds()))),
-        // The sample has only nulls.
+        // The sample contains only nulls.
         (Role::Id, false, false, false) => Ok(ValueKind::Any),
         (Role::Id, true, false, false) => Ok(ValueKind::String),
         (Role::Id, false, false, true) => Ok(ValueKind::Boolean),

@@ -1,7 +1,7 @@
 //! Columns of Parquet files: their names in a job, their types in the files, and their types in the tables of a run.
 //!
-//! A name `a.b` is the column of that name if a file has it, or else the field `b` of column `a`. A text may also be in lists: `a[].b`
-//! is the field `b` of all structs in the lists of column `a`.
+//! A name `a.b` refers to the column `a.b` if a file has such a column, and otherwise to the field `b` of column `a`. A text may also be in
+//! lists: `a[].b` is the field `b` of all structs in the lists of column `a`.
 
 use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
@@ -27,8 +27,8 @@ impl TypedFile {
     }
 }
 
-/// Returns the paths of the needed columns and the types for reading them. Text is read as views, which have no limit of 2 GiB in a
-/// batch.
+/// Returns the paths of the needed columns and the types with which they are read. Text is read as string views, which avoid the limit of 2
+/// GiB per batch.
 pub(super) fn types_to_read(
     source: &job::Source,
     names: &[&str],
@@ -82,7 +82,8 @@ pub(super) fn types_to_read(
                     file.path()
                 )));
             }
-            // The library does not check bytes that it reads as strings, so bytes stay bytes until they are cast.
+            // The library does not check the bytes of a binary column that it reads as strings. Bytes are therefore read as bytes and cast
+            // later.
             if is_bytes(&data_type) {
                 read_as = DataType::BinaryView;
             } else if read_as != self::read_as(&data_type) && read_as != DataType::BinaryView {
@@ -95,7 +96,7 @@ pub(super) fn types_to_read(
                 values.push((path[..1].to_vec(), column.data_type().clone()));
                 continue;
             }
-            // The library rejects a page with a string that is not UTF-8. Bytes are checked row by row.
+            // The library rejects a whole page if one string is not UTF-8. Bytes are checked row by row.
             read_as = match source.on_error {
                 job::OnError::Error if read_as != DataType::BinaryView => DataType::Utf8View,
                 _ => DataType::BinaryView,
@@ -116,7 +117,7 @@ fn ids(source: &job::Source) -> &[String] {
     }
 }
 
-/// Returns the type of ids. They are numbers if the id is one column of integers that fit into a signed 64-bit integer. All files must
+/// Returns the type of ids. Ids are numbers if the id is one column of integers that fit into a signed 64-bit integer. All files must
 /// agree, because numbers and texts have no common order.
 pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdType> {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
@@ -140,7 +141,7 @@ pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdTyp
     }
 }
 
-/// Returns the column `name` of the table `documents`, which carries it.
+/// Returns the carried column `name` of the table `documents`.
 pub(super) fn carried_column(name: &str, files: &[TypedFile]) -> Result<SourceColumn> {
     let mut carried: Option<(&TypedFile, DataType)> = None;
     let path = path_of(name, files.iter().map(|file| &file.schema));
@@ -172,7 +173,8 @@ pub(super) fn carried_column(name: &str, files: &[TypedFile]) -> Result<SourceCo
     }
 }
 
-/// Returns the type of a carried column: its own, or a larger type that every engine can read. Returns `None` for other types.
+/// Returns the type in which a carried column is written: its own type, or a larger type that every engine can read. Returns `None` for
+/// unsupported types.
 fn written_as(data_type: &DataType) -> Option<DataType> {
     use DataType as T;
     Some(match data_type {
@@ -204,7 +206,7 @@ fn read_as(data_type: &DataType) -> DataType {
     if is_string(data_type) { DataType::Utf8View } else { data_type.clone() }
 }
 
-/// Whether a type has strings, their bytes, or only nulls.
+/// Whether a type contains strings, bytes of strings, or only nulls.
 fn is_readable_text(data_type: &DataType) -> bool {
     is_string(data_type) || is_bytes(data_type) || data_type == &DataType::Null
 }
@@ -222,7 +224,7 @@ pub(crate) fn is_string(data_type: &DataType) -> bool {
     }
 }
 
-/// The name of a column, of a field in it, and so on.
+/// The name of a column, then the name of a field in it, and so on.
 pub(super) type NestedPath = Vec<String>;
 
 /// Returns the path of `name` in files with these schemas.
@@ -233,12 +235,12 @@ pub(super) fn path_of<'a>(name: &str, mut files: impl Iterator<Item = &'a Schema
     name.split('.').map(|part| part.trim_end_matches("[]").to_owned()).collect()
 }
 
-/// Returns the name of the column with the field `name`.
+/// Returns the name of the column that contains the field `name`.
 pub(super) fn root(name: &str) -> &str {
     name.split('.').next().unwrap_or(name).trim_end_matches("[]")
 }
 
-/// Returns the type of the innermost elements of a list, or the type itself.
+/// Returns the type of the innermost elements of a list. Returns other types unchanged.
 fn element(mut data_type: &DataType) -> &DataType {
     while let DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) =
         data_type
@@ -304,17 +306,17 @@ pub(crate) fn named_fields(fields: &Fields) -> Vec<(String, &Field)> {
     all
 }
 
-/// Returns the texts at `path` in lists of a column, joined to one text for each row.
+/// Returns the texts at `path` in lists of a column. The texts of a row are joined.
 pub(super) fn texts_in_lists(columns: &Schema, path: &[String]) -> Option<Expr> {
     let (root, rest) = path.split_first()?;
     let root = column(value_name(columns.index_of(root).ok()?));
     Some(joined_texts(root, rest))
 }
 
-/// Returns the columns to read for values at these paths. Structs have only the needed fields.
+/// Returns the columns to read for the values at these paths. Structs contain only the needed fields.
 pub(super) fn columns_to_read(values: &[(NestedPath, DataType)]) -> Schema {
     let mut values: Vec<_> = values.iter().collect();
-    // A whole column already contains its fields.
+    // A column that is read as a whole already contains its fields.
     values.sort_by_key(|(path, _)| path.len());
     let mut fields = Vec::new();
     for (path, data_type) in values {

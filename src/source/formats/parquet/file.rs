@@ -1,7 +1,7 @@
 //! Parquet files and their footers.
 //!
-//! The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other panics are caught. Both
-//! give an error that names the file.
+//! The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other panics are caught. Both result in
+//! an error that names the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -32,11 +32,11 @@ use crate::parquet_headers;
 use crate::source::file::SourceFile;
 use crate::source::identity::Checksums;
 
-/// Bytes at the end of a file that are read first. Most footers are shorter.
+/// The number of bytes at the end of a file that are read first. Most footers are shorter.
 const FOOTER_GUESS: u64 = 64 * 1024;
 /// The length of the magic number at the start of a file, in bytes.
 const MAGIC: u64 = 4;
-/// The length of what follows the footer, in bytes: its length and the magic number.
+/// The length of the tail after the footer, in bytes: the footer's length and the magic number.
 const TAIL: u64 = 8;
 
 /// A Parquet file whose footer was read.
@@ -73,7 +73,7 @@ impl ParquetFile {
         self.file.size()
     }
 
-    /// Returns the Arrow schema. INT96 timestamps are in microseconds, as the scan reads them, and in the time zone `zone`.
+    /// Returns the Arrow schema. INT96 timestamps have the unit microseconds, as in the scan, and the time zone `zone`.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if the schema is damaged.
@@ -102,8 +102,8 @@ impl ParquetFile {
         bytes.context(|| format!("reading {} failed", self.path()))
     }
 
-    /// Returns the CRC-32 of the columns `names` and the footer in the order of their bytes, or of the footer alone, whichever has
-    /// `bytes` bytes. Returns `None` if neither has.
+    /// Returns the CRC-32 of the columns `names` and the footer in file order, or of the footer alone. The alternative that covers `bytes`
+    /// bytes is chosen. Returns `None` if neither covers this number of bytes.
     ///
     /// # Errors
     /// As [`Self::bytes`].
@@ -111,7 +111,7 @@ impl ParquetFile {
         let footer = footer_bytes(self.store.as_ref(), &self.file).await?;
         let mut ranges = BTreeMap::new();
         if bytes != footer.len() as u64 {
-            // A name is the name of a column or of a field in it.
+            // A name refers to a column or to a field in a column.
             let is_named = |root: &String| {
                 names.iter().any(|name| name == root || name.split('.').next() == Some(root.as_str()))
             };
@@ -136,14 +136,14 @@ impl ParquetFile {
     /// Checks that the file was not replaced.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it was.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file was replaced.
     pub(crate) async fn check(&self) -> Result<()> {
         self.file.pin.check_after_reading(self.store.as_ref(), self.path()).await
     }
 }
 
-/// Returns the footer of a file, and its bytes unless it comes from the cache. The footer may have an Arrow schema that only other
-/// programs can decode: see [`without_foreign_schema`].
+/// Returns the footer of a file, and the footer's bytes unless it comes from the cache. The footer can contain an Arrow schema that only
+/// other programs can decode: see [`without_foreign_schema`].
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if the file has no readable footer or was replaced.
@@ -220,7 +220,7 @@ fn decode(footer: &[u8], size: u64) -> Result<ParquetMetaData> {
     Ok(decoded)
 }
 
-/// Checks that all columns end before byte `limit`, where the footer starts, and that the sums of rows and bytes do not overflow.
+/// Checks that all columns end before byte `limit`, where the footer starts. Also checks that the sums of rows and bytes do not overflow.
 fn check_places(metadata: &ParquetMetaData, limit: u64) -> Result<()> {
     let (mut rows, mut bytes) = (0_i64, 0_i64);
     for (i, group) in metadata.row_groups().iter().enumerate() {
@@ -241,7 +241,7 @@ fn check_places(metadata: &ParquetMetaData, limit: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether all parts of a column are before byte `limit`. They are not if the start of the file is missing.
+/// Whether all parts of a column end before byte `limit`. This is false if the start of the file is missing.
 fn is_before(column: &ColumnChunkMetaData, limit: u64) -> bool {
     let fits = |start: i64, length: i64| {
         let (Ok(start), Ok(length)) = (u64::try_from(start), u64::try_from(length)) else { return false };
@@ -250,7 +250,7 @@ fn is_before(column: &ColumnChunkMetaData, limit: u64) -> bool {
     let index = |start: Option<i64>, length: Option<i32>| {
         start.zip(length).is_none_or(|(start, length)| fits(start, i64::from(length)))
     };
-    // `byte_range` of the library panics on a negative start.
+    // The library's `byte_range` panics on a negative start.
     let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
     fits(start, column.compressed_size())
         && column.num_values() >= 0
@@ -259,7 +259,7 @@ fn is_before(column: &ColumnChunkMetaData, limit: u64) -> bool {
         && index(column.offset_index_offset(), column.offset_index_length())
 }
 
-/// Returns a footer without an Arrow schema that the library cannot decode. The columns then have the types of Parquet.
+/// Removes the Arrow schema from a footer if the library cannot decode it. The columns then have the types of the Parquet schema.
 pub(super) fn without_foreign_schema(metadata: Arc<ParquetMetaData>) -> Arc<ParquetMetaData> {
     let is_foreign =
         |pair: &KeyValue| pair.key == ARROW_SCHEMA_META_KEY && pair.value.as_deref().is_some_and(is_foreign);
@@ -270,7 +270,7 @@ pub(super) fn without_foreign_schema(metadata: Arc<ParquetMetaData>) -> Arc<Parq
     Arc::new(with_schema(&metadata, about.schema_descr_ptr(), is_foreign))
 }
 
-/// Returns a footer with another schema, and without the key-value pairs for which `is_left_out` is true.
+/// Returns a footer with another schema. Key-value pairs for which `is_left_out` is true are removed.
 fn with_schema(
     metadata: &ParquetMetaData,
     schema: SchemaDescPtr,
@@ -289,8 +289,8 @@ fn with_schema(
     ParquetMetaData::new(about, metadata.row_groups().to_vec())
 }
 
-/// Returns a footer whose strings are bytes in the columns that are `BinaryView` in `read`. The library checks the UTF-8 of strings
-/// page by page, and one invalid string would fail the whole page.
+/// Returns a footer in which strings become bytes if their column is `BinaryView` in `read`. The library checks the UTF-8 of strings page
+/// by page, so one invalid string would fail the whole page.
 pub(super) fn with_bytes(metadata: &ParquetMetaData, read: &Schema) -> Result<ParquetMetaData> {
     let schema = bytes_in_fields(metadata.file_metadata().schema_descr().root_schema(), read.fields())?;
     // An Arrow schema in the file would turn the bytes into strings again.
@@ -299,7 +299,7 @@ pub(super) fn with_bytes(metadata: &ParquetMetaData, read: &Schema) -> Result<Pa
     }))
 }
 
-/// Returns the fields of `group`, with bytes instead of the strings that are `BinaryView` in `read`.
+/// Returns the fields of `group`. Strings that are `BinaryView` in `read` become bytes.
 fn bytes_in_fields(group: &Type, read: &Fields) -> Result<TypePtr> {
     let about = group.get_basic_info();
     let read: HashMap<&str, &DataType> =
@@ -329,12 +329,12 @@ fn bytes_in_fields(group: &Type, read: &Fields) -> Result<TypePtr> {
     Ok(Arc::new(builder.build()?))
 }
 
-/// Decodes an Arrow schema. Returns `None` if it is damaged or has types that the Rust library of Arrow does not know.
+/// Decodes an Arrow schema. Returns `None` if it is damaged or contains types that the Rust library of Arrow does not support.
 pub(crate) fn decoded_arrow_schema(encoded: &str) -> Option<Schema> {
     with_message(encoded, |schema| is_known_schema(&schema).then(|| fb_to_schema(schema))).flatten()
 }
 
-/// Whether an Arrow schema is valid and has types that the Rust library of Arrow does not know. The library panics on them.
+/// Whether an Arrow schema is valid but contains types that the Rust library of Arrow does not support. The library panics on such types.
 fn is_foreign(encoded: &str) -> bool {
     with_message(encoded, |schema| !is_known_schema(&schema)).unwrap_or(false)
 }
@@ -350,7 +350,7 @@ fn is_known_schema(schema: &arrow::ipc::Schema<'_>) -> bool {
     schema.fields().is_none_or(|fields| fields.iter().all(is_known_field))
 }
 
-/// Polars has integers of 128 bits, for example.
+/// Whether the Rust library of Arrow supports the type of a field. For example, it does not support the 128-bit integers of Polars.
 fn is_known_field(field: Field<'_>) -> bool {
     let known = field.type_as_int().is_none_or(|int| matches!(int.bitWidth(), 8 | 16 | 32 | 64));
     known && field.children().is_none_or(|children| children.iter().all(is_known_field))

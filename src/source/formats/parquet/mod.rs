@@ -1,7 +1,7 @@
 //! Parquet files, which DataFusion scans.
 //!
-//! `file` reads and checks footers, `columns` determines types, and `reader` reads only files that were not replaced. `number_rows` is
-//! the node above the scan that adds the position of each row.
+//! `file` reads and checks footers, `columns` determines types, and `reader` refuses files that were replaced. `number_rows` is the node
+//! above the scan that adds the position of each row.
 
 mod columns;
 mod file;
@@ -65,12 +65,12 @@ pub(super) const PARQUET: SourceFormat = SourceFormat {
 pub(super) const DELTA: SourceFormat =
     SourceFormat { title: "Delta", listing: Listing::DeltaTables, ..PARQUET };
 
-/// Footers that are read at the same time.
+/// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
-/// The most rows of a batch.
+/// The maximum number of rows in a batch.
 const BATCH_ROWS: usize = 8192;
-/// The unit of INT96 timestamps, which are days and nanoseconds of a day. Nanoseconds of 64 bits end in the year 2262, but such
-/// timestamps occur up to the year 9999. The programs that write them have microseconds.
+/// The unit of INT96 timestamps, which consist of days and nanoseconds of a day. Nanoseconds in 64 bits end in the year 2262, but such
+/// timestamps occur up to the year 9999. The programs that write INT96 use microseconds.
 const INT96_UNIT: &str = "us";
 
 /// Rows of Parquet files.
@@ -79,15 +79,15 @@ pub(in crate::source) struct ParquetRows {
     /// The values of the job's columns.
     pub values: NamedExpressions,
     pub types: SourceTypes,
-    /// The defect of a row, or `None` if no row can have one.
+    /// The defect of a row, or `None` if no row can have a defect.
     pub defect: Option<Expr>,
 }
 
-/// Returns the `wanted` rows of `files`, or all rows, with their `columns`.
+/// Returns the `wanted` rows of `files` with their `columns`. Without `wanted`, returns all rows.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for a file that is not Parquet or lacks a column that others have.
-/// [`Kind::Job`](crate::error::Kind::Job) for a column that no file has, a text column or an id of an unsupported type, and a carried
+/// [`Kind::Input`](crate::error::Kind::Input) for a file that is not Parquet, or that lacks a column which other files have.
+/// [`Kind::Job`](crate::error::Kind::Job) for a column that no file has, a text column or an id with an unsupported type, and a carried
 /// column that some engines cannot read.
 pub(in crate::source) async fn table(
     ctx: &SessionContext,
@@ -96,7 +96,7 @@ pub(in crate::source) async fn table(
     files: &[Arc<SourceFile>],
     wanted: Option<Selection>,
 ) -> Result<ParquetRows> {
-    // A name is the name of a column, or of a field in a column.
+    // A name refers to a column or to a field in a column.
     let roots: HashSet<&str> =
         columns.in_files.iter().flat_map(|name| [*name, columns::root(name)]).collect();
     let open = async |file: Arc<SourceFile>| -> Result<TypedFile> {
@@ -171,7 +171,7 @@ pub(in crate::source) async fn table(
     Ok(ParquetRows { table, values, types, defect })
 }
 
-/// Returns the row groups of a file. DataFusion reads the row groups whose first page starts in a byte range.
+/// Returns the row groups of a file as splits. DataFusion reads a row group if its first page starts in the given byte range.
 fn splits(parquet: &ParquetFile, to_read: &[(NestedPath, DataType)]) -> Result<Vec<Split>> {
     let roots: HashSet<_> = to_read.iter().filter_map(|(path, _)| path.first()).collect();
     let is_read = |parts: &[String]| {
@@ -197,7 +197,7 @@ fn splits(parquet: &ParquetFile, to_read: &[(NestedPath, DataType)]) -> Result<V
     }
     let file_rows = Some(first_row);
     if !found.is_sorted_by(|a, b| a.0 < b.0) {
-        // Byte ranges cannot distinguish these row groups, so the file stays whole.
+        // Byte ranges cannot distinguish these row groups, so the file is not split.
         let weight = found.iter().map(|(_, split)| split.weight).sum();
         return Ok(vec![Split { rows: file_rows, file_rows, weight, ..Split::whole(&parquet.file) }]);
     }
@@ -211,7 +211,7 @@ fn splits(parquet: &ParquetFile, to_read: &[(NestedPath, DataType)]) -> Result<V
 #[derive(Debug)]
 pub(in crate::source) struct ParquetTable {
     schema: SchemaRef,
-    /// The columns of the files that are the values.
+    /// The columns of the files, which are the values.
     values: SchemaRef,
     partition_columns: Vec<String>,
     scans: Vec<StoreScan>,
@@ -219,7 +219,7 @@ pub(in crate::source) struct ParquetTable {
     wanted: Option<Selection>,
 }
 
-/// The files of one object store, which one scan reads.
+/// The files in one object store. One scan reads them.
 #[derive(Debug)]
 struct StoreScan {
     store: ObjectStoreUrl,
@@ -228,7 +228,7 @@ struct StoreScan {
 }
 
 impl ParquetTable {
-    /// Returns the splits of a scan that have wanted rows.
+    /// Returns the splits of a scan that contain wanted rows.
     fn splits(&self, scan: &StoreScan) -> DfResult<Vec<Split>> {
         let Some(wanted) = &self.wanted else { return Ok(scan.splits.clone()) };
         for Split { file, file_rows, .. } in &scan.splits {
@@ -257,7 +257,7 @@ impl ParquetTable {
                 file = file.with_partition_values(vec![index]);
                 file.range = split.range.clone();
                 files.push(file);
-                // Neighbours were joined, so their rows are selected again.
+                // Neighbouring splits were joined, so their rows are selected again.
                 numbered.extend(match &self.wanted {
                     Some(wanted) => split.select(wanted),
                     None => Some(split),
@@ -271,9 +271,10 @@ impl ParquetTable {
         let config = FileScanConfigBuilder::new(scan.store.clone(), self.source())
             .with_file_groups(groups)
             .with_batch_size(Some(scan.batch_rows))
-            // Otherwise idle partitions take files from others. The order of splits in a partition tells which file an error is about.
+            // Without this option, idle partitions would take files from other partitions. The order of splits in a partition shows which
+            // file an error concerns.
             .with_preserve_order(true)
-            // The optimizer cuts a scan into byte ranges unless it declares its partitions, and rows of such pieces have no numbers.
+            // Without declared partitions, the optimizer would cut the scan into byte ranges. Rows in such pieces cannot be numbered.
             .with_output_partitioning(Some(Partitioning::UnknownPartitioning(partitions)))
             .with_projection_indices(Some(projection))?
             .build();
@@ -328,7 +329,7 @@ impl TableProvider for ParquetTable {
             1 => plans.remove(0),
             _ => UnionExec::try_new(plans)?,
         };
-        // The node below has the projected values first, then its own columns.
+        // The node below returns the projected values first, then its own columns.
         let place = |i: usize| match values.iter().position(|value| *value == i) {
             Some(place) => place,
             None => values.len() + (i - self.values.fields().len()),

@@ -24,20 +24,20 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, on
 use crate::source::rows::columns::{OriginColumns, numbered_schema};
 use crate::source::rows::split::{Split, next_run};
 
-/// The last column of the scan: the index of the split that a row is from.
+/// The last column of the scan: the index of the split that contains the row.
 pub(crate) const SPLIT_COLUMN: &str = "__resemblance_split";
 
 /// Replaces the scan's split column by `source`, `name`, `position` and the partition columns.
 ///
-/// Input: the columns of the files, then [`SPLIT_COLUMN`] (UInt32), an index into `splits`. Output: the columns as `value_0`,
-/// `value_1`, ..., then `source` and `name` (Utf8View), `position` (UInt64) and `partition_0`, ... (Utf8View). Partitions and the
-/// order of rows do not change. The node numbers the rows by counting, so nothing below it may divide a split, filter it or mix it
-/// with others. Therefore the node accepts no filter and no limit, and requires no other partitioning.
+/// Input: the columns of the files, then [`SPLIT_COLUMN`] (UInt32), an index into `splits`. Output: the columns as `value_0`, `value_1`,
+/// ..., then `source` and `name` (Utf8View), `position` (UInt64) and `partition_0`, ... (Utf8View). Partitions and the order of rows do not
+/// change. The node numbers the rows by counting. A node below it must therefore not divide a split, filter its rows or mix them with other
+/// rows. For this reason, the node accepts no filter and no limit, and requires no other partitioning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct NumberRows {
     /// The splits of the scan.
     pub splits: Arc<[Split]>,
-    /// The number of rows in a full batch of the scan. A shorter batch is the last of a split.
+    /// The number of rows in a full batch of the scan. A shorter batch is the last batch of a split.
     pub batch_rows: usize,
     /// The partition columns of the output.
     pub partition_columns: Vec<String>,
@@ -49,7 +49,7 @@ impl NumberRows {
         self.splits.iter().map(Split::expected_rows).sum()
     }
 
-    /// Executes a partition after loading the wanted rows of its splits, which are stored in an object.
+    /// Loads the wanted rows of a partition's splits from an object and then executes the partition.
     async fn load_and_execute(
         self,
         scan: Arc<dyn ExecutionPlan>,
@@ -87,7 +87,7 @@ impl Description for NumberRows {
             }
             _ => return Err(Error::bug("a scan without a split column cannot be numbered").into()),
         };
-        // An optimizer may divide a file of the scan.
+        // An optimizer may have divided a file of the scan.
         let mut unique = HashSet::new();
         if !file_groups(input)
             .iter()
@@ -99,7 +99,7 @@ impl Description for NumberRows {
         }
         let schema = numbered_schema(values.iter().map(|f| f.data_type()), self.partition_columns.len());
         let shape = Shape::in_partitions_of(input, schema);
-        // Short gaps between wanted rows are read too.
+        // Rows in short gaps between wanted rows are read too.
         let reads_all = self.splits.iter().all(|split| split.wanted.is_none());
         Ok(if reads_all { shape.row_by_row() } else { shape })
     }
@@ -152,12 +152,12 @@ struct Numbering {
     last_batch: usize,
     /// The position after the last row.
     next_row: u64,
-    /// The end of the current run of rows, if not all rows are wanted.
+    /// The end of the current run of wanted rows. It is not used if all rows are wanted.
     run_end: u64,
 }
 
 impl Numbering {
-    /// Returns the next batch and the rest of the stream, which ends after an error. Returns `None` at the end.
+    /// Returns the next batch and the remaining stream, which ends after an error. Returns `None` at the end.
     async fn next(mut self) -> Option<(DfResult<RecordBatch>, Option<Self>)> {
         // A panic of the Parquet reader becomes an error of the file. The reader is not used again.
         let next = guarded_async(self.input.next()).await.unwrap_or_else(|panic| Some(Err(panic.into())));
@@ -170,7 +170,7 @@ impl Numbering {
                 let rest = numbered.is_ok().then_some(self);
                 Some((numbered, rest))
             }
-            // A change of the file may have caused any error of the reader.
+            // Any error of the reader may be caused by a change of the file.
             Some(Err(e)) => {
                 let changed = self.check_files().await.err();
                 Some((Err(changed.unwrap_or_else(|| self.explain(e))), None))
@@ -270,7 +270,7 @@ impl Numbering {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
-    /// Checks the number of rows of the current split, which must be complete.
+    /// Checks that the current split had the expected number of rows.
     fn check_rows(&self) -> DfResult<()> {
         let Some((index, found)) = self.current else { return Ok(()) };
         let split = self.split(index)?;
@@ -290,7 +290,7 @@ impl Numbering {
         explained.err().map_or_else(|| Error::bug("an error without a cause").into(), DataFusionError::from)
     }
 
-    /// Describes the file at which the scan failed, or the two possible files.
+    /// Describes the file at which the scan failed. If two files are possible, describes both.
     fn failed_at(&self) -> String {
         let splits = &self.number.splits;
         let path = |index: usize| splits.get(index).map_or("a file", |split| split.file.path());
@@ -318,7 +318,7 @@ impl Numbering {
     }
 }
 
-/// Describes the rows that each partition of a [`NumberRows`] node reads. Returns `None` for another node.
+/// Describes the rows that each partition of a [`NumberRows`] node reads. Returns `None` for other nodes.
 pub(in crate::source) fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<String>> {
     let NumberRows { splits, .. } = OperatorExec::<NumberRows>::described(plan.as_ref())?;
     let scan = *plan.children().first()?;
@@ -329,7 +329,7 @@ pub(in crate::source) fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<
     Some((0..file_groups(scan).len()).map(read).collect())
 }
 
-/// Returns the files of each partition of a scan, or nothing for another node.
+/// Returns the files of each partition of a scan. Returns an empty slice for other nodes.
 fn file_groups(input: &Arc<dyn ExecutionPlan>) -> &[FileGroup] {
     file_scan(input).map_or(&[], |scan| &scan.file_groups)
 }

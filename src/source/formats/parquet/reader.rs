@@ -1,4 +1,4 @@
-//! Reads Parquet files in scans of DataFusion: only as they were listed, and with checked footers and pages.
+//! Reads Parquet files in scans of DataFusion. Refuses files that changed since the listing, and checks footers and pages.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::source::identity::Checksums;
 use crate::source::rows::selection::RowSet;
 use crate::source::rows::split::{Split, next_run};
 
-/// Returns the index of the split that a file of a scan belongs to. It is the value of the scan's partition column.
+/// Returns the index of the split to which a file of a scan belongs. It is the value of the scan's partition column.
 pub(super) fn split_index(file: &PartitionedFile) -> Option<usize> {
     match file.partition_values.last() {
         Some(ScalarValue::UInt32(Some(split))) => Some(*split as usize),
@@ -42,9 +42,10 @@ pub(super) fn split_index(file: &PartitionedFile) -> Option<usize> {
     }
 }
 
-/// Makes a scan of Parquet files read its `splits` with [`Readers`] and skip unwanted rows. Other plans are returned unchanged.
+/// Changes a scan of Parquet files so that it reads its `splits` with [`Readers`] and skips unwanted rows. Other plans are returned
+/// unchanged.
 ///
-/// The bytes of files whose rows are all read are added to `checksums`.
+/// The bytes of files that are read completely are added to `checksums`.
 ///
 /// # Errors
 /// If there is no object store for the scan.
@@ -84,7 +85,7 @@ pub(crate) fn pinned_scan(
     Ok(DataSourceExec::from_data_source(scan))
 }
 
-/// Returns the wanted rows of a file as runs that the Parquet reader reads or skips.
+/// Returns the wanted rows of a file as runs of rows that the Parquet reader reads or skips.
 fn row_selection(wanted: &RowSet, file_rows: u64) -> RowSelection {
     let mut selectors = Vec::new();
     let mut at = 0;
@@ -114,9 +115,9 @@ struct Readers {
     cache: Arc<FileMetadataCache>,
     splits: Arc<[Split]>,
     checksums: Option<Arc<Checksums>>,
-    /// The most bytes of a decompressed page.
+    /// The maximum size of a decompressed page, in bytes.
     page_limit: usize,
-    /// The columns that are read, if some are read as bytes.
+    /// The columns that are read, or `None` if no column is read as bytes.
     bytes: Option<SchemaRef>,
 }
 
