@@ -53,7 +53,7 @@ fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) ->
 }
 
 /// Checks that every output comes after the outputs that it was made `against`, since its clusters contain their documents. Also checks
-/// that no run occurs twice. `named_by` is the setting that names the outputs.
+/// that the documents of no run are included twice. `named_by` is the setting that names the outputs.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both outputs.

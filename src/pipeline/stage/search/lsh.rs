@@ -56,7 +56,7 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
 /// The stages that find the pairs of hot buckets.
 async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     if cx.rows(WorkTable::HOT) == 0 {
-        // Every written pair is a candidate, so the number of candidates bounds the number of pairs.
+        // Every scored pair is a candidate, so the number of candidates is an upper bound.
         pair_limit::check_pairs(cx, None, cx.rows(WorkTable::CANDIDATES)).await?;
         return Ok(Vec::new());
     }
