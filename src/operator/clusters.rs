@@ -150,7 +150,7 @@ impl RepresentativeRows {
     }
 }
 
-/// The roles of a document in its cluster, in the order in which the operator needs the documents. This role is the representative.
+/// The role of the representative. The operator needs the documents of a cluster in the order of their roles.
 pub(crate) const REPRESENTATIVE: u64 = 0;
 /// A document that is paired with the representative.
 pub(crate) const PAIRED: u64 = 1;

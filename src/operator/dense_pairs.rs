@@ -130,9 +130,9 @@ struct DenseBucket {
     members: Vec<BucketMember>,
     /// The positions of the members to compare with other members.
     firsts: Vec<usize>,
-    /// The next index in `firsts`. The next field has the positions of the members that remain to be compared with it; `None` before the
-    /// first comparison.
+    /// The current index in `firsts`.
     first: usize,
+    /// The positions of the members that remain to be compared with the current one; `None` before its first comparison.
     seconds: Option<[Range<usize>; 2]>,
     /// The number of members, from the first member, with which leaders are compared.
     compared: usize,

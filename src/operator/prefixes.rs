@@ -167,8 +167,9 @@ fn probe_key(token: u64, probe: u32) -> u64 {
     token.rotate_left(21 * probe)
 }
 
-/// The number of counters in a row. The next constant is the number of rows in a batch.
+/// The number of counters in a row.
 const ROW: usize = 1 << 16;
+/// The number of rows in a batch.
 const ROWS: usize = 16;
 
 /// Counts tokens over a partition: (tokens: `List<UInt64>`, without repeats) -> the columns of [`counter_schema`].

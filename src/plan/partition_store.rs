@@ -27,8 +27,9 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-/// The maximum number of rows in a batch that is read from a partition. The next constant limits its bytes.
+/// The number of rows in a batch that is read from a partition.
 const READ_ROWS: usize = 8_192;
+/// The number of bytes in such a batch.
 const READ_BYTES: usize = 1 << 20;
 
 /// Gathers batches into one.
