@@ -144,7 +144,7 @@ async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) ->
 }
 
 /// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) by the method of the job. Copies are compared like
-/// other documents. Returns the pairs that reach the threshold, and the number of candidates.
+/// other documents. Returns the result and the number of pairs that reach the threshold.
 async fn search(
     session: &SessionContext,
     sketches: DataFrame,
