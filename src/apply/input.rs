@@ -18,7 +18,7 @@ use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
 /// The number of files whose rows are counted at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// A finished output whose sources are unchanged, and the settings with which it is applied.
+/// A finished output with unchanged sources, and the settings with which it is applied.
 pub struct Opened {
     pub(super) stored: Stored,
     /// The jobs that read the documents, with their files: one, or all jobs of a merged output.

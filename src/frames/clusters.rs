@@ -173,7 +173,7 @@ pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Fo
 /// size, representative, reference): the clusters of the pairs whose similarity by `measure` is at least `threshold`, one row for each
 /// document of such a pair.
 ///
-/// `copies_are_pairs` says by `reference` whether documents with the same shingles are pairs.
+/// `copies_are_pairs` is true, by `reference`, if documents with the same shingles are pairs.
 pub(crate) fn cluster_level(
     documents: DataFrame,
     scores: DataFrame,

@@ -38,7 +38,7 @@ pub(crate) fn edges(pairs: DataFrame) -> Result<DataFrame> {
 ///
 /// ```text
 /// edges   least neighbour of the low end   result
-/// 3-1     1 has no lesser one              3-1
+/// 3-1     1 has no smaller neighbour       3-1
 /// 5-3     1                                5-1
 /// 9-3     1                                9-1
 /// ```

@@ -17,8 +17,8 @@ const REMOVAL: [&str; 8] =
     ["set", "of_set", "root", "place", "documents", "shared", "shingles", "of_shingles"];
 
 /// Documents (set, reference, ..), groups of copies (set, root, rank, representative, ..), scores (a, b, shared, shingles_a, shingles_b,
-/// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative
-/// has another set, `of_set`.
+/// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set that differs from its
+/// representative's set, `of_set`.
 ///
 /// `root` and `place` name the cluster. `documents` counts the run's own documents with the set. The last three columns are null if the set
 /// and its representative's set are not a pair.

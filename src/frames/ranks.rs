@@ -103,7 +103,7 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
 ///
 /// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and its representative,
 /// null if they are not a pair. `weakest_link` is the minimum similarity on the best path between them. It is null if the method divides
-/// chains, or if the component is too large for a search of paths. `copies_are_pairs` says by `reference` whether two documents of one
+/// chains, or if the component is too large for a search of paths. `copies_are_pairs` is true, by `reference`, if two documents in one
 /// group are a pair.
 pub(crate) fn represented(
     documents: DataFrame,

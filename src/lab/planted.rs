@@ -34,7 +34,7 @@ pub struct PlantingSettings {
     pub copies: f64,
     /// The share of documents with replaced words.
     pub near: f64,
-    /// The similarities of documents with replaced words, in turn.
+    /// The similarities of documents with replaced words, used in turn.
     pub jaccards: Vec<f64>,
     /// The share of documents that are a passage of another document.
     pub contained: f64,

@@ -1,4 +1,4 @@
-//! Runs and times stages over a sample. The results stay in memory.
+//! Runs and times stages on a sample. The results are kept in memory.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

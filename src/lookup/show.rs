@@ -173,7 +173,7 @@ pub struct ClusterView {
     pub id: Id,
     /// The representative.
     pub representative: Member,
-    /// Other documents, those with the smallest ids.
+    /// The other documents with the smallest ids.
     pub others: Vec<Member>,
     /// The number of documents in the cluster.
     pub size: u64,

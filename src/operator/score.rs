@@ -1,7 +1,7 @@
 //! Scores pairs by their sketches, and keeps pairs whose score reaches the threshold.
 //!
-//! [`super::sketch_joins`] joins candidates with their sketches. The search of all pairs is here: it compares each document with
-//! the documents whose size allows a match.
+//! [`super::sketch_joins`] joins candidates with their sketches. The search of all pairs is here: it compares each document with the
+//! documents with a size that allows a match.
 
 use std::fmt;
 use std::iter::StepBy;

@@ -363,7 +363,7 @@ mod tests {
         (start..start + HOME_SHINGLES).collect()
     }
 
-    /// The keys of a document and the one before it.
+    /// The keys of a document and the previous document.
     fn neighbours(document: u64) -> (u64, u64) {
         let (one, other) = (key(document - 1), key(document));
         (one.min(other), one.max(other))

@@ -60,8 +60,8 @@ pub(super) async fn finished(
                 difference(job, &reads, manifest)
             )));
         }
-        // Files are not synced one by one, so a power cut may have damaged them. Their sizes are enough only if the machine that wrote
-        // them has not restarted.
+        // Files are not synced one by one, so a power cut can damage them. A check of sizes is enough only if the machine that wrote the
+        // files has not restarted.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
         Ok(if output.folder().is_some() && !same_start { CheckDepth::Bytes } else { CheckDepth::Sizes })
     };

@@ -319,7 +319,8 @@ fn quoted(value: impl std::fmt::Debug) -> String {
 /// Opens the outputs at `urls`, and checks that one run could have found their pairs.
 ///
 /// # Errors
-/// As [`Chain::open`] and [`Chain::check_compared`], and [`Kind::Job`](crate::error::Kind::Job) if an output was made with other rules.
+/// The errors of [`Chain::open`] and [`Chain::check_compared`], and [`Kind::Job`](crate::error::Kind::Job) if an output was made with other
+/// rules.
 async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;

@@ -148,7 +148,7 @@ impl CandidatePairs {
         Self::read(cx, candidate_table(cx))
     }
 
-    /// The candidates whose scores are not known.
+    /// The candidates without a known score.
     pub(super) fn to_compare(cx: &StageContext<'_>) -> Result<Self> {
         let found = Self::found(cx)?;
         Ok(match known_scores(cx)? {

@@ -40,7 +40,7 @@ pub struct CorpusSettings {
     pub copies: f64,
     /// The share of documents that are another document with some words replaced.
     pub near: f64,
-    /// Jaccard similarities of the near-duplicates in turn, each over 0 and at most 1.
+    /// The Jaccard similarities of near-duplicates, used in turn. Each is over 0 and at most 1.
     pub jaccards: Vec<f64>,
     /// The share of documents that consist of half of another document.
     pub contained: f64,

@@ -59,7 +59,7 @@ impl Chain {
     /// Checks that every two documents of the outputs were compared.
     ///
     /// # Errors
-    /// As [`lineage::check_compared`].
+    /// The errors of [`lineage::check_compared`].
     pub(crate) fn check_compared(&self) -> Result<()> {
         lineage::check_compared(&self.outputs, &self.against)
     }

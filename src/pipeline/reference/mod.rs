@@ -146,7 +146,7 @@ pub(crate) struct SecondSource {
 }
 
 impl SecondSource {
-    /// Lists and opens `source`, whose texts are cut by the rules of `job`.
+    /// Lists and opens `source`. Its texts are split into shingles with the settings of `job`.
     ///
     /// # Errors
     /// If the source cannot be listed or read.

@@ -35,7 +35,7 @@ impl WorkTable {
     const SMALL_STAR: Self = Self::new(SMALL, &[Numbers(&["high", "low"])]);
 }
 
-/// Finds which documents scores connect.
+/// Finds the documents that scores connect.
 pub(super) static COMPONENTS: Stage = Stage::work(
     WorkTable::COMPONENTS,
     |_| "find which documents are connected by scores".into(),

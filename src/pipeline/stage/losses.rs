@@ -19,7 +19,7 @@ use crate::pipeline::tables::POSITION_COLUMNS;
 use crate::pipeline::tables::WorkColumns::{Nullable, Numbers, Operator};
 
 impl WorkTable {
-    /// Shingle sets whose representative has another set.
+    /// Shingle sets that differ from their representative's set.
     pub(crate) const REMOVALS: Self = Self::new(
         "removals",
         &[
@@ -29,7 +29,7 @@ impl WorkTable {
     );
     /// The positions of the texts of removals that are read again.
     const REMOVAL_POSITIONS: Self = Self::new("removal_positions", POSITION_COLUMNS);
-    /// The shingles that are lost with each shingle set whose representative has another set.
+    /// The shingles that are lost with each shingle set that differs from its representative's set.
     pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::clusters::losses_schema)]);
 }
 

@@ -220,7 +220,7 @@ impl TextLeaf {
     /// Finds the leaf column of the texts.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no text there.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no such text column.
     pub(super) fn find(
         schema: &SchemaDescriptor,
         text: &TextPlace,
