@@ -64,7 +64,7 @@ fn cut_spans(
     if settings.passages != PassageAction::Drop {
         return Ok(spans);
     }
-    // Only in documents that the run expected to be removed are there passages that no document keeps.
+    // Passages that no document keeps are only in documents that the run expected to be removed.
     let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
     let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
     if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {

@@ -446,7 +446,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
             let docs = as_uint64_array(batch.column(0))?;
             let signatures = SignatureRows::new("evaluate", batch.column(1))?;
             for (row, &doc) in docs.values().iter().enumerate() {
-                // One document stands for all documents with its set.
+                // One document represents all documents with its set.
                 let (true, Some(signature)) = (sets.sets.contains_key(&doc), signatures.row(row)) else {
                     continue;
                 };

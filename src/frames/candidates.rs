@@ -21,8 +21,8 @@ use crate::operator::{Operator, apply};
 /// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, for documents that share a bucket,
 /// and one row (doc, null) for each document in a bucket with more than `hot` documents.
 ///
-/// Of copies, only the representatives are paired. Only 8-byte keys are sorted and joined, and a bucket with one document is dropped before
-/// pairs are made. The number of pairs in a hot bucket is quadratic, so [`super::prefix`] finds them.
+/// Only one representative per group of copies is paired. Only 8-byte keys are sorted and joined, and a bucket with one document is dropped
+/// before pairs are made. The number of pairs in a hot bucket is quadratic, so [`super::prefix`] finds them.
 ///
 /// Two `reference` documents (doc, ..) are never a pair.
 ///

@@ -142,8 +142,9 @@ fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
     Ok(within.select(all)?)
 }
 
-/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group: the number of documents
-/// that are paired with every shown document in the other group, and the number that are paired with one of its documents.
+/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group. `shown` is the number of
+/// documents that are paired with every shown document in the other group. `one_by_one` is the number of documents that are paired with one
+/// document there.
 fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let (size, star) = (|| col("size"), || rules.is_star(col("size")));
     let one_by_one = match rules.paired() {

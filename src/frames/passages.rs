@@ -48,7 +48,7 @@ const SPAN: [&str; 10] = [
     "reference_documents",
 ];
 
-/// The reasons to reject a document that has an id and a text: it is not compared, but passages are searched in it.
+/// The reasons to reject a document that has an id and a text: such a document is not compared, but passages are searched in it.
 const SEARCHED: [&str; 3] = ["too_short", "too_long", "only_template"];
 
 /// Rejects (source, position, doc, reason, origin) and compared documents (doc) -> (doc, source, position, origin) of the rejects in which
@@ -118,8 +118,8 @@ impl PassageRows {
     /// The rows with a `key` that occurs in a new document, and that is repeated. With [`NewPairs::WithReference`], the key must also occur
     /// in a reference document.
     ///
-    /// Adds `occurrences: UInt64`, the number of occurrences in all documents, `reference_documents: UInt64`, the number of reference
-    /// documents with the key, and `reference: Boolean`, whether the row belongs to a reference document.
+    /// Adds `occurrences: UInt64`, the number of occurrences in all documents, and `reference_documents: UInt64`, the number of reference
+    /// documents with the key. Also adds `reference: Boolean`, whether the row belongs to a reference document.
     fn repeated<const N: usize>(self, key: [&str; N]) -> Result<DataFrame> {
         let this = match key.first() {
             Some(first) => self.that_may_repeat(first)?,

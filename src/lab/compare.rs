@@ -137,8 +137,8 @@ pub struct Crossing {
 
 /// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
 ///
-/// A sample has the first comparable documents in order of (source, position), and as many reference documents if the job names any.
-/// Samples and their sketches are held in memory. Groups and reference documents decide which pairs are compared, as in a run. Copies
+/// A sample consists of the first comparable documents in order of (source, position), and of as many reference documents if the job names
+/// any. Samples and their sketches are held in memory. Groups and reference documents decide which pairs are compared, as in a run. Copies
 /// are compared like other documents.
 ///
 /// # Errors

@@ -107,9 +107,9 @@ pub struct ThresholdMeasurement {
 /// If the job has a rule for its bands, the bands are chosen for each threshold. Signatures are computed once for all thresholds, and
 /// thresholds with the same bands share a search.
 ///
-/// A sample has the first documents, in order of (source, position), that can be compared at the largest shingle size. So all sizes have
-/// the same documents. If the job names reference documents, the sample contains as many of them. Samples and their sketches are held in
-/// memory. Copies are compared like other documents.
+/// A sample consists of the first documents, in order of (source, position), that can be compared at the largest shingle size. So all sizes
+/// have the same documents. If the job names reference documents, the sample contains as many of them. Samples and their sketches are held
+/// in memory. Copies are compared like other documents.
 ///
 /// # Errors
 /// Fails if a list of the grid is empty or has an invalid value, if the source cannot be read or contains nothing to compare, or if

@@ -148,7 +148,7 @@ struct PassageSearch {
 }
 
 impl PassageSearch {
-    /// Returns a search for the passage `id` of `length` words, cut by the rules of `job`.
+    /// Returns a search for the passage `id` of `length` words, with the settings of `job`.
     fn new(job: &Job, id: &str, length: usize) -> Result<Self> {
         let hash =
             u128::from_str_radix(id, 16).map_err(|_| Error::input(format!("{id:?} is no passage_id")))?;

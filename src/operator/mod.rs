@@ -4,7 +4,7 @@
 //! - `prefixes`: the counters of a prefix filter, and the prefixes.
 //! - `filters`: filters of documents and of shingles.
 //! - `keyed_rows`: the first row of each key, and the values of each key as a list.
-//! - `clusters`: representatives, and the losses of removals.
+//! - `clusters`: representatives of documents, and losses from removals.
 //! - `score`: the scores of pairs, from `sketches` in memory; `sketch_joins` joins candidates with their sketches.
 //!
 //! All operators transform streams, from one input partition to one output partition. They keep no state between runs. [`crate::plan`]

@@ -2,8 +2,8 @@
 //! again.
 //!
 //! A part is the files, or the row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each other.
-//! Each records its files in `_work/` when it has written them, as a stage of its own. The name of that stage contains a hash of the files
-//! and row groups. A run that resumes divides the source into as many parts as before, for any number of threads, and runs the parts
+//! When a partition has written its files, it records them in `_work/` as a separate stage. The name of that stage contains a hash of the
+//! files and row groups. A run that resumes divides the source into as many parts as before, for any number of threads, and runs the parts
 //! without a record.
 //!
 //! This needs a plan in this process that keeps the rows of each partition together. Other plans publish the whole stage.

@@ -26,7 +26,7 @@ use crate::plan::OperatorExec;
 use crate::schema::Table;
 use crate::source::{self, Checksums, checksum_of};
 
-/// Runs stages on an engine and publishes each by its own manifest.
+/// Runs stages on an engine, and publishes each stage with its own manifest.
 pub(crate) struct Runner<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) output: &'a Layout,
@@ -306,7 +306,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<StageAttempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
-        // It is unknown whether a task's memory grows with its rows, so both are tried in turn.
+        // A task's memory may or may not grow with its number of rows, so fewer tasks and more partitions are tried in turn.
         let fewer =
             || Some(StageAttempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
@@ -391,7 +391,7 @@ impl<'a> Runner<'a> {
         ))
     }
 
-    /// The files of a table, written by a finished stage.
+    /// The files that a finished stage wrote into a table.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
         let reached = self.reached.lock();
         let files = reached.done.values().flat_map(|done| &done.files);
@@ -403,7 +403,7 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().flat_map(|done| done.read.iter().cloned()).collect()
     }
 
-    /// The number of rows in a table, written by a finished stage.
+    /// The number of rows that a finished stage wrote into a table.
     pub(super) fn rows(&self, table: &str) -> u64 {
         self.reached.lock().done.values().map(|done| done.rows(table)).sum()
     }

@@ -172,7 +172,7 @@ impl AppliedResult {
         Ok(id.own())
     }
 
-    /// The texts of the documents in `rows`, and a job that read them.
+    /// The texts of the documents in `rows`, and one of the jobs that read them.
     async fn texts(&self, rows: &[RemovedRow]) -> Result<(Job, BTreeMap<DocumentPlace, String>)> {
         let mut wanted = DocumentPlaces::default();
         for (origin, source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {

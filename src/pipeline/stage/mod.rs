@@ -60,7 +60,7 @@ static SEARCH: &[&Stage] = &[
 static PAIRS: &[&Stage] = &[&pairs::PAIRS, &pairs::GROUP_PAIRS];
 
 /// The stages that make clusters from scores and choose the passages to keep. A passage is preferably kept in an unrepresented document.
-/// None of these stages reads a table of [`PAIRS`].
+/// These stages read no table of [`PAIRS`].
 static CLUSTERS: &[&Stage] = &[
     &components::COMPONENTS,
     &clusters::RANKS,

@@ -50,7 +50,7 @@ pub(super) async fn write(
     Ok((counts, files))
 }
 
-/// Writes the selected rows of a file. Kept rows are changed by their decisions.
+/// Writes the selected rows of a file. The decisions change kept rows.
 async fn copy(
     work: &RewriteSettings,
     parquet: &Arc<ParquetFile>,
