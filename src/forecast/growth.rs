@@ -9,8 +9,8 @@
 //!   takes as long as in the first pass.
 //!
 //! A random sample with a share p of the documents contains both documents of a pair with probability p². Some pairs grow in proportion to
-//! the documents instead: pairs with reference documents, and pairs in groups that are so large that a run writes only some of their pairs.
-//! So a sample from a source with `A + B` pairs has `A p² + B p` pairs. Two samples determine both numbers.
+//! the documents instead: pairs with reference documents, and pairs in groups that are so large that a run pairs each document with only a
+//! few others. So a sample from a source with `A + B` pairs has `A p² + B p` pairs. Two samples determine both numbers.
 
 use std::collections::BTreeSet;
 

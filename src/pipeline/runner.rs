@@ -34,7 +34,7 @@ pub(crate) struct Runner<'a> {
     pub(super) control: &'a RunControl,
     /// The fingerprint of the run. Stages of other runs are not taken over.
     pub(super) fingerprint: &'a str,
-    /// A part of the names of stage manifests. It prevents that a run reuses stages of the result that it replaces.
+    /// A part of the names of stage manifests. It prevents a run from reusing stages of the result that it replaces.
     pub(super) key: String,
     reached: Mutex<RunProgress>,
     /// The stages of earlier attempts, each checked once.

@@ -195,7 +195,7 @@ impl Chain {
     }
 
     /// Checks that an id is in two outputs only if the later run replaced its document. Runs with reference outputs have checked this
-    /// already. Ids of a second source still need the check.
+    /// already, but new documents can share ids with documents of a second source.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.

@@ -193,8 +193,8 @@ pub(super) static PAIRS: Stage = Stage::public(
     StagePlan::Later(|cx| Box::pin(plan_pairs(cx))),
 );
 
-/// A batch of pairs with texts may use this fraction (1/4) of the bytes for a partition's rows. Several batches are in memory at once,
-/// outside any memory pool, until their passages are computed.
+/// The divisor of a partition's bytes that gives the maximum size of a batch of pairs with texts. Several such batches are in memory at
+/// once, outside any memory pool, until their passages are computed.
 const BATCHES_OF_TEXTS: u64 = 4;
 
 async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {

@@ -32,8 +32,8 @@ impl WorkTable {
 /// The maximum number of rounds. In the last round a bucket has 128 leaders.
 const ROUNDS: u32 = 8;
 
-/// If fewer than one in 256 comparisons with leaders finds a pair, further rounds would find few pairs. The remaining documents are then
-/// compared with each other.
+/// If fewer than one in this many comparisons with leaders finds a pair, further rounds would find few pairs. The remaining documents are
+/// then compared with each other.
 const WORTH_IT: u64 = 256;
 
 /// The approximate number of documents in a sample. Every two of them are compared to estimate the number of unwritten pairs. Nearly all of
