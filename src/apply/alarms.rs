@@ -1,4 +1,4 @@
-//! Checks of the bounds in `[alarms]`, and the numbers that a user looks at before duplicates are removed.
+//! Checks the bounds in `[alarms]`, and computes the numbers that a user checks before duplicates are removed.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -18,17 +18,17 @@ use crate::schema::Table;
 /// The verdict on one bound of `[alarms]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AlarmVerdict {
-    /// Its key: `removed_share` or `largest_cluster`.
+    /// The key of the bound: `removed_share` or `largest_cluster`.
     pub bound: &'static str,
     /// The value of the key.
     pub allowed: f64,
-    /// The greatest value of any group, or the value of all documents.
+    /// The largest value of any group, or the value for all documents.
     pub found: f64,
     /// One sentence for each group that exceeds the bound.
     pub alarms: Vec<String>,
 }
 
-/// The bounds that an output is checked against.
+/// The bounds against which an output is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// The alarms.
@@ -39,11 +39,11 @@ pub struct Bounds {
     pub contained: Option<f64>,
 }
 
-/// Checks the finished output of `job` against `bounds`, and logs a warning for each exceeded bound. Fails instead if the alarms
-/// ask for it and the caller allows it.
+/// Checks the finished output of `job` against `bounds`, and logs a warning for each exceeded bound. Fails instead if the alarms request it
+/// and the caller allows it.
 ///
 /// # Errors
-/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and numbers, or a table cannot be read.
+/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and numbers, or if a table cannot be read.
 pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
     let verdicts = verdicts(stored, job, bounds).await?;
     raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
@@ -68,7 +68,7 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// The verdicts on the bounds that are set, for the finished output of `job`.
+/// Returns the verdict on each set bound, for the finished output of `job`.
 ///
 /// # Errors
 /// If a table cannot be read.
@@ -113,18 +113,18 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
     Ok(share.into_iter().chain(size).collect())
 }
 
-/// The documents of a group, or all documents.
+/// The figures of a group, or of all documents.
 #[derive(Deserialize)]
 struct GroupFigures {
     group: Option<String>,
     documents: u64,
     removed: u64,
-    /// The size and the id of the largest cluster, if any document is in one.
+    /// The size and the id of the largest cluster, if there is a cluster.
     largest: Option<u64>,
     cluster: Option<String>,
 }
 
-/// The figures of each group by the column `group`, or of all documents without one, in the order of group names, null last.
+/// The figures of each group in the column `group`, sorted by name with null last. Without a column, the figures of all documents.
 async fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<Vec<GroupFigures>> {
     let documents = stored.table(Table::Documents)?.select(vec![col("id"), groups::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
@@ -150,15 +150,15 @@ async fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -
 pub struct GroupCounts {
     /// The name of the group; `None` for documents whose column is null.
     pub group: Option<String>,
-    /// All of them.
+    /// The number of compared documents.
     pub documents: u64,
-    /// The removed documents.
+    /// The number of removed documents.
     pub removed: u64,
-    /// The kept documents.
+    /// The number of kept documents.
     pub kept: u64,
 }
 
-/// The documents by the column `group`, in the order of group names, null last. Annotated documents all stay.
+/// Counts the documents per group in the column `group`, sorted by name with null last. All annotated documents are kept.
 pub(crate) async fn group_counts(
     stored: &Stored,
     group: &str,
@@ -172,17 +172,17 @@ pub(crate) async fn group_counts(
     Ok(counts.collect())
 }
 
-/// A removal that keeps a smaller share of its shingles in its representative is lossy.
+/// A removal is lossy if the representative contains a smaller share of the removed document's shingles.
 const LOSSY: f64 = 0.98;
 
-/// The losses by removing documents. Numbers that the output does not have are `None`.
+/// The losses from removing documents. A number is `None` if the output does not contain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RemovalLosses {
-    /// Documents that stay in addition to the representative of their cluster.
+    /// Documents that are kept in addition to the representative of their cluster.
     pub spared: u64,
     /// Removed documents that lose more than 2 % of their shingles.
     pub lossy_removals: Option<u64>,
-    /// Shingles of removed documents that no kept document of their cluster has.
+    /// Shingles of removed documents that no kept document in their cluster contains.
     pub lost_shingles: Option<u64>,
 }
 
@@ -203,7 +203,7 @@ pub(super) fn annotated(
     with_columns(gone.join(clustered, JoinType::Right, &["gone_id"], &["member"], None)?, &columns)
 }
 
-/// Refuses an output that lacks the containment of a pair, which decides whether a document is spared.
+/// Refuses an output that lacks the containment of a pair, since it decides whether a document is spared.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the number of such documents, and what to do.
@@ -221,7 +221,7 @@ pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Res
     )))
 }
 
-/// Computes the losses by removing documents.
+/// Computes the losses from removing documents.
 pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<RemovalLosses> {
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;

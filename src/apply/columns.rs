@@ -1,4 +1,4 @@
-//! Added columns: the sizes of what a document represents, and names that the source has already.
+//! Added columns: the number of documents that a document represents, and a check for names that the source already contains.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -15,8 +15,7 @@ use crate::rewrite::{Annotation, append_names, column_exists, names, pieces};
 use crate::schema::Table;
 use crate::source::{FilePiece, ParquetFile, Rewriting, RowFormat, SourceFile, format_of};
 
-/// The values of an added size column (source, position, ..) in the columns of the table of decisions, after the documents
-/// `removed` are removed.
+/// The values of an added size column (source, position, ..), as rows of the table of decisions, after the documents `removed` are removed.
 pub(super) fn size_rows(column: Annotation, stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     match column {
         Annotation::GroupSizes => group_sizes(stored, removed),
@@ -48,7 +47,7 @@ fn represented(removed: DataFrame) -> Result<DataFrame> {
     Ok(removed.filter(col("kept_source").is_not_null())?.select_columns(&["kept_id", "group"])?)
 }
 
-/// The compared documents that stay: (id, source, position, group).
+/// The compared documents that are kept: (id, source, position, group).
 fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     let group = groups::group(stored.job().source.group.as_deref());
     let source = cast(col("source"), DataType::Utf8).alias("source");
@@ -74,11 +73,10 @@ pub(super) fn refuse_group_sizes(stored: &Stored, settings: &ApplySettings) -> R
     )))
 }
 
-/// Footers that are read at the same time.
+/// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
 
-/// Refuses Parquet files and CSV files with a header that already have one of the columns. JSON lines are checked during the
-/// rewrite.
+/// Refuses Parquet files and CSV files with a header that already contain one of the columns. JSON lines are checked during the rewrite.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) with the file and the column.
@@ -109,7 +107,7 @@ pub(super) async fn refuse_existing(
     checks.buffered(CONCURRENT_FOOTERS).try_collect().await
 }
 
-/// The header of a file; empty if it has none.
+/// The header of a file; empty if the file has no header.
 async fn header(
     session: &SessionContext,
     source: &job::Source,

@@ -1,4 +1,4 @@
-//! The decision for each document: removed and for which reason, or kept, also instead of a document that became too short.
+//! Decides which documents are removed and why, and which document of a cluster is kept instead of a removed one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +20,9 @@ use crate::output::Stored;
 use crate::rewrite::DocumentCounts;
 use crate::schema::{IdType, Table};
 
-/// The reasons for removals: another document represents the cluster, or too few words are left.
+/// The reason for a removal if another document represents the cluster.
 pub(super) const DUPLICATE: &str = "duplicate";
+/// The reason for a removal if too few words remain.
 const TOO_SHORT: &str = "too_short";
 
 /// The columns of the table of removed documents.
@@ -60,7 +61,7 @@ pub(crate) fn removed(
     };
     let rest = represented(stored, with_heirs(clustered, dropped)?, spared(stored)?)?;
     let clusters = &stored.job().clusters;
-    // The run compared the others with the dropped representative only.
+    // The run compared the other documents only with the dropped representative.
     let paired = col("jaccard").is_not_null();
     Ok(match clusters.contained {
         Some(contained) => {
@@ -81,7 +82,7 @@ fn with_heirs(clustered: DataFrame, dropped: DataFrame) -> Result<DataFrame> {
     let own = [("own_kept_id", "CASE WHEN NOT kept_is_reference THEN kept_id END")];
     let rest =
         heirs.join(with_columns(rest, &own)?, JoinType::Right, &["dropped_id"], &["own_kept_id"], None)?;
-    // The known similarity is to the dropped document.
+    // The known similarity is the similarity to the dropped document.
     let columns = [
         ("representative", "CASE WHEN heir IS NULL THEN representative ELSE heir = member END"),
         ("kept_id", "coalesce(heir, kept_id)"),
@@ -110,8 +111,8 @@ pub(super) fn represented(
     if let Some(spared) = spared {
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["member"], None)?;
     }
-    // In a pair with a reference document, `a` is the new document. In a pair of two new documents, `a` has the smaller id. A
-    // reference document may share its id with a new one, so ids alone do not identify the pair.
+    // In a pair with a reference document, `a` is the new document. In a pair of two new documents, `a` has the smaller id. A reference
+    // document may share its id with a new document, so ids alone do not identify the pair.
     let columns = [
         ("first_id", "CASE WHEN kept_is_reference OR member < kept_id THEN member ELSE kept_id END"),
         ("second_id", "CASE WHEN kept_is_reference OR member < kept_id THEN kept_id ELSE member END"),
@@ -163,8 +164,7 @@ pub(super) fn contained_only(represented: DataFrame, contained: f64) -> Result<D
     Ok(represented.filter(goes)?)
 }
 
-/// The documents (source, position) that the job rejected. Merged runs may `share` files; then these are the distinct rows that
-/// no run compared.
+/// The documents (source, position) that the job rejected. If merged runs `share` files, these are the distinct rows that no run compared.
 pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
     let places = ["source", "position"];
     let rejects = stored.table(Table::Rejects)?.select_columns(&places)?;
@@ -177,8 +177,8 @@ pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
     Ok(compared.join(rejects.distinct()?, JoinType::RightAnti, &left, &places, None)?)
 }
 
-/// The documents (id, source, position, heir) of `short` (id, source, position) that are removed as too short. `heir` represents
-/// the rest of the cluster. It is null if the document represents no other document, or if no document of the cluster stays.
+/// The documents (id, source, position, heir) of `short` (id, source, position) that are removed as too short. `heir` represents the rest
+/// of the cluster. It is null if the document represents no other document, or if no document in the cluster is kept.
 pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame) -> Result<DataFrame> {
     let gone = removed(stored, None, contained, None)?.filter(col("kept_source").is_not_null())?;
     let gone = gone.select_exprs(&["id AS gone_id", "kept_id"])?;
@@ -207,7 +207,7 @@ pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame)
     Ok(representatives.select_columns(&columns)?.union(others)?)
 }
 
-/// All removed documents, in the columns of [`removed_schema`]. With annotations, the documents that would be removed.
+/// All removed documents, in the columns of [`removed_schema`]. With annotations, these documents are kept and only marked.
 pub(super) fn all_removed(
     stored: &Stored,
     settings: &ApplySettings,
@@ -224,8 +224,8 @@ pub(super) fn all_removed(
 }
 
 /// The clustered documents of the output's source: (member, source, position, origin_number, cluster_id, representative, kept_id,
-/// kept_is_reference, group, similarity). `similarity` is to the kept document; null if it is unknown. With `by_job`, copies of
-/// documents that the job spares are removed in favour of these.
+/// kept_is_reference, group, similarity). `similarity` is the similarity to the kept document; null if it is unknown. With `by_job`, copies
+/// of documents that the job spares are removed in favour of the spared documents.
 pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?.select_exprs(&[
@@ -273,8 +273,8 @@ pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<Dat
     }
 }
 
-/// The numbers of documents in each file of the source, by the tables of the output. All compared documents count as kept, because
-/// removals are counted during the rewrite. `share` says whether merged runs share files.
+/// The numbers of documents in each file of the source, from the tables of the output. All compared documents count as kept, because
+/// removals are counted during the rewrite. `share` is true if merged runs share files.
 pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<String, DocumentCounts>> {
     let mut files: BTreeMap<String, DocumentCounts> = BTreeMap::new();
     for RowsPerFile { source, rows } in by_source(stored.table(Table::Documents)?).await? {
@@ -289,7 +289,7 @@ pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<Stri
     Ok(files)
 }
 
-/// The number of rows of a table about a file of the source.
+/// The number of rows in a table that belong to a file of the source.
 #[derive(Deserialize)]
 struct RowsPerFile {
     source: String,

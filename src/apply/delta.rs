@@ -18,13 +18,13 @@ use crate::rewrite::{Annotation, annotated};
 use crate::schema::IdType;
 use crate::source::{Listed, ParquetFile, Rewriting, SourceFile, format_of};
 
-/// Footers that are read at the same time.
+/// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
 
 /// The option of the command.
 const OPTION: &str = "--tables delta";
 
-/// Refuses a source whose files are not written as Parquet, or lack columns of the table.
+/// Refuses a source if its files are not written as Parquet or lack columns of the table.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with what to do.
@@ -63,7 +63,7 @@ pub(super) async fn kept_schema(
     let mut fields: Vec<Field> = Vec::new();
     for (at, (path, schema)) in schemas.iter().enumerate() {
         for field in &mut fields {
-            // A column that a file lacks is null in its rows.
+            // If a file lacks a column, the column is null in its rows.
             let nullable = schema.field_with_name(field.name()).map_or(true, Field::is_nullable);
             field.set_nullable(field.is_nullable() || nullable);
         }
@@ -93,10 +93,10 @@ pub(super) async fn kept_schema(
     }
 }
 
-/// Puts the logs of a result, after all of its files.
+/// Writes the logs of a result, after all of its files.
 ///
 /// # Errors
-/// If the store refuses.
+/// If the store refuses a put.
 pub(super) async fn put_logs(
     target: &Layout,
     manifest: &ApplyManifest,

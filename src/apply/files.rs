@@ -13,15 +13,15 @@ use crate::rewrite::{FileToWrite, PartToWrite, Rewrite, SourceRecord};
 use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of};
 use crate::{address, delta};
 
-/// The files that each source writes, with their paths in the result. A file of several sources belongs to the first of them.
+/// The files to write for each source, with their paths in the result. A file in several sources belongs to the first of these sources.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if two files would have one path, `apply` needs the path, or a row may be several
+/// [`Kind::Job`](crate::error::Kind::Job) if two files would have the same path, `apply` needs the path for itself, or a row may be several
 /// documents.
 pub(super) fn paths(sources: &[(Job, Listed)]) -> Result<Vec<Vec<(SourceFile, String)>>> {
     let files = each_once(sources)?;
     let below = match files.as_slice() {
-        // Files of several URLs with equal names have their whole paths as names.
+        // If files from several URLs have the same name, their names are their whole paths.
         [files] if files.iter().all(|file| file.name() != file.path()) => None,
         several => Some(shared_folder(several.iter().flatten().map(SourceFile::path))),
     };
@@ -56,7 +56,7 @@ pub(super) fn paths(sources: &[(Job, Listed)]) -> Result<Vec<Vec<(SourceFile, St
     sources.iter().zip(files).map(|(source, files)| of_source(source, files)).collect()
 }
 
-/// The files of each source that no earlier source has.
+/// The files of each source that are not in an earlier source.
 fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
     let mut seen: BTreeMap<String, &Source> = BTreeMap::new();
     let mut files = Vec::with_capacity(sources.len());
@@ -64,7 +64,7 @@ fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
         let mut of_source = Vec::new();
         for file in listed.files() {
             let other = seen.insert(file.path().to_owned(), &job.source);
-            // Keep both files if a row may be several documents: their equal paths are refused.
+            // If a row may be several documents, both files are kept here. Their equal paths are then refused.
             if !other.is_some_and(|other| same_documents(other, &job.source)) {
                 of_source.push(file);
             }
@@ -109,8 +109,9 @@ fn relative(name: &str) -> String {
     parts.join("/")
 }
 
-/// The bytes or files after which a part ends. A file is never divided.
+/// The number of bytes after which a part ends. A file is never divided.
 const PART_BYTES: u64 = 8 << 20;
+/// The number of files after which a part ends.
 const PART_FILES: usize = 100;
 
 /// The name by which the engine knows the plan.
@@ -125,18 +126,18 @@ pub(super) struct SourceToWrite {
     pub files: Vec<FileToWrite>,
 }
 
-/// All files, written.
+/// The result after all files are written.
 pub(super) struct Done {
-    /// In their order.
+    /// The files, in order.
     pub files: Vec<SourceRecord>,
     /// The number of files that an earlier attempt had written.
     pub reused: u64,
 }
 
-/// Writes the files of `sources`. `rewrite` has the settings and no parts yet. `stage` is the number of this last stage.
+/// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this last stage.
 ///
 /// # Errors
-/// The first error of a file. Finished parts stay recorded.
+/// The first error of a file. Finished parts remain recorded.
 pub(super) async fn write(
     rewrite: Rewrite,
     sources: Vec<SourceToWrite>,
@@ -183,7 +184,7 @@ pub(super) async fn write(
     Ok(Done { files: all.into_iter().flat_map(|part| part.files).collect(), reused })
 }
 
-/// Divides files of these sizes into parts. Only the sizes count, so that every attempt has the same parts.
+/// Divides files with these sizes into parts. The parts depend only on the sizes, so that every attempt has the same parts.
 fn parts(sizes: &[u64]) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut from, mut bytes) = (0, 0);

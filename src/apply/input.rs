@@ -1,4 +1,4 @@
-//! A finished output that is to be applied, and the rules for its source.
+//! A finished output for `apply`, and the requirements on its source.
 
 use std::cmp::Ordering;
 
@@ -15,10 +15,10 @@ use crate::output::Stored;
 use crate::rewrite::{DocumentCounts, Rejects, rows_of_file};
 use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
 
-/// Files whose rows are counted at the same time.
+/// The number of files whose rows are counted at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// A finished output whose sources are unchanged, and the settings with which it is applied.
+/// A finished output with unchanged sources, and the settings with which it is applied.
 pub struct Opened {
     pub(super) stored: Stored,
     /// The jobs that read the documents, with their files: one, or all jobs of a merged output.
@@ -82,7 +82,7 @@ impl Opened {
         (superseded > 0).then_some(warning).into_iter().chain(uncertain).collect()
     }
 
-    /// The words before the number of [`Self::superseded`], which the run counted with its own `clusters.contained`.
+    /// The text before the number [`Self::superseded`] in messages. The run counted this number with its own `clusters.contained`.
     pub fn about_superseded(&self) -> &'static str {
         let of_job = self.stored.job().clusters.contained;
         match self.settings.contained.map(|own| Some(own).partial_cmp(&of_job)) {
@@ -92,7 +92,7 @@ impl Opened {
         }
     }
 
-    /// Documents that reference outputs keep and another document represents now. They are not in the source.
+    /// The number of documents that reference outputs keep and that another document now represents. They are not in the source.
     pub fn superseded(&self) -> u64 {
         self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
     }
@@ -122,7 +122,7 @@ impl Opened {
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
-    /// The losses by removing documents.
+    /// The losses from removing documents.
     ///
     /// # Errors
     /// If a table cannot be read.
@@ -149,7 +149,7 @@ impl Opened {
         Ok(all)
     }
 
-    /// The rows of files that jobs left out by path.
+    /// The number of rows in files that jobs skipped by path.
     async fn rows_of_files_left_out(&self) -> Result<u64> {
         let mut rows = 0;
         for (job, listed) in &self.sources {
@@ -159,15 +159,14 @@ impl Opened {
         Ok(rows)
     }
 
-    /// The rows of `files` of `source`.
+    /// The number of rows in `files` of `source`.
     async fn rows_of(&self, source: &job::Source, files: impl Iterator<Item = &SourceFile>) -> Result<u64> {
         let counted = stream::iter(files).map(|file| rows_of_file(self.stored.session(), source, file));
         let counted = counted.buffer_unordered(CONCURRENT_FILES);
         counted.try_fold(0, |all, rows| async move { Ok(all + rows) }).await
     }
 
-    /// The documents that `--passages drop` removes; `None` without it. Holds the ids of documents that become too short in
-    /// memory.
+    /// The documents that `--passages drop` removes; `None` without it. Holds the ids of these documents in memory.
     pub(super) async fn dropped(&self) -> Result<Option<DataFrame>> {
         if self.settings.passages != PassageAction::Drop {
             return Ok(None);
@@ -200,7 +199,7 @@ impl Opened {
     }
 }
 
-/// Refuses an output whose sources still have the rows of replaced documents, which are in no table.
+/// Refuses an output whose sources still contain the rows of replaced documents. These rows are in no table.
 fn refuse_replaced(stored: &Stored) -> Result<()> {
     let replaced = stored.manifest().replaced_in_sources();
     if replaced == 0 {

@@ -19,13 +19,13 @@ pub struct ApplyManifest {
     pub apply_format: u64,
     /// The version of this program.
     pub resemblance: String,
-    /// The fingerprint of the settings and the output. Other fingerprints may mean other files.
+    /// The fingerprint of the settings and the output. With another fingerprint, the files can differ.
     pub fingerprint: String,
     /// The output that was applied, as the user named it.
     pub output: String,
-    /// Its folder or URL, with an absolute path.
+    /// The folder or URL of the output, with an absolute path.
     pub output_url: String,
-    /// The fingerprint of its run.
+    /// The fingerprint of the output's run.
     pub output_fingerprint: String,
     /// The runs that read the documents: one, or all runs of a merged output.
     pub origins: Vec<Origin>,
@@ -34,9 +34,9 @@ pub struct ApplyManifest {
     /// The settings of the application.
     #[serde(flatten)]
     pub settings: ApplySettings,
-    /// Documents.
+    /// The numbers of documents.
     pub counts: DocumentCounts,
-    /// The files of the source, in their order, with the files that were written from each.
+    /// The files of the source, in order, with the files that were written from each source file.
     pub files: Vec<SourceRecord>,
     /// The table of removed documents.
     pub removed: Vec<File>,
@@ -53,30 +53,30 @@ pub struct ApplyManifest {
 /// The numbers of cut or marked passages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassageCounts {
-    /// The cut or marked occurrences in documents that stay.
+    /// The number of cut or marked occurrences in kept documents.
     pub spans: u64,
-    /// The documents with such occurrences.
+    /// The number of documents with such occurrences.
     pub documents: u64,
-    /// Their words.
+    /// The number of words in these occurrences.
     pub words: u64,
-    /// Their bytes in UTF-8.
+    /// The number of UTF-8 bytes in these occurrences.
     pub bytes: u64,
-    /// The documents that are removed because too few words are left.
+    /// The number of documents that are removed because too few words remain.
     pub too_short: u64,
 }
 
 /// The numbers of documents with added size columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeCounts {
-    /// The documents that get a size.
+    /// The number of documents with a size.
     pub documents: u64,
-    /// The sum of their sizes.
+    /// The sum of all sizes.
     pub represented: u64,
     /// The largest size.
     pub largest: u64,
 }
 
-/// The record that an application puts before its first file. It claims the folder for this application.
+/// The record that an application writes before its first file. It claims the folder for this application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
     /// See [`ApplyManifest::fingerprint`].
@@ -116,22 +116,22 @@ impl PassageAction {
 pub struct ApplySettings {
     /// The place of documents that the job rejected.
     pub rejects: Rejects,
-    /// Whether every document stays and gets columns with the decision about it.
+    /// Whether every document is kept and gets columns with the decision about it.
     pub annotate: bool,
     /// The columns that are added to kept documents.
     pub columns: BTreeSet<Annotation>,
     /// The format of the tables of the result.
     pub tables: TableFormat,
-    /// The least share of its shingles that a removed document has in its representative. Overrides the job.
+    /// The minimum share of a removed document's shingles in its representative. Overrides the job.
     pub contained: Option<f64>,
     /// The treatment of repeated passages.
     pub passages: PassageAction,
-    /// The fewest words that a document must have after the cut, for `passages = drop`.
+    /// The minimum number of words in a document after the cut, for `passages = drop`.
     pub min_words: u64,
 }
 
 impl ApplySettings {
-    /// A hash of everything that can change a file of the result, in 32 hexadecimal digits.
+    /// A hash of everything that can change a file in the result, in 32 hexadecimal digits.
     pub(super) fn fingerprint(&self, stored: &Stored) -> String {
         let Self { rejects, annotate, columns, tables, contained, passages, min_words } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);

@@ -14,8 +14,8 @@
 //!
 //! The names in `_resemblance/` do not end like the files of the source, because patterns such as `**/*.parquet` match in all folders.
 //!
-//! The tables of the output decide which rows of each file stay (`removals`), and `tables` writes all decisions as one table. Then any
-//! engine rewrites the files (`crate::rewrite`) in parts (`files`). Finished parts are recorded, so that a killed application resumes.
+//! The tables of the output decide which rows of each file are kept (`removals`), and `tables` writes all decisions as one table. Then any
+//! engine rewrites the files (`crate::rewrite`) in parts (`files`). Finished parts are recorded, so that a killed application can resume.
 //!
 //! If a function does not document its errors, it fails only if a table of the output is missing or cannot be read.
 
@@ -54,19 +54,19 @@ pub use crate::rewrite::{Annotation, DocumentCounts, Rejects, SourceRecord, Writ
 use crate::rewrite::{FileToWrite, Rewrite};
 use crate::source::{SourceFile, TextPlace, text_place};
 
-/// The end of an application.
+/// The outcome of an application.
 #[derive(Debug)]
 pub struct ApplyOutcome {
     /// The manifest of the result.
     pub manifest: ApplyManifest,
     /// Whether the result was finished before.
     pub already_finished: bool,
-    /// The files of the source that earlier attempts had rewritten.
+    /// The number of source files that earlier attempts had rewritten.
     pub files_reused: u64,
 }
 
-/// Refuses `to` as the target for the documents of `source` if it holds files that are no result of `apply`. Needs no output, so
-/// it can be called before the run.
+/// Refuses `to` as the target for the documents of `source` if it holds files that are not a result of `apply`. Needs no output, so it can
+/// be called before the run.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with one of the files, or with the path that overlaps with `to`.
@@ -127,8 +127,8 @@ pub async fn apply(
     ended
 }
 
-/// Writes the files of each source to `target`, which `claim` holds. `kept_schema` has the columns of the Delta table of kept
-/// documents, if one is written.
+/// Writes the files of each source to `target`, which `claim` holds. `kept_schema` contains the columns of the Delta table of kept
+/// documents, if the table is written.
 async fn write(
     engine: &dyn Engine,
     opened: Opened,
@@ -139,7 +139,7 @@ async fn write(
 ) -> Result<ApplyOutcome> {
     let (stored, settings) = (&opened.stored, &opened.settings);
     let fingerprint = settings.fingerprint(stored);
-    // Another process may have finished or begun meanwhile.
+    // Another process may have finished or begun in the meantime.
     if let Some(manifest) = target::finished(target, &fingerprint).await? {
         return Ok(ApplyOutcome { manifest, already_finished: true, files_reused: 0 });
     }

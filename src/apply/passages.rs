@@ -64,11 +64,11 @@ fn cut_spans(
     if settings.passages != PassageAction::Drop {
         return Ok(spans);
     }
-    // Only documents that the run expected to be removed have passages that no document keeps.
+    // Passages that no document keeps are only in documents that the run expected to be removed.
     let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
     let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
     if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {
-        // Several documents may keep the windows of a run, and the span names only one of them.
+        // Several documents can keep the windows in a run of words, and the span names only one of them.
         return Ok(others);
     }
     let expected = expected.join(spans, JoinType::RightSemi, &["expected"], &["id"], None)?;
@@ -86,13 +86,13 @@ fn written_spans(stored: &Stored, settings: &ApplySettings) -> Result<DataFrame>
     Ok(rejects.join(spans, JoinType::RightAnti, &["file", "row_number"], &["source", "position"], None)?)
 }
 
-/// The compared documents (stay_id) outside `gone` (gone_id).
+/// The compared documents (stay_id) that are not in `gone` (gone_id).
 fn staying(stored: &Stored, gone: DataFrame) -> Result<DataFrame> {
     let documents = stored.table(Table::Documents)?.select_exprs(&["id AS stay_id"])?;
     Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["stay_id"], None)?)
 }
 
-/// The `spans` whose passage is kept by a document of `staying` (stay_id) or by a reference document.
+/// The `spans` whose passage is kept by a document in `staying` (stay_id) or by a reference document.
 fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
     // A reference document may share its id with a document of the source.
     let spans = with_columns(spans, &[("own_kept_id", "CASE WHEN NOT kept_reference THEN kept_id END")])?;
@@ -101,8 +101,8 @@ fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
     Ok(kept.drop_columns(&["stay_id", "own_kept_id"])?)
 }
 
-/// The documents (id, source, position) with fewer than `min_words` words after the cut. A document that keeps an occurrence is
-/// never among them, because no other document has the passage.
+/// The documents (id, source, position) with fewer than `min_words` words after the cut. A document that keeps an occurrence of a passage
+/// is never included, because no other document would contain the passage.
 ///
 /// # Errors
 /// If a table cannot be read, or the source is gone.
@@ -110,7 +110,7 @@ pub(super) async fn short(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: &ApplySettings,
 ) -> Result<DataFrame> {
-    // `settings.rejects` decides about documents that were not compared.
+    // `settings.rejects` decides about uncompared documents.
     let compared = stored.table(Table::Documents)?.select_exprs(&["id AS compared"])?;
     let spans = stored.table(Table::Spans)?;
     let spans = compared.join(spans, JoinType::RightSemi, &["compared"], &["id"], None)?;
@@ -199,7 +199,7 @@ pub(super) async fn refuse(
     Ok(())
 }
 
-/// A reference output that the run took to be complete, although a result of `apply` over it may lack texts or documents.
+/// A reference output that the run treated as complete, although a result of `apply` over it may lack texts or documents.
 pub(super) fn uncertain_reference(stored: &Stored) -> Option<&ReferenceOutput> {
     let references = &stored.manifest().reference_outputs;
     references.iter().find(|reference| reference.passages && reference.applied.is_none())

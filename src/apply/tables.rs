@@ -1,4 +1,4 @@
-//! Writes the tables of decisions about documents and passages, or counts what they would have.
+//! Writes the tables of decisions about documents and passages, or counts their rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ pub(super) struct Decided {
     pub removed: Vec<File>,
     /// The passages that are cut out of kept documents.
     pub removed_spans: Vec<File>,
-    /// The decisions about all documents, as `rewrite` reads them.
+    /// The decisions about all documents, in the form that `rewrite` reads.
     pub decisions: Vec<File>,
     /// The numbers of passages that are cut or marked.
     pub passages: PassageCounts,
-    /// The numbers of documents with added size columns; `None` without such columns.
+    /// The numbers of documents with added size columns; `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
 }
 
@@ -52,8 +52,9 @@ pub(super) fn tables(settings: &ApplySettings) -> usize {
     1 + usize::from(!settings.annotate) + of_passages
 }
 
-/// The sort orders of tables with one row per document, and with several.
+/// The sort order of tables with one row per document.
 const BY_DOCUMENT: &[&str] = &["source", "position"];
+/// The sort order of tables with one row per passage.
 const BY_SPAN: &[&str] = &["source", "position", "byte_start"];
 
 /// Writes the tables to `records`, the folder of records.
@@ -100,18 +101,18 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
 /// The counts that an application would have.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyForecast {
-    /// Documents.
+    /// The numbers of documents.
     pub counts: DocumentCounts,
     /// Passages that would be cut or marked.
     pub passages: PassageCounts,
-    /// The numbers of documents with added size columns; `None` without such columns.
+    /// The numbers of documents with added size columns; `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
 }
 
 /// Counts the changes that an application would make, and writes nothing.
 ///
-/// Reads the tables of the output, and the texts of documents that may become too short. Rows of files that `source.where` leaves out
-/// by path are counted, for Parquet by the footers.
+/// Reads the tables of the output, and the texts of documents that may become too short. Also counts the rows of files that `source.where`
+/// skips by path. For Parquet it reads only the footers.
 ///
 /// # Errors
 /// If a table or the source cannot be read.
@@ -134,11 +135,11 @@ pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     Ok(ApplyForecast { counts, passages, sizes })
 }
 
-/// The decisions about all documents, in the columns of [`decision_schema`]. The documents `removed` are removed unless the
-/// settings annotate them, and `spans` are cut or marked.
+/// The decisions about all documents, in the columns of [`decision_schema`]. The documents in `removed` are removed, unless the settings
+/// annotate them. `spans` are cut or marked.
 fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> Result<DataFrame> {
     let Opened { stored, settings, .. } = opened;
-    // A job over a finished output has groups of its own.
+    // A job over a finished output has its own groups.
     let group = stored.job().source.group.as_deref();
     let mut decisions = Vec::new();
     if settings.annotate {
@@ -194,7 +195,7 @@ async fn totals(
         sum(size()).alias("represented"),
         max(size()).alias("largest"),
     ];
-    // The sum of zero rows is null.
+    // The sum over no rows is null.
     let totals: Vec<BTreeMap<String, Option<u64>>> =
         rows::read(by_document.aggregate(vec![], numbers)?).await?;
     let total = |name: &str| totals.first().and_then(|totals| *totals.get(name)?).unwrap_or_default();

@@ -21,7 +21,7 @@ pub(super) const MANIFEST: &str = "manifest.json";
 /// The claims of processes that write to the folder.
 const CLAIMS: &str = "_work/claims/";
 
-/// Records that are looked at together.
+/// The number of records that are checked at the same time.
 const CONCURRENT_LOOKS: usize = 32;
 
 /// The option of the command that names the folder.
@@ -70,7 +70,7 @@ pub(super) async fn finished(target: &Layout, fingerprint: &str) -> Result<Optio
     Ok(None)
 }
 
-/// Reads a record; `None` if it does not exist. `fault` is the message about other content.
+/// Reads a record; `None` if it does not exist. `fault` is the error message for other content.
 async fn read_record<T: DeserializeOwned>(
     records: &Layout,
     inside: &str,
@@ -82,7 +82,7 @@ async fn read_record<T: DeserializeOwned>(
 /// Refuses a folder with files but without a finished or unfinished result of `apply`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the first of the files.
+/// [`Kind::Job`](crate::error::Kind::Job) with one of the files.
 pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
     overlap::refuse_urls(target, source, SETTING)?;
     let records = target.within(APPLIED);
@@ -174,7 +174,7 @@ pub(super) async fn tidy_late(target: &Layout) {
     }
 }
 
-/// Removes the records that only an unfinished result needs. The result is complete by now, so failures are only logged.
+/// Removes the records that only an unfinished result needs. The result is already complete, so failures are only logged.
 pub(super) async fn tidy(target: &Layout) {
     let records = target.within(APPLIED);
     let removed = async {
@@ -191,7 +191,7 @@ pub(super) async fn tidy(target: &Layout) {
         });
         let ours: Vec<Option<OutputEntry>> = looked_at.buffered(CONCURRENT_LOOKS).try_collect().await?;
         let mut ours: Vec<OutputEntry> = ours.into_iter().flatten().collect();
-        // Files that prove the origin of others go last, and the mark of the application at the very end.
+        // Files that prove the origin of other files are removed last, and the mark of the application at the very end.
         ours.sort_by_key(|entry| (entry.inside == BEGUN, entry.inside.starts_with(ATTEMPTS)));
         records.remove_entries(ours).await
     };

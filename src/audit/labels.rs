@@ -1,4 +1,4 @@
-//! Files of labels: CSV from a spreadsheet, the page of a pack or a program, and Parquet.
+//! Files of labels: CSV from a spreadsheet, from the page of a pack or from a program, and Parquet.
 
 use std::collections::BTreeMap;
 
@@ -47,14 +47,14 @@ pub(super) struct Labels {
     pub(super) rows: BTreeMap<String, LabelRow>,
 }
 
-/// The columns that are read. A pair is named by `key`, or by `id_a`, `id_b` and, if there are reference documents, `reference_b`.
+/// The columns that are read. A pair is identified by `key`, or by `id_a`, `id_b` and, if there are reference documents, `reference_b`.
 const COLUMNS: [&str; 5] = ["label", "key", "id_a", "id_b", "reference_b"];
 
 /// Reads a file whose name ends in .csv or .parquet.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for another ending. [`Kind::Input`](crate::error::Kind::Input) with the row, if the file
-/// cannot be read, lacks a column, or has an unknown label or a repeated pair.
+/// [`Kind::Job`](crate::error::Kind::Job) for another ending. [`Kind::Input`](crate::error::Kind::Input) with the row, if the file cannot
+/// be read, lacks a column, or contains an unknown label or a repeated pair.
 pub(super) fn read(file: &str) -> Result<Labels> {
     let mut labels = Labels { file: file.to_owned(), rows: BTreeMap::new() };
     if let Some(missing) = address::missing(file) {
@@ -98,7 +98,7 @@ impl Labels {
                 let reference_b = reference_b.is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
                 Ends { id_a: without_quote(id_a), id_b: without_quote(id_b), reference_b }.key()
             }
-            // The end of a sheet may have empty rows.
+            // The end of a sheet can contain empty rows.
             _ if label.trim().is_empty() => return Ok(()),
             _ => return wrong("there is a label, and nothing that names its pair"),
         };
@@ -124,7 +124,7 @@ impl Labels {
         let failed =
             |e: csv::Error| Error::input(format!("{file} cannot be read as a table of labels")).because(e);
         let mut first_error = None;
-        // Spreadsheets write the delimiter of their country.
+        // The delimiter that spreadsheets write depends on the locale.
         for delimiter in [b',', b';', b'\t'] {
             let mut builder = ReaderBuilder::new();
             let mut reader = builder.delimiter(delimiter).flexible(true).from_path(file).map_err(failed)?;

@@ -21,8 +21,8 @@ use population::{CHAINED, Population, draw};
 /// Draws pairs of the finished output at `url`, and reads their texts. The same seed draws the same pairs.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the output has no pairs, or has pairs in more strata than pairs are drawn;
-/// [`Kind::Input`](crate::error::Kind::Input) if the output or its source is gone or has changed.
+/// [`Kind::Job`](crate::error::Kind::Job) if the output has no pairs, or if more strata contain pairs than pairs are drawn;
+/// [`Kind::Input`](crate::error::Kind::Input) if the output or its source is missing or has changed.
 pub async fn audit(session: &SessionContext, url: &str, settings: &AuditSettings) -> Result<Pack> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let population = Population::open(session, &finished).await?;
@@ -36,23 +36,23 @@ pub async fn audit(session: &SessionContext, url: &str, settings: &AuditSettings
 /// The share of true duplicates among the pairs of an output, estimated from labels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judged {
-    /// The number of rows of the file with a pair.
+    /// The number of rows in the file that name a pair.
     pub rows: u64,
     /// The number of pairs with the label yes or no.
     pub judged: u64,
     /// The number of pairs with the label yes.
     pub yes: u64,
-    /// The number of pairs with the label unsure, which count like missing labels.
+    /// The number of pairs with the label unsure. They count like missing labels.
     pub unsure: u64,
     /// The number of pairs without a label.
     pub missing: u64,
-    /// The share of true duplicates among the found pairs, weighted by the sizes of the strata; `None` without a label.
+    /// The share of true duplicates among the found pairs, weighted by the sizes of the strata; `None` if there are no labels.
     pub pairs: Option<Estimate>,
-    /// The share of true duplicates among found and chained pairs; `None` without a label.
+    /// The share of true duplicates among found and chained pairs; `None` if there are no labels.
     pub all: Option<Estimate>,
-    /// The strata that have pairs.
+    /// The strata that contain pairs.
     pub strata: Vec<JudgedStratum>,
-    /// The share among the found pairs that reach each of several thresholds.
+    /// For each of several thresholds, the share among the found pairs that reach it.
     pub curve: Vec<PrecisionAt>,
 }
 
@@ -63,13 +63,13 @@ pub struct JudgedStratum {
     pub name: String,
     /// The contents of the stratum, as a phrase.
     pub what: String,
-    /// The number of pairs of the output in this stratum.
+    /// The number of the output's pairs in this stratum.
     pub pairs: u64,
     /// The number of pairs with the label yes or no.
     pub judged: u64,
     /// The number of pairs with the label yes.
     pub yes: u64,
-    /// The share of true duplicates with Wilson's interval; `None` without a label.
+    /// The share of true duplicates with Wilson's interval; `None` if there are no labels.
     pub share: Option<Estimate>,
 }
 
@@ -82,16 +82,16 @@ pub struct PrecisionAt {
     pub pairs: u64,
     /// The number of pairs with the label yes or no.
     pub judged: u64,
-    /// The share of true duplicates among these pairs; `None` without a label.
+    /// The share of true duplicates among these pairs; `None` if there are no labels.
     pub share: Option<Estimate>,
 }
 
-/// Estimates the share of true duplicates among all pairs of the finished output at `url` from the labels in `file`. The labelled
-/// pairs of a stratum must be a random sample of it, like the pairs that [`audit`] draws.
+/// Estimates the share of true duplicates among all pairs of the finished output at `url` from the labels in `file`. The labelled pairs in
+/// a stratum must be a random sample of the stratum, like the pairs that [`audit`] draws.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the row, if the file has an unknown label or a pair that the output does not have.
-/// Also if the file cannot be read, or the output is gone.
+/// [`Kind::Input`](crate::error::Kind::Input) with the row, if the file contains an unknown label or a pair that is not in the output. Also
+/// if the file cannot be read, or the output is missing.
 pub async fn judge(session: &SessionContext, url: &str, file: &str) -> Result<Judged> {
     let finished = Finished::open(session, url).await?;
     judge_finished(session, &finished, url, file).await
@@ -173,7 +173,7 @@ fn thresholds(from: f64) -> Vec<f64> {
     thresholds
 }
 
-/// The number of pairs of a stratum, and the labels of a random sample of them.
+/// The number of pairs in a stratum, and the labels of a random sample of these pairs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct JudgedPairs {
     pairs: u64,
@@ -188,10 +188,10 @@ impl JudgedPairs {
         self.yes += u64::from(label == Some(Label::Yes));
     }
 
-    /// Returns the share of yes with the interval of Wilson (1927) for the quantile `z`; `None` without a label.
+    /// Returns the share of yes with the interval of Wilson (1927) for the quantile `z`; `None` if there are no labels.
     ///
     /// Pairs are drawn without replacement. So the interval uses the sample size that gives the same variance with replacement (Kish,
-    /// *Survey Sampling*, 1965, section 8.2). It is a single number if all pairs are judged.
+    /// *Survey Sampling*, 1965, section 8.2). The interval is a single number if all pairs are judged.
     fn share(&self, z: f64) -> Option<Estimate> {
         let (n, size) = (self.judged as f64, self.pairs as f64);
         if self.judged == 0 {
@@ -207,10 +207,10 @@ impl JudgedPairs {
     }
 }
 
-/// Returns the share of yes among all pairs of strata, weighted by their pairs; `None` without a label.
+/// Returns the share of yes among all pairs in the strata, weighted by the strata's numbers of pairs; `None` if there are no labels.
 ///
-/// The distances to the ends of the strata's Wilson intervals add up by their squares (Zou and Donner, *Construction of confidence
-/// limits about effect measures*, 2008). A stratum without a label has the share of the others, and an interval from 0 to 1.
+/// The squared distances to the ends of the Wilson intervals of the strata add up (Zou and Donner, *Construction of confidence limits about
+/// effect measures*, 2008). A stratum without labels gets the share of the other strata, and an interval from 0 to 1.
 fn weighted(strata: &[JudgedPairs]) -> Option<Estimate> {
     let judged = || strata.iter().filter(|stratum| stratum.judged > 0);
     let known: u64 = judged().map(|stratum| stratum.pairs).sum();

@@ -1,7 +1,7 @@
 //! A pack of pairs to judge, as Parquet, CSV and an HTML page.
 //!
-//! The page is used with the keyboard, and saves its labels as a file. It makes no requests. Its policy has the hash of its script, so
-//! it allows no other script.
+//! The page is used with the keyboard, and saves its labels as a file. It makes no requests. Its policy contains the hash of its script, so
+//! that no other script can run.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ use crate::page::{self, PageWords, Side, sides};
 /// The settings of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// The number of pairs to draw. If the output has fewer pairs, all are drawn.
+    /// The number of pairs to draw. If the output has fewer pairs, all pairs are drawn.
     pub pairs: usize,
     /// The seed of the draw.
     pub seed: u64,
@@ -44,9 +44,9 @@ pub struct AuditSettings {
 pub struct Pack {
     /// The name of the job.
     pub name: String,
-    /// The id of the pack, equal for the same pairs of the same output.
+    /// The id of the pack. The same pairs from the same output give the same id.
     pub id: String,
-    /// The strata that have pairs.
+    /// The strata that contain pairs.
     pub strata: Vec<StratumOfPack>,
     /// The pairs in a random order.
     pub rows: Vec<AuditedPair>,
@@ -61,7 +61,7 @@ pub struct StratumOfPack {
     pub name: String,
     /// The contents of the stratum, as a phrase.
     pub what: String,
-    /// The number of pairs of the output in this stratum.
+    /// The number of the output's pairs in this stratum.
     pub pairs: u64,
     /// The number of drawn pairs.
     pub drawn: u64,
@@ -78,9 +78,9 @@ pub struct AuditedPair {
     pub key: String,
     /// The name of the stratum.
     pub stratum: String,
-    /// The number of pairs of the stratum that this pair represents.
+    /// The number of pairs in the stratum that this pair represents.
     pub weight: f64,
-    /// A document of the output's own source.
+    /// A document in the output's own source.
     pub id_a: Id,
     /// The other document.
     pub id_b: Id,
@@ -92,9 +92,9 @@ pub struct AuditedPair {
     pub source_b: Option<String>,
     /// The Jaccard similarity of the shingle sets.
     pub jaccard: f64,
-    /// The share of the shingles of a that b has.
+    /// The share of a's shingles that b contains.
     pub containment_a: f64,
-    /// The share of the shingles of b that a has.
+    /// The share of b's shingles that a contains.
     pub containment_b: f64,
     /// The text of a.
     pub text_a: String,
@@ -170,7 +170,7 @@ pub(super) async fn pack(
     })
 }
 
-/// Returns the files of documents of the output's own source, by their ids as text.
+/// Returns the files of documents in the output's own source, by their ids as text.
 async fn sources(
     finished: &Finished,
     documents: impl Iterator<Item = &Member>,
@@ -200,7 +200,7 @@ impl Pack {
         Ok(writer.into_inner()?)
     }
 
-    /// Returns the pack as CSV for a spreadsheet. Texts that look like formulas begin with `'`, and texts longer than a cell are cut.
+    /// Returns the pack as CSV for a spreadsheet. A `'` precedes texts that look like formulas, and texts longer than a cell are cut.
     ///
     /// # Errors
     /// Only if there is a bug.

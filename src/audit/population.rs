@@ -1,7 +1,7 @@
-//! The pairs that an output decides on, each in one stratum, and a draw from the strata.
+//! The pairs on which an output decides, each in one stratum, and a draw from the strata.
 //!
-//! These are the rows of the table `pairs`, and the chained pairs. A chained pair is a document of a cluster and the document that
-//! stays, if other documents connect the two but they are not a pair.
+//! The pairs are the rows of the table `pairs`, and the chained pairs. A chained pair consists of a document in a cluster and the kept
+//! document, if only other documents connect them.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use crate::job::Job;
 use crate::kernel::hash::document_key;
 use crate::lookup::Finished;
 
-/// The part of the interval from the threshold to 1 that is the stratum `near_threshold`.
+/// The share of the interval from the threshold to 1 that belongs to the stratum `near_threshold`.
 const NEAR: f64 = 0.1;
-/// The share of shingles from which on a removal is contained, unless the job sets it: see `crate::apply`.
+/// The minimum share of shingles for a contained removal, unless the job sets it: see `crate::apply`.
 const CONTAINED: f64 = 0.98;
-/// The minimum number of documents of a large cluster.
+/// The minimum number of documents in a large cluster.
 const LARGE: i64 = 20;
-/// The maximum number of groups that are strata: the groups with the most pairs.
+/// The maximum number of groups that are strata. The groups with the most pairs are strata.
 const MAX_GROUPS: usize = 10;
 
 /// The two documents of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ends {
-    /// A document of the output's own source.
+    /// A document in the output's own source.
     pub(super) id_a: String,
     /// The other document.
     pub(super) id_b: String,
@@ -61,7 +61,7 @@ impl Ends {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) ends: Ends,
-    /// The Jaccard similarity, and the share of the shingles of each document that the other has; `None` for chained pairs.
+    /// The Jaccard similarity, and the share of each document's shingles that the other document contains; `None` for chained pairs.
     pub(super) scores: Option<[f64; 3]>,
     /// The index of the stratum in [`Population::strata`].
     pub(super) stratum: usize,
@@ -77,7 +77,7 @@ pub(super) struct Population<'a> {
     groups: BTreeMap<String, usize>,
     /// The end of the stratum `near_threshold`.
     near: f64,
-    /// The share of shingles from which on a removal is contained.
+    /// The minimum share of shingles for a contained removal.
     contained: f64,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Population<'a> {
         Ok(Self { session, job, strata, groups, near, contained })
     }
 
-    /// Returns the similarity that the threshold of the job is for.
+    /// Returns the similarity to which the threshold of the job applies.
     pub(super) fn similarity(&self, [jaccard, containment_a, containment_b]: [f64; 3]) -> f64 {
         self.job.score.measure.similarity_from_shares(jaccard, [containment_a, containment_b])
     }
@@ -175,8 +175,8 @@ impl<'a> Population<'a> {
 
     /// Returns (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group) of the table `pairs`.
     ///
-    /// `kept` is the share of the shingles of a removed document that its representative has, null for other pairs. `size` is the
-    /// size of the larger cluster. `group` is the group of both documents, null if they are in different groups.
+    /// `kept` is the share of a removed document's shingles that its representative contains; null for other pairs. `size` is the size of
+    /// the larger cluster. `group` is the group of both documents, null if they are in different groups.
     async fn pairs(&self) -> Result<DataFrame> {
         let (spared, stays) = match self.job.clusters.contained {
             Some(_) => (
@@ -203,7 +203,7 @@ impl<'a> Population<'a> {
         Ok(self.session.sql(&sql).await?)
     }
 
-    /// Returns (id_a, id_b, reference_b) of each document and the representative of its cluster, if the two are not a pair.
+    /// Returns (id_a, id_b, reference_b) for each document and the representative of its cluster, if they are not a pair.
     async fn chained(&self) -> Result<DataFrame> {
         let sql = "SELECT CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(c.id, 'Utf8') ELSE arrow_cast(r.id, 'Utf8') END AS id_a,
                  CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(r.id, 'Utf8') ELSE arrow_cast(c.id, 'Utf8') END AS id_b,
@@ -229,15 +229,15 @@ fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
 /// The drawn pairs in a random order, and the sizes of the strata.
 pub(super) struct PairDraw {
     pub(super) drawn: Vec<Candidate>,
-    /// The number of pairs of each stratum of the population.
+    /// The number of pairs in each stratum of the population.
     pub(super) sizes: Vec<u64>,
 }
 
-/// Draws `pairs` pairs of the population: the pairs of each stratum with the smallest hashes. If the population has fewer pairs, all
-/// are drawn. Up to `pairs` pairs of each stratum are in memory.
+/// Draws `pairs` pairs from the population: the pairs with the smallest hashes in each stratum. If the population has fewer pairs, all
+/// pairs are drawn. Up to `pairs` pairs per stratum are in memory.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if more strata than `pairs` have pairs. Also fails if a table cannot be read.
+/// [`Kind::Job`](crate::error::Kind::Job) if more than `pairs` strata contain pairs. Also fails if a table cannot be read.
 pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -> Result<PairDraw> {
     let strata = population.strata.len();
     let mut sizes = vec![0_u64; strata];
@@ -260,15 +260,15 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
     let allocated = allocate(&sizes, pairs);
     let drawn = least.into_iter().zip(allocated).flat_map(|(least, number)| least.into_values().take(number));
     let mut drawn: Vec<Candidate> = drawn.collect();
-    // The order has another hash than the draw, or large strata would come first. So even the first half of the labels has pairs of
-    // all strata.
+    // The order uses another hash than the draw, since otherwise large strata would come first. So even the first half of the labels
+    // contains pairs from all strata.
     drawn.sort_by_cached_key(|candidate| (candidate.ends.random(!seed), candidate.ends.clone()));
     Ok(PairDraw { drawn, sizes })
 }
 
-/// Allocates `pairs` draws to strata of these `sizes`, at least one to each stratum that has pairs.
+/// Allocates `pairs` draws to strata with these `sizes`, at least one to each stratum that contains pairs.
 ///
-/// Half of the pairs are shared out evenly, and half by size. Draws that exceed the size of a stratum go to others. Each goes to the
+/// Half of the pairs are shared out evenly, and half by size. Draws that exceed the size of a stratum go to other strata: each to the
 /// stratum that is furthest below its share.
 fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     let all: u64 = sizes.iter().sum();
@@ -279,7 +279,7 @@ fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     for _ in count as u64..pairs {
         let missing = |at: &usize| share(sizes[*at]) - allocated[*at] as f64;
         let with_room = (0..sizes.len()).filter(|at| allocated[*at] < sizes[*at]);
-        // The first of several equal strata.
+        // Takes the first of several equal strata.
         let next = with_room.rev().max_by(|a, b| missing(a).total_cmp(&missing(b)));
         if let Some(next) = next {
             allocated[next] += 1;
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn every_stratum_has_its_share() {
-        // A half evenly is 25 for each, and a half by size 0, 0.1, 1 and 98.9.
+        // The even half is 25 per stratum, and the half by size is 0, 0.1, 1 and 98.9.
         assert_eq!(allocate(&[0, 100, 1_000, 98_900], 150), [0, 25, 26, 99]);
         assert_eq!(allocate(&[3, 0, 1_000], 100), [3, 0, 97]);
         assert_eq!(allocate(&[3, 4], 100), [3, 4]);

@@ -1,20 +1,20 @@
-//! A component as one cluster, which its first node represents, and the strongest paths to that node.
+//! A component as one cluster, represented by its first node, and the strongest paths to that node.
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
-/// The largest number of a node in a component whose paths are searched, which takes 20 to 40 bytes per node.
+/// The maximum number of nodes in a component for the search of paths. The search takes 20 to 40 bytes per node.
 const MOST_NODES: u32 = 1_000_000;
 
 /// The node that represents the component.
 const FIRST: u32 = 1;
 
-/// Node 1 represents its component. Every node has a row if no number is greater than [`MOST_NODES`]. In a larger component, only nodes
-/// that are paired with node 1 have a row, without `weakest_link`. In the row of node 1, `weakest_link` is its greatest similarity, which
-/// connects copies without a pair.
+/// Node 1 represents its component. In a component with at most [`MOST_NODES`] nodes, every node has a row. In a larger component, only
+/// nodes that are paired with node 1 have a row, without `weakest_link`. In the row of node 1, `weakest_link` is its largest similarity.
+/// This link connects copies of node 1 that are not pairs.
 #[derive(Debug, Default)]
 pub(crate) struct Connected {
     paths: StrongestPaths,
-    /// Whether a node has a number greater than [`MOST_NODES`].
+    /// Whether the number of a node exceeds [`MOST_NODES`].
     too_large: bool,
 }
 
@@ -25,7 +25,7 @@ impl Connected {
     }
 }
 
-/// A node of the cluster of node 1.
+/// A node in the cluster of node 1.
 fn member(node: u64, jaccard: Option<f64>, weakest_link: Option<f64>) -> Represented {
     Represented { node, representative: FIRST.into(), jaccard, weakest_link }
 }
@@ -42,7 +42,7 @@ impl Representatives for Connected {
     fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented)) {
         let Edge { high, low, jaccard } = edge;
         if let Some(high) = self.searched(high) {
-            // `low` is less than `high`, so it has 32 bits too.
+            // `low` is less than `high`, so it also fits in 32 bits.
             self.paths.join(high, low as u32, jaccard);
             return;
         }
@@ -69,7 +69,7 @@ impl Representatives for Connected {
 
 /// The strongest path from each node of a component to node 1. A path is as strong as its weakest edge.
 ///
-/// Edges come strongest first and join trees, as in Kruskal's algorithm. The root with the greater number is put below the other root,
+/// Edges are added strongest first and join trees, as in Kruskal's algorithm. The root with the larger number is put below the other root,
 /// with the weight of the edge. Later edges are weaker, so the weakest edge between a node and its root is the edge below the root. Any
 /// other path has a weaker edge, so this path is the strongest (Hu, *The maximum capacity route problem*, 1961). For the same reason, path
 /// halving moves a node up with the weight above it.
@@ -79,7 +79,7 @@ struct StrongestPaths {
     parents: Vec<u32>,
     /// The weakest edge between a node and its parent.
     weights: Vec<f64>,
-    /// The weight of the edge to node 1, and for node 1 the weight of its strongest edge. NaN without such an edge.
+    /// The weight of the edge to node 1, and for node 1 the weight of its strongest edge. NaN if there is no such edge.
     direct: Vec<f64>,
 }
 
@@ -87,9 +87,9 @@ struct StrongestPaths {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct StrongestPath {
     node: u32,
-    /// The weight of the edge between the two, if any.
+    /// The weight of the edge between both nodes, if any.
     direct: Option<f64>,
-    /// The weakest edge of the strongest path.
+    /// The weight of the weakest edge on the strongest path.
     weakest: f64,
 }
 
@@ -145,7 +145,7 @@ impl StrongestPaths {
             if root == node {
                 return None;
             }
-            // The parent has a lesser number, so its parent is the root already. Now the parent of this node is the root too.
+            // The parent has a smaller number, so its parent is already the root. The parent of this node now also is the root.
             let (weakest, direct) = (self.weights[node as usize], self.direct[node as usize]);
             Some(StrongestPath { node, direct: Some(direct).filter(|direct| !direct.is_nan()), weakest })
         })
@@ -169,7 +169,7 @@ impl StrongestPaths {
 
     /// The bytes of the arrays with nodes up to `node`.
     fn bytes_with(&self, node: u32) -> usize {
-        // Vectors double.
+        // Vectors double when they grow.
         self.bytes().max(2 * (4 + 8 + 8) * (node as usize + 1))
     }
 }
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// The order of the edges does not matter, even of the one that shows the component's size.
+    /// The order of the edges does not matter, including the edge that shows the component's size.
     #[test]
     fn a_component_that_is_too_large_has_its_pairs_alone() {
         let large = u64::from(MOST_NODES) + 1;

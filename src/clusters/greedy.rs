@@ -1,12 +1,12 @@
-//! Greedy representatives, each with the nodes that are paired with it.
+//! Greedy representatives. A representative's members are the nodes that are paired with it.
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
-/// Bits of a word.
+/// The number of bits in a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Representatives, chosen in the order of their numbers. A node that is paired with earlier representatives is a member of the first of
-/// them. Any other node is a representative.
+/// Representatives, chosen in the order of their numbers. A node that is paired with earlier representatives is a member of the first such
+/// representative. Any other node is a representative.
 ///
 /// The representatives are the lexicographically first maximal independent set of the pairs (Blelloch, Fineman and Shun, *Greedy
 /// sequential maximal independent set and matching are parallel on average*, SPAA 2012). One pass over sorted pairs finds them, with one
@@ -18,7 +18,7 @@ pub(crate) struct Greedy {
 }
 
 impl Greedy {
-    /// Whether `low` represents `high`, with which it is paired. Pairs come in the order of (high, low), so `low` is decided already.
+    /// Whether `low` represents `high`, for a pair of both nodes. Pairs are sorted by (high, low), so `low` is already decided.
     fn represents(&mut self, high: u64, low: u64) -> bool {
         if self.is_member(high) || self.is_member(low) {
             return false;
@@ -36,7 +36,7 @@ impl Greedy {
         self.members.get(word).is_some_and(|members| members & bit != 0)
     }
 
-    /// The bytes of the bits.
+    /// The bytes of the bit vector.
     fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
     }
@@ -48,7 +48,7 @@ impl Representatives for Greedy {
     }
 
     fn bytes_with(&self, edge: Edge) -> usize {
-        // Vectors double.
+        // Vectors double when they grow.
         self.bytes().max(2 * size_of::<u64>() * (place(edge.high).0 + 1))
     }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checked against the definition, one node after the other.
+        /// Checked against the definition, node by node.
         #[test]
         fn each_node_has_the_first_representative_that_it_is_paired_with(
             pairs in prop::collection::btree_set((0_u64..40, 0_u64..40), 0..120),

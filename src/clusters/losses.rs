@@ -1,9 +1,9 @@
-//! The shingles that no document of a cluster has any more after its duplicates are removed.
+//! The shingles that no document in a cluster contains after its duplicates are removed.
 
 use crate::kernel::measure::{containment_of, missing};
 
-/// The shingles of a cluster that its representative lacks, by whether a document that stays has them. Takes one cluster at a time: first
-/// the representative, then the other documents.
+/// The shingles in a cluster that its representative lacks, separately for removed and for kept documents. Processes one cluster at a time:
+/// first the representative, then the other documents.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterLosses {
     representative: Option<Vec<u64>>,
@@ -15,11 +15,11 @@ pub(crate) struct ClusterLosses {
 #[derive(Debug, Default)]
 struct ShingleCollection {
     all: Vec<u64>,
-    /// The number of shingles from which repeats are dropped next.
+    /// The number of shingles at which repeats are dropped next.
     room: usize,
 }
 
-/// The first number of shingles from which repeats are dropped.
+/// The number of shingles at which repeats are first dropped.
 const FIRST_ROOM: usize = 1 << 12;
 
 impl ShingleCollection {
@@ -50,8 +50,8 @@ impl ClusterLosses {
         self.representative = Some(representative);
     }
 
-    /// Adds the sorted shingles of another document, which may be spared if the job has a least containment. Returns how many of them the
-    /// representative has, and how many shingles the representative has; `None` if the cluster has not begun.
+    /// Adds the sorted shingles of another document, which can be spared if the job has a minimum containment. Returns the number of common
+    /// shingles with the representative, and the number of the representative's shingles. `None` if the cluster has not begun.
     pub(crate) fn add(
         &mut self,
         shingles: &[u64],
@@ -74,26 +74,26 @@ impl ClusterLosses {
         self.spared.add(&missing(shingles, representative));
     }
 
-    /// Ends the cluster. Returns the number of shingles of its representative, and the number of shingles that only removed documents
-    /// have; `None` if there is no cluster.
+    /// Ends the cluster. Returns the number of shingles in its representative, and the number of shingles that only removed documents
+    /// contain. `None` if there is no cluster.
     pub(crate) fn end(&mut self) -> Option<(u64, u64)> {
         let representative = self.representative.take()?;
         let gone = missing(self.removed.distinct(), self.spared.distinct());
         Some((representative.len() as u64, gone.len() as u64))
     }
 
-    /// The most bytes with one more document of this many shingles.
+    /// The maximum number of bytes after a document with this many shingles is added.
     pub(crate) fn bytes_with(&self, shingles: usize) -> usize {
         let representative = self.representative.as_ref().map_or(0, Vec::capacity);
-        // Vectors double, and the missing shingles are collected once.
+        // Vectors double when they grow, and the missing shingles are collected once.
         let numbers = 2 * (self.removed.all.capacity() + self.spared.all.capacity() + shingles) + shingles;
         size_of::<u64>() * (representative + numbers)
     }
 }
 
-/// Whether a document stays that does not represent its cluster. It stays if it is not `paired` with the representative, or if the
-/// representative has only `shared` of its shingles, a smaller share than `contained`. Without a least containment, every document may be
-/// removed.
+/// Whether a document that does not represent its cluster is spared. It is spared if it is not `paired` with the representative, or if the
+/// share `shared / shingles` of its shingles in the representative is below `contained`. Without a minimum containment, every document can
+/// be removed.
 pub(crate) fn is_spared(contained: Option<f64>, paired: bool, shared: u64, shingles: u64) -> bool {
     contained.is_some_and(|least| !paired || containment_of(shared, shingles) < least)
 }
@@ -119,9 +119,9 @@ mod tests {
             ended
         };
         assert_eq!(cluster(None), Some((4, 3)));
-        // The second and the third one stay.
+        // The second and the third document are kept.
         assert_eq!(cluster(Some(0.75)), Some((4, 0)));
-        // Only the third one stays, which has no pair with the representative.
+        // Only the third document is kept. It is not paired with the representative.
         assert_eq!(cluster(Some(0.2)), Some((4, 2)));
         assert_eq!(ClusterLosses::default().add(&[1], true, None), None);
     }

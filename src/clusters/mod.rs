@@ -1,8 +1,8 @@
-//! Clusters of pairs in memory: plain functions on numbered nodes, one edge at a time.
+//! Clusters pairs in memory: plain code on numbered nodes, one edge at a time.
 //!
-//! - `union_find`: connected components by union-find, and the parts of a component that stronger edges alone connect.
+//! - `union_find`: connected components by union-find, and the parts of a component that only its stronger edges connect.
 //! - `interface`: the interface of a cluster method.
-//! - `connected`: a component as one cluster, with the strongest path from each node to the first.
+//! - `connected`: a component as one cluster, with the strongest path from each node to the first node.
 //! - `greedy`: representatives, each with the nodes that are paired with it.
 //! - `losses`: the shingles that are lost when the duplicates of a cluster are removed.
 
@@ -19,7 +19,7 @@ pub(crate) use interface::{Edge, EdgeOrder, Representatives, Represented};
 pub(crate) use losses::ClusterLosses;
 pub(crate) use union_find::Components;
 
-/// The way in which the nodes of a component are divided.
+/// The way in which a component is divided into clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Division {
     /// By a cluster method, with all edges of the component.

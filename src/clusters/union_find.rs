@@ -1,4 +1,4 @@
-//! Connected components by union-find, of all pairs or of the stronger pairs of one component.
+//! Connected components by union-find, from all pairs or from the stronger pairs in one component.
 
 use std::ops::Range;
 
@@ -7,22 +7,22 @@ use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 /// The value of an empty slot of the hash table.
 const EMPTY: u32 = u32::MAX;
 
-/// The first capacity, in nodes.
+/// The initial capacity, in nodes.
 const FIRST_ROOM: usize = 64;
 
-/// An odd number near 2^64 divided by the golden ratio. Keys that are close together are far apart after multiplication with it (Knuth,
-/// *The Art of Computer Programming*, volume 3, section 6.4).
+/// An odd number near 2^64 divided by the golden ratio. Multiplication with it spreads keys that are close together (Knuth, *The Art of
+/// Computer Programming*, volume 3, section 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The component of each node, named by its root, the least node.
+/// The component of each node. The root of a component is its smallest node.
 ///
-/// Each node has a place, in the order of first appearance. There are three arrays: the node of each place (8 bytes), its parent's place
-/// (4 bytes), and a hash table with open addressing for the place of a node (4 bytes per slot, at most three of four slots in use). That
-/// is 17.4 bytes per node of capacity. The capacity grows by half at a time, so a node takes between 17.4 and 26 bytes, as the tests
-/// measure.
+/// Each node has a place, in the order of first appearance. There are three arrays: the node at each place (8 bytes), its parent's place (4
+/// bytes), and a hash table with open addressing for the place of a node (4 bytes per slot, at most three out of four slots in use).
+/// Together they take 17.4 bytes per node of capacity. The capacity grows by half at a time, so a node takes between 17.4 and 26 bytes. The
+/// tests measure this.
 ///
-/// The greater of two roots is put below the lesser, so no rank is stored and the root is the least node. With path halving, m joins of n
-/// nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
+/// The larger of two roots is put below the smaller root. So no rank is stored, and the root is the smallest node. With path halving, m
+/// joins of n nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
 #[derive(Debug, Default)]
 pub(crate) struct Components {
     nodes: Vec<u64>,
@@ -45,7 +45,8 @@ impl Components {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
 
-    /// The most bytes with room for `more` nodes, also while the arrays grow; `None` if places cannot number so many nodes.
+    /// The maximum number of bytes with room for `more` nodes, including the growth of the arrays. `None` if there are too many nodes for
+    /// 32-bit places.
     pub(crate) fn bytes_with_room(&self, more: usize) -> Option<usize> {
         let room = self.room_for(more);
         // Places have 32 bits, and one value marks an empty slot.
@@ -78,7 +79,7 @@ impl Components {
         if needed <= room { room } else { needed.max(room + room / 2).max(FIRST_ROOM) }
     }
 
-    /// The slot that holds `node`, or the empty one where it belongs.
+    /// The slot that holds `node`, or the empty slot for it.
     fn slot(&self, node: u64) -> usize {
         let slots = self.slots.len();
         // Without folding, keys in equal steps would collide.
@@ -129,19 +130,19 @@ impl Components {
     }
 }
 
-/// The slots of the hash table for `room` nodes. One in four stays empty, and at least one.
+/// The number of hash table slots for `room` nodes. A quarter of the slots remains empty, and at least one.
 fn slots_for(room: usize) -> usize {
     room + room / 3 + 1
 }
 
-/// The connected parts of a component whose weaker edges are left out. The first node of a part represents it. Nodes without an edge
-/// have no row, and neither have representatives.
+/// The connected parts of a component without its weaker edges. The first node in a part represents it. Nodes without an edge and
+/// representatives have no row.
 #[derive(Debug, Default)]
 pub(crate) struct Parts(Components);
 
 impl Representatives for Parts {
     fn order(&self) -> EdgeOrder {
-        // Any order is correct.
+        // Any order gives the same parts.
         EdgeOrder::ByNodes
     }
 
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(roots(&[(u64::MAX, 0), (5, 5)]), [(0, 0), (u64::MAX, 0), (5, 5)].into());
     }
 
-    /// The prediction before growth is exact, and the figures of the doc comment hold.
+    /// The prediction before growth is exact, and the numbers in the doc comment hold.
     #[test]
     fn a_node_takes_between_17_and_26_bytes() {
         let mut components = Components::default();

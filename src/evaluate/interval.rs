@@ -11,11 +11,11 @@ pub struct Estimate {
     pub value: f64,
     /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
-/// Adds the ends of the intervals as well as the estimates.
+/// Adds the estimates and the ends of their intervals.
 impl Sum for Estimate {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
@@ -28,8 +28,8 @@ impl Sum for Estimate {
 
 /// The quantile of the normal distribution that leaves 2.5 % on either side.
 pub(crate) const Z: f64 = 1.959_963_984_540_054;
-/// The quantile for strata. It is larger because many small strata are added, each with few positive units. In
-/// simulations, the intervals of totals then hold in 95 of 100 draws.
+/// The quantile for strata. It is larger because many small strata are added, each with few positive units. In simulations, the intervals
+/// of totals then contain the true value in 95 of 100 draws.
 pub(crate) const Z_OF_STRATA: f64 = 2.15;
 
 /// A stratum and its drawn units.
@@ -54,7 +54,7 @@ pub(crate) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
     (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
 }
 
-/// The number of positive units from which on their mean is trusted.
+/// The minimum number of positive units for a reliable mean.
 const ENOUGH: f64 = 3.0;
 
 impl Stratum {
@@ -70,29 +70,29 @@ impl Stratum {
         let mean = if positive.is_empty() { usual } else { positive.iter().sum::<f64>() / k };
         let typical = if k < ENOUGH { mean.max(usual) } else { mean };
         let share = k / n;
-        // Units are drawn without replacement, so a stratum that was drawn whole has no error.
+        // Units are drawn without replacement, so a completely drawn stratum has no error.
         let left = (1.0 - n / size).max(0.0);
         let (low, high) = wilson(k, n, Z_OF_STRATA);
         let spread = if k > 1.0 {
             positive.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0)
         } else {
-            // One value has no spread.
+            // A single value has no spread.
             mean * mean * k
         };
-        // The spread of few values is uncertain; Student's distribution has longer tails too.
+        // The spread of few values is uncertain. Student's distribution has longer tails for the same reason.
         let of_values = Z_OF_STRATA * Z_OF_STRATA * spread / k.max(1.0) * (1.0 + ENOUGH / k.max(1.0));
         let distance = |share_there: f64| {
             let of_share = ((share_there - share) * typical).powi(2);
             size * (left * (of_share + share_there * share_there * of_values)).sqrt()
         };
-        // Multiplied before it is divided, so that a stratum that was drawn whole is exact.
+        // Multiplies before it divides, so that the total of a completely drawn stratum is exact.
         let value = self.drawn.iter().sum::<f64>() * size / n;
         (value, distance(low), distance(high))
     }
 }
 
-/// Returns the total over all strata. The squared distances to the ends of the strata's intervals add up (Zou and
-/// Donner, *Construction of confidence limits about effect measures*, 2008).
+/// Returns the total over all strata. The squared distances to the ends of the intervals of the strata add up (Zou and Donner,
+/// *Construction of confidence limits about effect measures*, 2008).
 pub(super) fn total<'a>(strata: impl IntoIterator<Item = &'a Stratum>, usual: f64) -> Estimate {
     let (mut value, mut below, mut above) = (0.0, 0.0, 0.0);
     for stratum in strata {
@@ -152,11 +152,11 @@ mod tests {
         let stratum = Stratum { size: 1000, drawn: vec![0.0; 100] };
         let Estimate { value, low, high } = total([&stratum], 0.5);
         assert_eq!((value, low), (0.0, 0.0));
-        // 4.4 % of the units, each with a half.
+        // 4.4 % of the units, each with a value of one half.
         assert!((20.0..23.0).contains(&high), "{high}");
     }
 
-    /// The intervals hold the total of populations with few large values in most draws.
+    /// In most draws, the interval contains the total, also for populations with few large values.
     #[test]
     fn intervals_hold_the_total() {
         let mut random = SplitMix64(7);

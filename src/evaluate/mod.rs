@@ -1,10 +1,9 @@
-//! Measures on a sample, by an exact search, what a finished output missed.
+//! Measures, by an exact search on a sample, the pairs and removals that a finished output missed.
 //!
-//! - `sets`: the shingle sets of the output, a stratified sample of them, and the pairs and kept documents that the
-//!   output has of the sample.
-//! - `partners`: compares all documents with the sample by their texts, without the candidates of the run. For most
-//!   documents, the beginning of the text rules out every drawn set. Where the job decides on pairs by signatures, it
-//!   compares all signatures with the sample.
+//! - `sets`: the shingle sets of the output, a stratified sample of them, and the output's pairs and kept documents for the sample.
+//! - `partners`: compares all documents with the sample by their texts, without the candidates of the run. For most documents, the
+//!   beginning of the text rules out every drawn set. If the job decides on pairs by signatures, it compares all signatures with the
+//!   sample.
 //! - `interval`: estimates with intervals. `summary`: the numbers of the evaluation; it counts found pairs and
 //!   estimates missed pairs.
 //! - `truth`: compares the output with known pairs or clusters.
@@ -41,11 +40,11 @@ pub struct EvaluationSettings {
     pub truth: Option<String>,
 }
 
-/// Measures on a sample what the finished output at `url` missed.
+/// Measures, on a sample, the pairs and removals that the finished output at `url` missed.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the output has a reference or keeps too little;
-/// [`Kind::Input`](crate::error::Kind::Input) if the output or its source is gone or has changed.
+/// [`Kind::Job`](crate::error::Kind::Job) if the output has a reference or keeps too little; [`Kind::Input`](crate::error::Kind::Input) if
+/// the output or its source is missing or has changed.
 pub async fn evaluate(
     session: &SessionContext,
     url: &str,
@@ -70,8 +69,8 @@ pub async fn evaluate(
     })
 }
 
-/// Returns why outputs of a job cannot be evaluated, as a predicate after the name of the output; `None` if they can.
-/// The pairs of such outputs cannot be found from the source alone.
+/// Returns the reason why outputs of a job cannot be evaluated, as a predicate to follow the name of the output. `None` if they can be
+/// evaluated. The pairs of such outputs cannot be found from the source alone.
 pub(crate) fn refusal(job: &Job) -> Option<&'static str> {
     Some(if !job.candidates.method.compares() {
         "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"

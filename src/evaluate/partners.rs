@@ -1,4 +1,4 @@
-//! The true partners of the drawn sets: a scan of all documents, whose texts are cut again.
+//! Finds the true partners of the drawn sets: scans all documents and splits their texts into shingles again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl SetOverlap {
             && score.has_min_shared(self.shared, self.of)
     }
 
-    /// Returns whether the two are a pair by the rule of the job: exact similarity or estimate.
+    /// Returns whether both sets are a pair by the rule of the job: exact similarity or estimate.
     pub(super) fn is_pair(self, score: &Score) -> bool {
         match score.by {
             ScoreBy::Shingles => self.is_similar(score),
@@ -65,15 +65,15 @@ impl SetOverlap {
     }
 }
 
-/// The partners of drawn sets: drawn set, other set, overlap.
+/// The partners of drawn sets: drawn set -> other set -> overlap.
 pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 
 /// Reads documents as frames (doc: UInt64, ..) with the columns `text`: Utf8View, `cut`: `List<UInt64>` or both.
 ///
-/// `wanted` has one column of document keys; `None` reads all documents. The frames may contain further documents.
+/// `wanted` contains one column of document keys; `None` reads all documents. The frames may also contain other documents.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a source is gone or has changed.
+/// [`Kind::Input`](crate::error::Kind::Input) if a source is missing or has changed.
 async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<DataFrame>> {
     let (job, session) = (stored.job(), stored.session());
     let table = stored.table(Table::Documents)?;
@@ -102,10 +102,10 @@ async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<Dat
     read.into_iter().map(documents).collect()
 }
 
-/// Returns the true partners of the sets `drawn`: similar sets by the exact definition, and `agreeing` sets.
+/// Returns the true partners of the sets `drawn`: sets that are similar by the exact definition, and `agreeing` sets.
 ///
 /// # Errors
-/// The errors of [`documents`], and a drawn document that is missing in its source.
+/// The errors of [`documents`], and if a drawn document is missing in its source.
 pub(super) async fn partners(
     stored: &Stored,
     sets: &Arc<Sets>,
@@ -137,7 +137,7 @@ pub(super) async fn partners(
             }
         }
     }
-    // Signatures may agree although no shingle is shared.
+    // Signatures can agree although no shingle is shared.
     for (&other, agreeing) in &search.agreeing {
         for &set in agreeing {
             let of = [set, other].map(|set| sets.sets.get(&set).map_or(0, |set| set.shingles));
@@ -148,7 +148,7 @@ pub(super) async fn partners(
     Ok(partners)
 }
 
-/// Returns the frequent shingles, which do not count.
+/// Returns the frequent shingles, which comparisons ignore.
 async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
     let mut frequent = HashSet::new();
     if let Some(rows) = stored.frequent_shingles()? {
@@ -171,7 +171,7 @@ struct PartnerSearch {
 }
 
 impl PartnerSearch {
-    /// Adds the shingles of one document of each drawn set to the index.
+    /// Adds the shingles of each drawn set to the index, read from one of its documents.
     async fn fill(&mut self, stored: &Stored, drawn: &[u64]) -> Result<()> {
         let is_drawn: BTreeSet<u64> = drawn.iter().copied().collect();
         let mut cutter = Cutter::default();
@@ -217,12 +217,12 @@ impl<'a> ScannedRows<'a> {
         })
     }
 
-    /// Returns the key of a document; `None` without an id.
+    /// Returns the key of a document; `None` if it has no id.
     fn doc(&self, row: usize) -> Option<u64> {
         self.docs.is_valid(row).then(|| self.docs.value(row))
     }
 
-    /// Returns the text of a document; `None` if the reader has cut it into shingles.
+    /// Returns the text of a document; `None` if the reader has already split it into shingles.
     fn text(&self, row: usize) -> Option<&'a str> {
         let is_cut = self.cuts.is_some_and(|cuts| cuts.is_valid(row));
         let texts = self.texts.filter(|texts| !is_cut && texts.is_valid(row))?;
@@ -239,7 +239,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Returns the distinct shingles of a document, without frequent ones; `None` without a text.
+    /// Returns the distinct shingles of a document, without frequent shingles; `None` if there is no text.
     fn whole(
         &mut self,
         rows: &ScannedRows<'_>,
@@ -263,8 +263,8 @@ impl Cutter {
         Ok(Some(set.as_slice()))
     }
 
-    /// Returns whether the beginning of a text rules out that its document, with `all` shingles, is similar to a
-    /// drawn set. It does if so many shingles are in no drawn set that fewer than `least` are left.
+    /// Returns whether the beginning of a text rules out that its document, with `all` shingles, is similar to a drawn set. This is the
+    /// case if so many shingles are in no drawn set that fewer than `least` remain.
     fn is_other(&mut self, text: &str, search: &PartnerSearch, least: u64, all: u64) -> Result<bool> {
         let needed = all.saturating_sub(least) as usize + 1;
         let Some(some) = self.beginning.shingles(text, &search.shingle, needed, all as usize)? else {
@@ -292,7 +292,7 @@ async fn scan(
             let Some(other) = rows.doc(row) else { continue };
             let Some(set) = search.sets.sets.get(&other) else { continue };
             let agreeing = search.agreeing.get(&other);
-            // Sets with agreeing signatures may share any number of shingles.
+            // Sets with agreeing signatures can share any number of shingles.
             if agreeing.is_none() {
                 let Some(least) = index.least(set.shingles) else { continue };
                 if let Some(text) = rows.text(row)
@@ -328,13 +328,13 @@ async fn scan(
     Ok(found)
 }
 
-/// Bits of the filter per shingle, which sets two of them in one word. At most one in 150 shingles outside the drawn
-/// sets passes. The filter of a thousand sets of a hundred shingles fits into the cache of a core.
+/// The number of filter bits per shingle. A shingle sets two bits in one word. At most one in 150 shingles outside the drawn sets passes.
+/// The filter for a thousand sets with a hundred shingles each fits into the cache of a core.
 const BITS_OF_SHINGLE: usize = 32;
-/// The most bits of the filter, as a power of two: 16 MiB.
+/// The maximum number of filter bits, as a power of two: 16 MiB.
 const MOST_BITS: u32 = 27;
 
-/// Bytes of an entry with its bits in the filter. A growing vector doubles at most, and exists twice while it moves.
+/// The bytes of an entry and its bits in the filter. A growing vector at most doubles, and exists twice while it moves.
 const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE / 8;
 
 /// A drawn set.
@@ -349,9 +349,9 @@ pub(super) struct IndexedSet {
 /// An index of the drawn sets by shingle.
 pub(super) struct ShingleIndex {
     pub(super) drawn: Vec<IndexedSet>,
-    /// Pairs of a shingle and the index of a drawn set with it, sorted.
+    /// Sorted pairs of a shingle and the index of a drawn set that contains it.
     entries: Vec<(u64, u32)>,
-    /// Two bits of a word for the hash of each shingle.
+    /// The filter. The hash of each shingle sets two bits in a word.
     filter: Vec<u64>,
     /// The distinct sizes of the drawn sets, sorted.
     sizes: Vec<u64>,
@@ -370,7 +370,7 @@ impl ShingleIndex {
     /// Adds a drawn set with its distinct shingles. [`Self::finish`] must follow.
     ///
     /// # Errors
-    /// If the memory pool has no room.
+    /// If the memory pool has no memory left.
     pub(super) fn add(&mut self, set: u64, shingles: &[u64]) -> Result<()> {
         self.held.try_grow(BYTES_OF_ENTRY * shingles.len())?;
         let place = self.drawn.len() as u32;
@@ -403,7 +403,7 @@ impl ShingleIndex {
         (word, 1 << (hash >> (58 - leading) & 63) | 1 << (hash >> (52 - leading) & 63))
     }
 
-    /// Returns the indexes of the drawn sets that have a shingle.
+    /// Returns the indexes of the drawn sets that contain a shingle.
     pub(super) fn places(&self, shingle: u64) -> impl Iterator<Item = u32> + '_ {
         let (word, bits) = self.bits(shingle);
         let start = if self.filter[word] & bits == bits {
@@ -414,7 +414,7 @@ impl ShingleIndex {
         self.entries[start..].iter().take_while(move |entry| entry.0 == shingle).map(|entry| entry.1)
     }
 
-    /// Returns the fewest shingles that a document of `shingles` shares with a similar set; `None` if its size rules
+    /// Returns the minimum number of shingles that a document with `shingles` shingles shares with a similar set. `None` if its size rules
     /// out every drawn set.
     pub(super) fn least(&self, shingles: u64) -> Option<u64> {
         let Score { measure, threshold, .. } = self.score;
@@ -422,7 +422,7 @@ impl ShingleIndex {
     }
 }
 
-/// The drawn sets that each set agrees with.
+/// The drawn sets with which each set agrees.
 pub(super) type Agreeing = BTreeMap<u64, BTreeSet<u64>>;
 
 /// Compares the signature of every set with the signatures of the sets `drawn`. Empty if the job decides on pairs by
@@ -446,7 +446,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
             let docs = as_uint64_array(batch.column(0))?;
             let signatures = SignatureRows::new("evaluate", batch.column(1))?;
             for (row, &doc) in docs.values().iter().enumerate() {
-                // One document stands for all documents with its set.
+                // One document represents all documents with its set.
                 let (true, Some(signature)) = (sets.sets.contains_key(&doc), signatures.row(row)) else {
                     continue;
                 };
@@ -473,7 +473,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
 /// The ranks of the kept documents of each set, in the order of `clusters.keep`.
 pub(super) type KeptRanks = BTreeMap<u64, Vec<u64>>;
 
-/// Returns the kept documents of drawn sets that have partners or copies, and of these partners.
+/// Returns the kept documents of drawn sets with partners or copies, and of their partners.
 ///
 /// # Errors
 /// If a table cannot be read.
@@ -538,7 +538,7 @@ mod tests {
         assert_eq!((empty.places(7).count(), empty.least(7)), (0, None));
     }
 
-    /// No document that is similar to a set shares fewer shingles with it.
+    /// No document shares fewer shingles with a similar set.
     #[test]
     fn the_least_is_a_bound() {
         for measure in [Measure::Jaccard, Measure::Containment] {

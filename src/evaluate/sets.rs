@@ -1,4 +1,4 @@
-//! The shingle sets of an output, a sample of them, and what the output has of the sample.
+//! The shingle sets of an output, a sample of them, and the output's pairs with sets in the sample.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// The most bytes per document: the row of its set, and an entry in the map of all sets.
+/// The maximum number of bytes per document: the row of its set, and an entry in the map of all sets.
 const BYTES_OF_DOCUMENT: u64 = 160;
 
 /// The columns that identify a shingle set.
@@ -33,7 +33,7 @@ fn renamed() -> Vec<Expr> {
     key.chain([col("set")]).collect()
 }
 
-/// A shingle set, of one group where the job compares by groups.
+/// A shingle set. If the job compares by groups, it belongs to one group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Set {
     /// The hash of its shingles.
@@ -44,7 +44,7 @@ pub(super) struct Set {
     pub(super) shingles: u64,
     /// The number of documents with this set.
     pub(super) documents: u64,
-    /// The size of the documents' cluster; 0 without a cluster.
+    /// The size of the documents' cluster; 0 if they are in no cluster.
     pub(super) cluster: u64,
 }
 
@@ -55,11 +55,11 @@ impl Set {
     }
 }
 
-/// All shingle sets of an output. The id of a set is the smallest key of its documents, and the text of that document
-/// stands for all of them.
+/// All shingle sets of an output. The id of a set is the smallest key of its documents. The text of the document with this key represents
+/// all of them.
 pub(super) struct Sets {
     pub(super) sets: HashMap<u64, Set>,
-    /// (set_hash_0, set_hash_1, group_key, set) of all sets, in memory.
+    /// (set_hash_0, set_hash_1, group_key, set) for all sets, in memory.
     rows: DataFrame,
 }
 
@@ -83,7 +83,7 @@ impl Sets {
         let number = |of| cast(of, DataType::UInt64);
         let clusters =
             clusters(stored)?.select(vec![document_key(col("id")).alias("clustered"), col("size")])?;
-        // The hash table of each join is built from its first side, which is the smaller one.
+        // The hash table of each join is built from its first side, which is the smaller side.
         let sets = clusters
             .join(documents_of(stored)?, JoinType::Right, &["clustered"], &["doc"], None)?
             .aggregate(
@@ -132,7 +132,7 @@ impl Sets {
         Ok(few.join(self.rows.clone().select(renamed())?, JoinType::Inner, &KEY, &KEY_OF_SET, None)?)
     }
 
-    /// Returns the number of compared pairs of sets with the same shingles, which are in two groups.
+    /// Returns the number of compared pairs of sets with the same shingles. The two sets of such a pair are in different groups.
     pub(super) fn same_across(&self, compare: Compare) -> u64 {
         if compare != Compare::Across {
             return 0;
@@ -184,7 +184,7 @@ pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)
 }
 
-/// The key of a stratum: the binary digits of the number of copies and of the size of the cluster.
+/// The key of a stratum: the number of binary digits of the number of copies, and of the size of the cluster.
 type StratumKey = (u32, u32);
 
 /// A drawn shingle set. Its weight is the number of sets in its stratum that it represents.
@@ -201,7 +201,7 @@ pub(super) struct SetDraw {
     pub(super) sizes: Vec<u64>,
 }
 
-/// The fewest sets drawn from a stratum; a smaller stratum is drawn whole.
+/// The minimum number of sets to draw from a stratum. A smaller stratum is drawn completely.
 const LEAST: usize = 5;
 
 fn stratum_key(set: &Set) -> StratumKey {
@@ -209,8 +209,8 @@ fn stratum_key(set: &Set) -> StratumKey {
     (digits(set.documents), digits(set.cluster))
 }
 
-/// Draws about `sample` sets, or all sets if there are no more. Half of the sample is divided by the sizes of the
-/// strata, and half evenly. The result depends on the seed, not on the order in which documents were read.
+/// Draws about `sample` sets, or all sets if there are not more. Half of the sample is divided in proportion to the sizes of the strata,
+/// and half evenly. The result depends on the seed, not on the order in which documents were read.
 pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> SetDraw {
     let mut strata: BTreeMap<StratumKey, Vec<(u64, u64)>> = BTreeMap::new();
     for (&id, set) in sets {
@@ -240,7 +240,7 @@ pub(super) struct FoundPair {
     pub(super) estimate: f64,
 }
 
-/// The pairs of drawn sets: drawn set, other set, pair.
+/// The pairs of drawn sets: drawn set -> other set -> pair.
 pub(super) type FoundPairs = BTreeMap<u64, BTreeMap<u64, FoundPair>>;
 
 /// Returns the pairs of the output between a document of a drawn set and a document of another set.
@@ -296,7 +296,7 @@ mod tests {
         let weights: f64 = draw.drawn.iter().map(|drawn| drawn.weight).sum();
         assert!((weights - 1000.0).abs() < 1e-9, "{weights}");
         assert!(draw.drawn.iter().any(|drawn| drawn.set == 7));
-        // The stratum of one set has less than its share.
+        // The stratum with one set cannot fill its share.
         assert!((90..=110).contains(&draw.drawn.len()), "{}", draw.drawn.len());
         assert_eq!(draw.sizes.iter().sum::<u64>(), 1000);
     }

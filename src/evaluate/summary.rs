@@ -12,22 +12,20 @@ use crate::job::curve::Curve;
 use crate::job::{Compare, Job, ScoreBy};
 use crate::output::Stored;
 
-/// The recall of an output; `None` if there is nothing to find.
+/// The recall of an output. A share is `None` if there is nothing to find.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Recall {
-    /// The share of true pairs that the output has. A true pair is two different shingle sets whose similarity, exact
-    /// or estimated as in the job, reaches the threshold.
+    /// The share of true pairs in the output. A true pair consists of two different shingle sets whose similarity, exact or estimated as in
+    /// the job, reaches the threshold.
     pub pairs: Option<Estimate>,
     /// The share of documents with a pair, among documents with a similar document.
     pub documents: Option<Estimate>,
-    /// The share of removed documents among documents that are removed or should be. A document should be removed if
-    /// a similar kept document precedes it in the order of `clusters.keep` and contains it as `clusters.contained`
-    /// requires.
+    /// The share of removed documents among documents that are or should be removed. A document should be removed if a similar kept
+    /// document precedes it in the order of `clusters.keep` and contains it as `clusters.contained` requires.
     pub removals: Option<Estimate>,
 }
 
-/// The quality of pairs that were kept by their estimates, judged by exact similarities. Sets have the weights of the
-/// sample.
+/// The quality, by exact similarities, of pairs that were kept by their estimates. Sets have the weights of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ByExactRule {
     /// The share of pairs in the output, among pairs whose exact similarity reaches the threshold.
@@ -39,15 +37,15 @@ pub struct ByExactRule {
 /// The recall of pairs in an interval of similarities.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RecallAt {
-    /// The least Jaccard similarity.
+    /// The minimum Jaccard similarity.
     pub from: f64,
-    /// The greatest Jaccard similarity, excluded unless it is 1.
+    /// The upper end of the Jaccard similarities, which is excluded unless it is 1.
     pub to: f64,
     /// The number of pairs in the sample.
     pub pairs: u64,
     /// The share of found pairs, with the weights of the sets in the sample.
     pub measured: Option<Estimate>,
-    /// The share that [`Curve`] predicts, averaged over these pairs.
+    /// The share that [`Curve`] predicts, averaged over the pairs.
     pub expected: f64,
 }
 
@@ -75,27 +73,26 @@ pub struct Evaluation {
     pub missed_pairs: Estimate,
     /// The measured recall.
     pub recall: Recall,
-    /// The recall of pairs that [`Curve`] predicts for the exact similarities of the sample; `None` without a pair
-    /// that reaches the threshold.
+    /// The recall of pairs that [`Curve`] predicts for the exact similarities of the sample; `None` if no pair reaches the threshold.
     pub expected: Option<f64>,
-    /// The quality by exact similarities; `None` if the job keeps pairs by them anyway.
+    /// The quality by exact similarities; `None` if the job already keeps pairs by exact similarity.
     pub by_exact_rule: Option<ByExactRule>,
     /// The recall by exact similarity.
     pub by_similarity: Vec<RecallAt>,
-    /// The number of pairs of the sample in the output with a similarity below the threshold or a wrong value: 0
-    /// unless the program has a defect.
+    /// The number of the sample's pairs in the output with a similarity below the threshold or a wrong value. It is 0 unless the program
+    /// has a defect.
     pub wrong_pairs: u64,
-    /// The bias of estimates; `None` without a found pair, and if estimates chose the pairs, which makes them too
-    /// large.
+    /// The bias of estimates. `None` if no pair was found, or if the estimates selected the pairs, since the estimates of selected pairs
+    /// are too large.
     pub estimate: Option<Bias>,
-    /// The agreement with known pairs or clusters; `None` without a file of them.
+    /// The agreement with known pairs or clusters; `None` if there is no file with them.
     pub truth: Option<Agreement>,
 }
 
 /// The number of intervals of similarity.
 const BINS: usize = 10;
 
-/// A pair of a drawn set that is true by exact similarity or by estimate.
+/// A pair of a drawn set that is a true pair by exact similarity or by estimate.
 struct TruePair {
     unit: usize,
     weight: f64,
@@ -129,7 +126,7 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
         }
         strata
     };
-    // Both sets of a pair count it. The assumed number of missed partners of an incomplete set is small.
+    // Each pair is counted for both of its sets. A set with missed partners is assumed to miss few of them.
     let missed_pairs = total(&strata(&|unit| unit.missed_pairs() as f64 / 2.0), 1.5);
     let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
@@ -184,13 +181,13 @@ impl SetWithPartners<'_> {
         self.seen.found.get(&self.drawn.set)?.get(&other).copied()
     }
 
-    /// Returns whether another set has different shingles; sets of two groups may have the same ones.
+    /// Returns whether another set has different shingles. Sets in two groups can have the same shingles.
     fn is_other(&self, other: u64) -> bool {
         let hashes = |set: u64| self.sets.get(&set).map(|set| set.hashes);
         hashes(self.drawn.set) != hashes(other)
     }
 
-    /// Returns the partners that are no pairs in the output.
+    /// Returns the partners that are not pairs in the output.
     fn missed(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.partners().filter(|(other, _)| self.found(*other).is_none())
     }
@@ -200,18 +197,18 @@ impl SetWithPartners<'_> {
         self.missed().filter(|(other, _)| self.is_other(*other)).count()
     }
 
-    /// Returns the number of documents of the set that are similar to others and in no pair.
+    /// Returns the number of documents with the set that are similar to other documents but in no pair.
     fn missed_documents(&self) -> f64 {
         let alone = self.sets.get(&self.drawn.set).filter(|set| set.cluster == 0);
         alone.filter(|_| self.missed().next().is_some()).map_or(0.0, |set| set.documents as f64)
     }
 
-    /// Returns the number of kept documents of the set that a similar kept document precedes.
+    /// Returns the number of kept documents with the set that come after a similar kept document.
     fn missed_removals(&self) -> f64 {
         let contained = self.job.clusters.contained.unwrap_or(0.0);
         let contains = |common: &SetOverlap| common.containment() >= contained;
         let partners = self.partners().filter(|(_, common)| contains(common)).map(|(other, _)| other);
-        // Copies are pairs too, except within a group if only different groups are compared.
+        // Copies are also pairs, except within a group if only different groups are compared.
         let copies = (self.job.candidates.compare != Compare::Across).then_some(self.drawn.set);
         let before = partners.chain(copies).flat_map(|set| self.stay(set)).min();
         let Some(before) = before else { return 0.0 };
@@ -255,8 +252,8 @@ fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     (sums.0 > 0.0).then(|| sums.1 / sums.0)
 }
 
-/// Returns the weighted share of the pairs that `count`. All pairs of a set are one observation, because they depend
-/// on each other.
+/// Returns the weighted share of the pairs for which `count` is true. All pairs of a set are one observation, because they depend on each
+/// other.
 fn weighted<'a>(
     pairs: impl Iterator<Item = &'a TruePair>,
     counts: impl Fn(&TruePair) -> bool,
@@ -307,7 +304,7 @@ mod tests {
     use super::*;
     use crate::job;
 
-    /// A job at threshold 0.5 and three sets: 1 is in a pair with 0, and 2 has no pair.
+    /// A job with threshold 0.5 and three sets: 1 is in a pair with 0, and 2 has no pair.
     fn scene() -> (Job, HashMap<u64, Set>) {
         let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
         let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
@@ -333,11 +330,11 @@ mod tests {
         let found = seen([(1, [(0, right)].into()), (2, Default::default())].into());
         let one = unit(1, &found);
         assert_eq!((one.missed().count(), one.missed_documents(), one.missed_removals()), (0, 0.0, 0.0));
-        // 2 is in no pair, and stays although 0 stays too, which comes before it.
+        // Set 2 is in no pair. It is kept although set 0, which comes before it, is also kept.
         let two = unit(2, &found);
         assert_eq!((two.missed().count(), two.missed_documents(), two.missed_removals()), (2, 1.0, 1.0));
         assert_eq!(one.wrong_pairs() + two.wrong_pairs(), 0);
-        // Another similarity than the exact one, and a pair that is not similar.
+        // A similarity that differs from the exact similarity, and a pair that is not similar.
         let wrong = FoundPair { jaccard: 0.66, ..right };
         let found = seen([(1, [(0, wrong), (2, right)].into())].into());
         assert_eq!(unit(1, &found).wrong_pairs(), 2);

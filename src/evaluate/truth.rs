@@ -25,11 +25,11 @@ use crate::udf::expr_fn::document_key;
 /// The agreement of an output with known pairs or clusters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
-    /// The kind of truth: `pairs`, or `clusters`, whose documents are pairs.
+    /// The kind of truth: `pairs`, or `clusters`. Every two documents in a known cluster are a pair.
     pub of: &'static str,
     /// The number of known pairs.
     pub known: u64,
-    /// The number of pairs of the output.
+    /// The number of pairs in the output.
     pub found: u64,
     /// The number of known pairs in the output.
     pub both: u64,
@@ -37,21 +37,21 @@ pub struct Agreement {
     pub precision: Option<f64>,
     /// `both / known`; `None` if no pair is known.
     pub recall: Option<f64>,
-    /// The harmonic mean of the two.
+    /// The harmonic mean of precision and recall.
     pub f1: Option<f64>,
-    /// The adjusted Rand index of the clusters of the output and the known clusters (Hubert and Arabie, *Comparing
-    /// partitions*, 1985). It is 1 for equal clusters and about 0 for random ones. Known pairs define the clusters
-    /// that they connect. All other documents are singletons.
+    /// The adjusted Rand index of the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*, 1985). It
+    /// is 1 for equal clusters and about 0 for random clusters. Known pairs define clusters by the documents that they connect. All other
+    /// documents are singletons.
     pub adjusted_rand: Option<f64>,
-    /// Known ids without a compared document in the output, sorted. Their pairs are known and never found.
+    /// Known ids without a compared document in the output, sorted. Their pairs count as known and are never found.
     pub unknown_ids: Vec<String>,
 }
 
 /// Compares an output with the known pairs (id_a, id_b) or clusters (id, cluster_id) of a CSV or Parquet file.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks these columns;
-/// [`Kind::Job`](crate::error::Kind::Job) if the file has pairs and the output leaves some of its own pairs out.
+/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks these columns; [`Kind::Job`](crate::error::Kind::Job) if
+/// the file contains pairs and the output omits some of its own pairs.
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
     let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();
@@ -103,8 +103,8 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
 const CLUSTER: [&str; 2] = ["id", "cluster_id"];
 const PAIR: [&str; 2] = ["id_a", "id_b"];
 
-/// Returns the numbers of pairs within known clusters (id, cluster_id), within clusters of the output and within
-/// both, and the adjusted Rand index.
+/// Returns the numbers of pairs within known clusters (id, cluster_id), within clusters of the output, and within both. Also returns the
+/// adjusted Rand index.
 async fn clusters(stored: &Stored, known: DataFrame) -> Result<([u64; 3], Option<f64>)> {
     let found = keys(stored.table(Table::Clusters)?.filter(!col("reference"))?, CLUSTER)?;
     let found = found.select(vec![col("id").alias("doc"), col("cluster_id").alias("cluster")])?;
@@ -126,7 +126,7 @@ async fn twos(rows: &DataFrame, by: &[&str]) -> Result<u64> {
     one_number(same.aggregate(vec![], vec![pairs.alias("pairs")])?).await
 }
 
-/// Returns the known ids that no document of the output has, sorted.
+/// Returns the known ids without a document in the output, sorted.
 async fn unknown(stored: &Stored, known: &DataFrame) -> Result<Vec<String>> {
     let id = |name: &str| cast(ident(name), DataType::Utf8).alias("id");
     let there = |name: &&str| known.schema().as_arrow().column_with_name(name).is_some();
@@ -153,7 +153,7 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
     let why = || format!("{file} cannot be read as a table of known pairs or clusters");
     match file.rsplit_once('.').map(|(_, ending)| ending) {
-        // All columns are read as text: 007 is not 7.
+        // All columns are read as text, so that 007 is not 7.
         Some("csv") => {
             session.read_csv(file, CsvReadOptions::new().schema_infer_max_records(0)).await.context(why)
         }
@@ -176,7 +176,7 @@ fn adjusted_rand([known, found, both]: [u64; 3], all: u64) -> Option<f64> {
     let (known, found) = (known as f64, found as f64);
     let by_chance = known * found / all as f64;
     let most = f64::midpoint(known, found);
-    // The index is undefined if no two documents share a cluster, or all do.
+    // The index is undefined if no two documents share a cluster, or if all documents share one.
     (most > by_chance).then(|| (both as f64 - by_chance) / (most - by_chance))
 }
 

@@ -1,17 +1,16 @@
 //! Extrapolates the costs of runs over two samples to a run over the source.
 //!
-//! - **Rows** of a stage or table grow as the documents if both samples show that. Otherwise [`in_source`] estimates
-//!   their number.
+//! - **Rows** of a stage or table grow in proportion to the documents if both samples show this. Otherwise [`in_source`] estimates their
+//!   number.
 //! - **Bytes** are linear in the rows, through both runs. In tables that are small in both runs, additional rows take
 //!   typical bytes.
-//! - **Seconds** are linear in the documents. Many stages take only milliseconds for a sample, which is mostly noise.
-//!   Their measured and typical seconds are weighted by their certainty. Each row beyond the line takes typical
-//!   seconds. Each text that is read again takes as long as in the first pass.
+//! - **Seconds** are linear in the documents. Many stages take only milliseconds for a sample, and most of this time is noise. The forecast
+//!   weights measured and typical seconds by their certainty. Each row beyond the line takes typical seconds. Each text that is read again
+//!   takes as long as in the first pass.
 //!
-//! A random sample of a share p of the documents has both documents of a pair with probability p². Some pairs grow as
-//! the documents instead: pairs with reference documents, and pairs of groups that are so large that a run pairs
-//! their documents with few others. So a sample of a source with `A + B` pairs has `A p² + B p` pairs. Two samples
-//! give both numbers.
+//! A random sample with a share p of the documents contains both documents of a pair with probability p². Some pairs grow in proportion to
+//! the documents instead: pairs with reference documents, and pairs in groups that are so large that a run pairs each document with only a
+//! few others. So a sample from a source with `A + B` pairs has `A p² + B p` pairs. Two samples determine both numbers.
 
 use std::collections::BTreeSet;
 
@@ -24,39 +23,40 @@ use crate::job::Job;
 use crate::output::manifest::StageTime;
 use crate::source::format_of;
 
-/// The random error of a stage's seconds, even of the quickest run. Measured with 500 and 10,000 documents.
+/// The random error of a stage's seconds, even in the quickest run. Measured with 500 and 10,000 documents.
 const NOISE: f64 = 0.005;
-/// The standard deviations beyond which a difference is significant: 95 % of a normal distribution.
+/// The number of standard deviations beyond which a difference is significant: 95 % of a normal distribution.
 const DEVIATIONS: f64 = 2.0;
-/// The rows that a sample may miss by chance: if 3 are expected, it misses all of them with probability 0.05.
+/// The number of rows that a sample can miss by chance: if 3 rows are expected, it misses all of them with probability 0.05.
 const UNSEEN: f64 = 3.0;
 /// Typical seconds per document in a stage that reads no texts, and per row that such a stage writes.
 const DOCUMENT_SECONDS: f64 = 0.1e-6;
 const ROW_SECONDS: f64 = 0.9e-6;
-/// Typical bytes per row, used if the files of both runs differ by less than [`SMALL`], which is mostly footers.
+/// Typical bytes per row, used if the files of both runs differ by less than [`SMALL`], since small files consist mostly of footers.
 const ROW_BYTES: f64 = 16.0;
 const SMALL: f64 = 16_384.0;
-/// The exponent by which more rows are slower, because they fill more caches: ten times as many take 10 % longer
-/// each, fifty times as many 17 %. Measured with generated documents.
+/// The exponent for the slowdown per row, because more rows fill more caches: with ten times as many rows, a row takes 10 % longer, and
+/// with fifty times as many rows 17 %. Measured with generated documents.
 const CACHES: f64 = 0.04;
-/// Factors for the value and the two ends of its range. Seconds vary more than bytes, because machines do other work
-/// too.
+/// Factors for the value and the two ends of its range. Seconds vary more than bytes, because machines also do other work.
 const SECONDS: [f64; 3] = [1.0, 0.75, 1.3];
 const BYTES: [f64; 3] = [1.0, 0.93, 1.07];
-/// Bytes of the process per byte that operators would reserve without a limit. Operators reserve in advance and at
-/// different times. Measured with a million generated documents and news articles in 1 to 4 GiB: 0.5 to 0.55.
+/// The bytes of the process per byte that operators would reserve without a limit. Operators reserve in advance and at different times.
+/// Measured with a million generated documents and news articles in 1 to 4 GiB: 0.5 to 0.55.
 const RESIDENT: f64 = 0.5;
-/// The most bytes of the process per byte of a pool that is always full. Measured with 256 and 512 MiB: 0.8 and 1.15.
+/// The maximum number of bytes of the process per byte of a pool that is always full. Measured with 256 and 512 MiB: 0.8 and 1.15.
 const FULL_POOL: f64 = 1.1;
-/// The factors for the lower and the upper end of the memory.
+/// The factor for the lower end of the memory.
 const LESS_RESIDENT: f64 = 0.75;
+/// The factor for the upper end of the memory.
 const MORE_RESIDENT: f64 = 1.6;
-/// The factor that a cluster adds to the processors' time, and its additional seconds per stage.
+/// The factor by which a cluster increases the CPU time.
 const CLUSTER_FACTOR: f64 = 1.4;
+/// The additional seconds per stage on a cluster.
 const CLUSTER_STAGE: f64 = 0.3;
 
-/// Stages and tables with a row per pair of documents. Other ones have at most one row per document, unless they grow
-/// in proportion to the documents.
+/// Stages and tables with a row per pair of documents. Other stages and tables have at most one row per document, unless they grow in
+/// proportion to the documents.
 const ROW_FOR_TWO: [&str; 6] = ["candidates", "all_candidates", "agreeing", "scores", "pairs", "components"];
 
 /// The runs over samples.
@@ -70,23 +70,22 @@ pub(super) struct SampleRuns<'a> {
 /// The sizes of two samples relative to the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share {
-    /// The documents of the smaller and of the larger sample.
+    /// The number of documents in the smaller and in the larger sample.
     documents: [f64; 2],
     /// The share of the source's documents in the larger sample: above 0 and at most 1.
     of_all: f64,
-    /// The share of the source from which the larger sample was drawn. If it is below 1, neighbouring documents are
-    /// drawn together more often.
+    /// The share of the source that was read for the larger sample. If it is below 1, neighbouring documents are drawn together more often.
     read: f64,
-    /// The mean number of rows drawn together. A group of k documents has k (k - 1) / 2 pairs, so the variance grows
-    /// with the cube of k.
+    /// The mean number of rows that are drawn together. A group of k documents has k (k - 1) / 2 pairs, so the variance grows with the cube
+    /// of k.
     together: f64,
-    /// Whether rows grow in proportion to the documents unless both samples show otherwise. True for jobs with a
-    /// reference, where most pairs are with reference documents.
+    /// Whether rows grow in proportion to the documents, unless both samples show otherwise. True for jobs with a reference, since most of
+    /// their pairs are with reference documents.
     is_linear: bool,
 }
 
 impl Share {
-    /// Returns the rows of the larger sample that grow in proportion to the documents, and the standard deviation if
+    /// Returns the number of the larger sample's rows that grow in proportion to the documents. Also returns its standard deviation if
     /// `together` rows are drawn together.
     fn linear(&self, [small, large]: [f64; 2], together: f64) -> (f64, f64) {
         let times = self.documents[1] / self.documents[0].max(1.0);
@@ -96,8 +95,8 @@ impl Share {
     }
 }
 
-/// Returns the rows in the source and both ends of their range, from the rows of two samples and limited to `most`.
-/// Without evidence, [`Share::is_linear`] decides whether all or no rows grow in proportion to the documents.
+/// Returns the number of rows for the source and both ends of its range, from the rows of two samples. The numbers are limited to `most`.
+/// Without evidence, [`Share::is_linear`] decides whether all rows or no rows grow in proportion to the documents.
 fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     let (p, large) = (share.of_all, rows[1]);
     if p >= 1.0 {
@@ -122,9 +121,9 @@ fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
 struct Growth<'a> {
     runs: &'a SampleRuns<'a>,
     share: Share,
-    /// The documents of the source: value, lower and upper end.
+    /// The number of documents in the source: value, lower and upper end.
     whole: [f64; 3],
-    /// Seconds to read a text and cut it into shingles.
+    /// The seconds to read a text and split it into shingles.
     cut: f64,
 }
 
@@ -204,20 +203,19 @@ pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluste
     OnCluster { tasks, seconds }
 }
 
-/// Returns the value at `at` on the line through two points (at, value). A falling line counts as level.
+/// Returns the value at `at` on the line through two points (at, value). A falling line is treated as level.
 fn line([(from, first), (to, last)]: [(f64, f64); 2], at: f64) -> f64 {
     let of_one = if to > from { ((last - first) / (to - from)).max(0.0) } else { 0.0 };
     last + of_one * (at - to)
 }
 
-/// Returns the seconds per document of a stage that took `seconds` longer for `more` additional documents.
+/// Returns the seconds per document in a stage that took `seconds` longer for `more` additional documents.
 fn seconds_per_document(seconds: f64, more: f64) -> f64 {
     let measured = seconds / more.max(1.0);
     if seconds > 2.0 * DEVIATIONS * NOISE {
         return measured;
     }
-    // Weights are inverse variances. The noise is of two runs, and typical seconds may be anything from 0 to twice
-    // their value.
+    // Weights are inverse variances. The noise comes from two runs, and typical seconds can be anything from 0 to twice their value.
     let (trust, of_typical) = ((more / NOISE).powi(2) / 2.0, DOCUMENT_SECONDS.powi(-2));
     ((trust * measured + of_typical * DOCUMENT_SECONDS) / (trust + of_typical)).max(0.0)
 }
@@ -245,7 +243,7 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns the documents of the source as a multiple of the larger sample.
+    /// Returns the number of documents in the source as a multiple of the larger sample.
     fn times(&self, end: usize) -> f64 {
         self.whole[end] / self.share.documents[1].max(1.0)
     }
@@ -296,13 +294,13 @@ impl<'a> Growth<'a> {
         least + more * (all / many.max(1.0)).max(1.0).powf(CACHES) * SECONDS[end]
     }
 
-    /// Returns the rows of a stage beyond growth in proportion to the documents.
+    /// Returns the number of a stage's rows that exceed growth in proportion to the documents.
     fn more_rows(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
         let rows = self.rows(&large.name, [small.rows, large.rows], end);
         (rows - large.rows as f64 * self.times(end)).max(0.0)
     }
 
-    /// Returns the texts that a stage reads again, beyond growth in proportion to the documents.
+    /// Returns the number of texts that a stage reads again, beyond growth in proportion to the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
         let SampleRuns { job, small, large, .. } = self.runs;
         let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();
@@ -357,19 +355,21 @@ impl SampleRuns<'_> {
     }
 }
 
-/// Files per page of a listing.
+/// The number of files per page of a listing.
 const LISTED: u64 = 1_000;
-/// Bytes per write request.
+/// The number of bytes per write request.
 const PART: u64 = 8 << 20;
-/// Bytes per read request.
+/// The number of bytes per read request.
 const READ: u64 = 32 << 20;
-/// Requests of a run for its claim, manifests and checks, and requests of each stage.
+/// The number of requests in a run for its claim, manifests and checks.
 const OF_RUN: u64 = 30;
+/// The number of requests for each stage.
 const OF_STAGE: u64 = 4;
-/// Reads per file of a stage: size, footer and columns, by each stage that needs them.
+/// The number of reads per file in a stage: size, footer and columns, for each stage that needs them.
 const OF_FILE: u64 = 8;
-/// The factors for the ends of the range of requests.
+/// The factor for the lower end of the range of requests.
 const FEWER: f64 = 0.3;
+/// The factor for the upper end of the range of requests.
 const MORE: f64 = 3.0;
 
 /// Returns the requests of a run; `None` if neither source nor output is in an object store.
@@ -394,7 +394,7 @@ pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) ->
         for stage in &forecast.stages {
             let bytes = stage.written_bytes.value;
             let parts = bytes.div_ceil(PART);
-            // A large file takes a request to begin it, one per part, and one to complete it.
+            // A large file takes one request to begin, one per part, and one to complete.
             writes += if parts > files { parts + 2 * files } else { files } + OF_STAGE;
             reads += OF_FILE * files + parts + OF_STAGE;
         }
@@ -413,8 +413,8 @@ mod tests {
     const SHARE: Share =
         Share { documents: [2_500.0, 10_000.0], of_all: 0.1, read: 1.0, together: 1.0, is_linear: false };
 
-    /// The pairs in two samples of groups of `size`, and the share with the partners in the larger one. A group with more than
-    /// `most` documents has pairs with its first one alone.
+    /// The pairs in two samples from groups of `size` documents, and the share with the partners in the larger sample. In a group with more
+    /// than `most` documents, all pairs are with the first document.
     fn sampled(groups: u64, size: u64, most: f64, seed: u64) -> ([f64; 2], Share) {
         let mut random = SplitMix64(seed);
         let pairs = |there: u64, share: f64| {

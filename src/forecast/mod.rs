@@ -1,8 +1,8 @@
 //! Forecasts the cost of a run: seconds, memory, disk and requests, each with a range, and risks with examples.
 //!
-//! `sample` reads a part of the source, spread over its files, and writes two samples of its documents. This module
-//! runs the job over both. `growth` extrapolates their counts and costs and counts requests to object stores. `risks`
-//! examines the texts and finds passages that many of them share. `view` is the result as plain data.
+//! `sample` reads a part of the source, spread over its files, and writes two samples of its documents. This module runs the job over both
+//! samples. `growth` extrapolates their counts and costs, and counts requests to object stores. `risks` examines the texts and finds
+//! passages that many texts share. `view` is the result as plain data.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,18 +32,18 @@ mod risks;
 mod sample;
 mod view;
 
-/// The smallest group of a sample that predicts the size of a group of the source.
+/// The minimum size of a group in a sample for a prediction of the group's size in the source.
 const LEAST_GROUP: u64 = 17;
 
 /// The number of steps in a forecast.
 const STEPS: usize = 3;
 
-/// Forecasts the cost of a run of `job` from a sample of its documents. Writes only to `folder`, which must be empty
-/// and which the caller removes.
+/// Forecasts the cost of a run of `job` from a sample of its documents. Writes only to `folder`, which must be empty. The caller removes
+/// it.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for a job that reads no texts or has a second source. Otherwise if the
-/// source cannot be read or has no document, and the errors of a run.
+/// [`Kind::Job`](crate::error::Kind::Job) for a job that reads no texts or has a second source. Also if the source cannot be read or has no
+/// document, and the errors of a run.
 pub async fn forecast(
     job: &Job,
     folder: &Path,
@@ -57,8 +57,8 @@ pub async fn forecast(
     let take = sample::take(&session, job, settings, folder);
     let (sample, _) = control.step("read a sample", (1, STEPS), |sample| sample.rows, take).await?;
     let over = |file: &str, share: f64| {
-        // Groups shrink with the share of the sample, and so do the limits on their sizes. Groups of reference
-        // documents are as large as in the run.
+        // Groups shrink in proportion to the sample, so the limits on their sizes also shrink. Groups of reference documents are as large
+        // as in the run.
         let scaled = |most: u64| match job.reference() {
             None => ((most as f64 * share).round() as u64).max(LEAST_GROUP).min(most),
             Some(_) => most,
@@ -109,9 +109,9 @@ fn refuse(job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The most runs of a job over a sample.
+/// The maximum number of runs of a job over a sample.
 const TIMES: usize = 3;
-/// The most seconds that all runs over a sample may take, except the first one.
+/// The maximum number of seconds for all runs over a sample, except for the first run.
 const ENOUGH: f64 = 6.0;
 
 /// The name of the last step of a run, after its stages.
@@ -125,17 +125,17 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(super) struct RunMeasurement {
     /// The stages in order, then [`END`].
     pub(super) stages: Vec<StageTime>,
-    /// Rows and bytes of each final table.
+    /// The rows and bytes of each final table.
     pub(super) tables: BTreeMap<String, (u64, u64)>,
     pub(super) counts: Counts,
     /// The peak memory of this process, if the system reports it.
     pub(super) memory: Option<u64>,
-    /// The most bytes that operators reserved at once.
+    /// The maximum number of bytes that operators reserved at once.
     pub(super) reserved: u64,
 }
 
 impl RunMeasurement {
-    /// Returns the number of documents read, including rejected ones.
+    /// Returns the number of documents that were read, including rejects.
     pub(super) fn documents(&self) -> f64 {
         (self.counts.documents + self.counts.rejects) as f64
     }
@@ -145,7 +145,7 @@ impl RunMeasurement {
         self.stages.iter().find(|stage| stage.name == name)
     }
 
-    /// Returns this run with the lower seconds of both runs in each stage.
+    /// Returns this run with the lower seconds from both runs in each stage.
     fn quicker_of(mut self, other: &RunMeasurement) -> Self {
         for stage in &mut self.stages {
             if let Some(before) = other.stage(&stage.name) {
@@ -156,9 +156,8 @@ impl RunMeasurement {
     }
 }
 
-/// Runs `job` a few times, each time to another output, and returns the lowest seconds of each stage. This excludes
-/// one-time work of the process and most noise. All other numbers are of the first run, because later runs inherit
-/// its memory.
+/// Runs `job` a few times, each time to another output, and returns the lowest seconds of each stage. This excludes one-time work of the
+/// process and most noise. All other numbers come from the first run, because later runs inherit its memory.
 ///
 /// # Errors
 /// The errors of [`run`].
@@ -176,7 +175,7 @@ pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasu
     Ok(quickest)
 }
 
-/// Runs `job` in this process. Its log is discarded, because it is about a sample.
+/// Runs `job` in this process. The log is discarded, because it describes a sample.
 ///
 /// # Errors
 /// The errors of [`pipeline::run`].
@@ -213,7 +212,7 @@ async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     })
 }
 
-/// Records the most bytes that were reserved from `pool`.
+/// Records the maximum number of bytes that were reserved from `pool`.
 async fn watch(pool: Arc<dyn MemoryPool>, most: Arc<AtomicU64>) {
     let mut look = tokio::time::interval(LOOK);
     loop {

@@ -1,4 +1,4 @@
-//! Risks of a job, with examples from the texts of the sample, and the passages that many of these texts share.
+//! Risks of a job, with examples from texts in the sample, and the passages that many of these texts share.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -14,33 +14,35 @@ use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingles::{shingle_texts, shingles_in_order};
 use crate::machine;
 
-/// The share of documents from which on a shingle is frequent.
+/// The minimum share of documents for a frequent shingle.
 const FREQUENT: f64 = 0.05;
-/// The suggested `shingle.max_frequency` as a part of the share of the rarest listed passage, and the least
-/// suggestion.
+/// The suggested `shingle.max_frequency` as a fraction of the share of the rarest listed passage.
 const BELOW: f64 = 0.5;
+/// The minimum suggestion.
 const LEAST: f64 = 0.001;
-/// The shingles below which a document is short, and the share of short documents from which on they are a risk.
+/// The number of shingles below which a document is short.
 const SHORT: usize = 4;
+/// The minimum share of short documents for a risk.
 const MANY_SHORT: f64 = 0.05;
 /// The share of the memory above which a document is large.
 const LARGE: f64 = 0.01;
-/// The candidates per pair and per document above which the bands are loose.
+/// The number of candidates per pair above which the bands are loose.
 const OF_PAIR: f64 = 20.0;
+/// The number of candidates per document above which the bands are loose.
 const OF_DOCUMENT: f64 = 2.0;
-/// The most characters of an example.
+/// The maximum number of characters in an example.
 const EXAMPLE: usize = 100;
 
 /// Statistics of the texts of a sample.
 #[derive(Default)]
 struct SampleTexts {
-    /// The number of documents of each shingle.
+    /// The number of documents with each shingle.
     documents: ShingleCounts,
     short: u64,
     short_example: Option<String>,
 }
 
-/// Returns the risks of a job, and the passages that many documents of its sample share.
+/// Returns the risks of a job, and the passages that many documents in its sample share.
 ///
 /// # Errors
 /// If the sample cannot be read.
@@ -52,7 +54,7 @@ pub(super) fn risks(
     let shingle = Shingle { hash: ShingleHash::Dictionary, ..job.shingle.clone() };
     let mut texts = SampleTexts::count(&sample.texts, &shingle)?;
     if let Some(share) = job.max_frequency {
-        // The run ignores more frequent shingles.
+        // The run ignores shingles that occur in more documents.
         let most = share * sample.texts.len() as f64;
         texts.documents.retain(|_, documents| *documents as f64 <= most);
     }
@@ -167,7 +169,7 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
 
 fn low_recall(job: &Job) -> Option<Risk> {
     let candidates = ["candidates.method=prefix", "lsh.target_recall=0.99"];
-    // Each suggestion must be valid alone, and scores of empty documents need several keys at once.
+    // Each suggestion must be valid on its own, and scores of empty documents need several keys at once.
     let exact = job.keys_for_exact_scores().into_iter().filter(|_| job.shingle.short != Short::Empty);
     let set: Vec<String> = exact.chain(candidates).map(str::to_owned).collect();
     job.low_recall().map(|text| risk(RiskKind::LowRecall, text, None, &set))
@@ -216,23 +218,25 @@ fn little_memory(forecast: &Forecast) -> Option<Risk> {
     })
 }
 
-/// The number of listed shingles, and the limit if further shingles are as frequent as the last one.
+/// The number of listed shingles.
 const SHINGLES: usize = 50;
+/// The maximum number of listed shingles, if further shingles are as frequent as the last one.
 const MOST_SHINGLES: usize = 2_000;
-/// The fewest documents of a listed shingle, and their least share.
+/// The minimum number of documents with a listed shingle.
 const FEWEST: u64 = 20;
+/// The minimum share of documents with a listed shingle.
 const LEAST_SHARE: f64 = 0.01;
-/// The most characters of a passage.
+/// The maximum number of characters in a passage.
 const TEXT: usize = 400;
 
 /// The number of documents per shingle, by the hash of its text.
 type ShingleCounts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
 
-/// Returns the passages that the most frequent shingles of `texts` form, most frequent first. `counts` has the
-/// documents of each shingle.
+/// Returns the passages that the most frequent shingles of `texts` form, most frequent first. `counts` contains the number of documents per
+/// shingle.
 ///
 /// # Errors
-/// If a text cannot be cut into shingles.
+/// If a text cannot be split into shingles.
 fn templates(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Result<Vec<Template>> {
     let counted = texts.len() as u64;
     let least = FEWEST.max((LEAST_SHARE * counted as f64).ceil() as u64);
@@ -280,7 +284,7 @@ fn passages(
         at = run.end;
         let own: BTreeSet<u64> =
             hashes[run.clone()].iter().copied().filter(|hash| left.remove(hash)).collect();
-        // The run only repeats shingles of an earlier run of this document.
+        // This run only repeats shingles of an earlier run in this document.
         if own.is_empty() {
             continue;
         }
@@ -304,7 +308,7 @@ fn joined(shingles: &[String]) -> String {
         let common = common.into_iter().find(|length| next.starts_with(&before[before.len() - length..]));
         match common {
             Some(common) => text.push_str(&next[common..]),
-            // Shingles of one unit do not overlap.
+            // Shingles with a size of one unit do not overlap.
             None => text.extend([" ", next]),
         }
     }

@@ -1,8 +1,8 @@
 //! Samples the documents of a source into Parquet files.
 //!
-//! Blocks are row groups of Parquet, or whole files of other formats and under a condition. Blocks are drawn until
-//! they have several times the documents of the sample, which is drawn from them. Only the seed and the position of a
-//! document decide whether it is drawn, so the smaller sample is a part of the larger one.
+//! Blocks are row groups of Parquet files. For other formats, and with a condition, they are whole files. Blocks are drawn until they
+//! contain several times as many documents as the sample, which is then drawn from them. Only the seed and the position of a document
+//! decide whether it is drawn, so the smaller sample is a subset of the larger sample.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -32,24 +32,26 @@ use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile, format_of};
 use crate::udf::expr_fn::document_key;
 
-/// The size of the larger sample as a multiple of the smaller one.
+/// The size of the larger sample as a multiple of the smaller sample.
 pub(super) const TIMES: u64 = 4;
 /// The first columns of a sample, before the columns that the job carries.
 const ID: &str = "resemblance_id";
 const TEXT: &str = "resemblance_text";
-/// The approximate most documents to read, as a multiple of the sample.
+/// The approximate maximum number of documents to read, as a multiple of the sample.
 const READ_FACTOR: f64 = 8.0;
-/// Bytes per document if nothing else is known.
+/// The assumed bytes per document if nothing else is known.
 const GUESSED_BYTES: f64 = 1_000.0;
-/// Files of records with more than this multiple of the wanted documents are read only in part.
+/// The multiple of the wanted documents above which a file of records is read only in part.
 const TOO_LONG: f64 = 4.0;
-/// The most row groups of a sample, which limit the partitions that read it.
+/// The maximum number of row groups in a sample. It limits the number of partitions that read the sample.
 const ROW_GROUPS: u64 = 64;
-/// The number of texts that are kept for risks, the most bytes of each, and of all.
+/// The number of texts that are kept for risks.
 const TEXTS: f64 = 5_000.0;
+/// The maximum number of bytes of a kept text.
 const TEXT_BYTES: usize = 200_000;
+/// The maximum number of bytes of all kept texts.
 const TEXTS_BYTES: usize = 256 << 20;
-/// Characters kept from the largest document.
+/// The number of characters to keep from the largest document.
 const BEGINNING: usize = 100;
 
 /// The settings of a forecast.
@@ -59,15 +61,15 @@ pub struct ForecastSettings {
     pub sample: u64,
     /// The seed of the sample.
     pub seed: u64,
-    /// The tasks that a cluster runs at once; `None` without a cluster.
+    /// The number of tasks that a cluster runs at once; `None` if there is no cluster.
     pub tasks: Option<u64>,
 }
 
 /// A sample of the documents of a source.
 pub(super) struct SourceSample {
-    /// The number of documents, including ones that cannot be compared.
+    /// The number of documents, including documents that cannot be compared.
     pub(super) rows: u64,
-    /// The number of documents of the source.
+    /// The number of documents in the source.
     pub(super) documents: Amount,
     /// The number of documents read.
     pub(super) read: u64,
@@ -79,13 +81,13 @@ pub(super) struct SourceSample {
     pub(super) is_remote: bool,
     /// The bytes of the largest document, and its beginning or path.
     pub(super) largest: (u64, String),
-    /// Some texts of the sample.
+    /// Some texts from the sample.
     pub(super) texts: Vec<String>,
     pub(super) notes: Vec<String>,
     source: Source,
 }
 
-/// A part of a file that is drawn whole.
+/// A part of a file that is drawn as a whole.
 struct FileBlock {
     file: usize,
     /// The first row.
@@ -122,7 +124,7 @@ pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 /// Samples the source of `job`, and writes the sample and a part of it to `folder`.
 ///
 /// # Errors
-/// If the source cannot be read or has no document.
+/// If the source cannot be read or contains no document.
 pub(super) async fn take(
     session: &SessionContext,
     job: &Job,
@@ -214,7 +216,7 @@ async fn blocks(
 }
 
 impl SourceSample {
-    /// Draws blocks, and returns frames of their documents to be read one after the other.
+    /// Draws blocks, and returns frames with their documents, which are read one after the other.
     async fn draw(
         &mut self,
         session: &SessionContext,
@@ -237,7 +239,7 @@ impl SourceSample {
         let all: f64 = blocks.iter().map(|block| block.documents).sum();
         let (mut drawn, mut chosen, mut rows) = (0.0, BTreeSet::new(), Selection::default());
         for &FileBlock { file, first, documents } in &blocks {
-            // All blocks of a chosen file are read with it.
+            // If a file is chosen, all of its blocks are read.
             if drawn < wanted || (!by_groups && chosen.contains(&file)) {
                 drawn += documents;
                 chosen.insert(file);
@@ -249,7 +251,7 @@ impl SourceSample {
         let is_whole = drawn >= all;
         let chosen: Vec<SourceFile> = chosen.into_iter().map(|at| files[at].clone()).collect();
         let read = if is_whole {
-            // Only the whole listing keeps files without a name in outputs.
+            // Only a read of the whole listing includes files that have no name in outputs.
             source::read(session, source, listed, ReadRequest::all()).await?
         } else if by_groups {
             source::read(session, source, listed, ReadRequest::only(rows)).await?
@@ -324,7 +326,7 @@ impl SourceSample {
         let mut held = 0;
         for frame in frames {
             let drawn = frame.filter(rank.clone().lt_eq(lit(last(share))))?.select(columns.clone())?;
-            // Partitions are read in order, so that the sample is reproducible.
+            // Reads partitions in order, so that the sample is reproducible.
             for mut rows in drawn.execute_stream_partitioned().await? {
                 while let Some(batch) = rows.try_next().await? {
                     let ranks = as_uint64_array(batch.column(0))?;

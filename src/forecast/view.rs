@@ -13,17 +13,17 @@ pub struct Forecast {
     pub name: String,
     /// The sample.
     pub sample: SampleView,
-    /// Documents that the run reads, including rejected ones. The range is empty if the files state their number.
+    /// The number of documents that the run reads, including rejects. The range is empty if the files state the number.
     pub documents: Amount,
-    /// Documents that cannot be compared.
+    /// The number of documents that cannot be compared.
     pub rejects: Amount,
-    /// Pairs of different shingle sets that are compared; `None` if all pairs of documents are compared.
+    /// The number of compared pairs of different shingle sets; `None` if all pairs of documents are compared.
     pub candidates: Option<Amount>,
-    /// Pairs in the result.
+    /// The number of pairs in the result.
     pub pairs: Amount,
-    /// Seconds in this process.
+    /// The seconds in this process.
     pub seconds: Estimate,
-    /// The run on a cluster; `None` without a number of tasks.
+    /// The run on a cluster; `None` if no number of tasks is given.
     pub cluster: Option<OnCluster>,
     /// The peak memory of the process in bytes; `None` if the system does not report it.
     pub peak_memory_bytes: Option<Amount>,
@@ -33,17 +33,17 @@ pub struct Forecast {
     pub output_bytes: Amount,
     /// Bytes of spills.
     pub spilled_bytes: Amount,
-    /// The most bytes on local disks at once: spills, and the output if it is local.
+    /// The maximum number of bytes on local disks at once: spills, and the output if it is local.
     pub most_disk_bytes: Amount,
-    /// Requests to an object store; `None` if neither source nor output is in one.
+    /// Requests to an object store; `None` if neither source nor output is in an object store.
     pub requests: Option<Requests>,
-    /// The stages in order. The last one, `check and publish`, is the end of the run.
+    /// The stages in order. The last stage, `check and publish`, is the end of the run.
     pub stages: Vec<StageForecast>,
     /// The final tables.
     pub tables: Vec<TableForecast>,
     /// Risks of high cost or unintended results.
     pub risks: Vec<Risk>,
-    /// Passages that many documents of the sample share: its most frequent shingles, joined where they overlap.
+    /// Passages that many documents in the sample share: its most frequent shingles. Overlapping shingles are joined.
     #[serde(default)]
     pub templates: Vec<Template>,
     /// Limits of the forecast.
@@ -61,7 +61,7 @@ pub struct SampleView {
     pub files: u64,
     /// The number of files of the source.
     pub of_files: u64,
-    /// The number of documents read, including ones outside the sample.
+    /// The number of documents that were read, including documents outside the sample.
     pub documents_read: u64,
 }
 
@@ -102,7 +102,7 @@ impl Sum for Amount {
 /// A run on a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OnCluster {
-    /// Tasks that run at once.
+    /// The number of tasks that run at once.
     pub tasks: u64,
     /// Seconds of the run, estimated from the seconds in one process.
     pub seconds: Estimate,
@@ -113,7 +113,7 @@ pub struct OnCluster {
 pub struct Requests {
     /// Reads: GET, HEAD and listings.
     pub reads: Amount,
-    /// Writes: PUT and POST, one for each part of a file.
+    /// Writes: PUT and POST, one per part of a file.
     pub writes: Amount,
 }
 
@@ -124,7 +124,7 @@ pub struct StageForecast {
     pub name: String,
     /// The seconds.
     pub seconds: Estimate,
-    /// Bytes of the files that it writes.
+    /// The bytes of the files that the stage writes.
     pub written_bytes: Amount,
 }
 
@@ -142,15 +142,15 @@ pub struct TableForecast {
 pub struct Risk {
     /// The kind.
     pub kind: RiskKind,
-    /// A sentence that describes it.
+    /// A sentence that describes the risk.
     pub text: String,
-    /// The beginning of a text that shows it.
+    /// The beginning of a text that shows the risk.
     pub example: Option<String>,
-    /// Alternative settings that avoid it, as `KEY=VALUE` for `--set`.
+    /// Alternative settings that avoid the risk, as `KEY=VALUE` for `--set`.
     pub set: Vec<String>,
 }
 
-/// A passage that many documents of the sample share.
+/// A passage that many documents in the sample share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Template {
     /// The normalised beginning of the passage.
@@ -181,6 +181,6 @@ pub enum RiskKind {
     TooManyPairs,
     /// The disk has less free space than the run needs.
     LittleDisk,
-    /// The process may need more memory than there is.
+    /// The process may need more memory than is available.
     LittleMemory,
 }

@@ -1,7 +1,7 @@
 //! Candidates: documents that share a bucket, and the reference documents that may be similar to a new document.
 //!
-//! Few reference documents are similar to a new one. They are found first, by counters that need no join, and written. All later
-//! stages take them together with the new documents.
+//! Few reference documents are similar to new documents. A first stage finds them with counters, without a join, and writes them. Later
+//! stages read them together with the new documents.
 
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{Expr, ident};
@@ -18,11 +18,11 @@ use crate::operator::filters::{MatchRule, MayMatch};
 use crate::operator::prefixes::TokenCounts;
 use crate::operator::{Operator, apply};
 
-/// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, of documents that share a
-/// bucket, and one row (doc, null) for each document of a bucket with more than `hot` documents.
+/// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, for documents that share a bucket,
+/// and one row (doc, null) for each document in a bucket with more than `hot` documents.
 ///
-/// Only the representatives of copies are paired. Only keys of 8 bytes are sorted and joined, and a bucket of one document is dropped
-/// before pairs are made. The pairs of a hot bucket, whose number is quadratic, are found by [`super::prefix`].
+/// Only one representative per group of copies is paired. Only 8-byte keys are sorted and joined, and a bucket with one document is dropped
+/// before pairs are made. The number of pairs in a hot bucket is quadratic, so [`super::prefix`] finds them.
 ///
 /// Two `reference` documents (doc, ..) are never a pair.
 ///
@@ -44,21 +44,21 @@ pub fn candidates(
     Ok(apply(Operator::BucketPairs(PairRule::All { hot }), vec![rows])?.distinct()?)
 }
 
-/// The number of counters is `2^bits`: 1,024 to 33,554,432, of one byte each.
+/// The number of counters is `2^bits`: 1,024 to 33,554,432. A counter takes one byte.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 25;
 
-/// The counters of one token.
+/// The number of counters per token.
 const PROBES: u32 = 3;
 
-/// The bits for the counters of the tokens of new documents. With 32 counters for each token and three probes, about one reference
+/// The number of bits for counting the tokens of new documents. With 32 counters for each token and three probes, about one reference
 /// document in a hundred is kept by chance.
 fn bits(tokens: u64) -> u32 {
     (tokens.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
 }
 
-/// Adds `may_match: Boolean` to reference documents (signature, ..): true for a document that shares a bucket with one of `count`
-/// new documents (buckets, ..), and for some others by chance.
+/// Adds `may_match: Boolean` to reference documents (signature, ..): true for a document that shares a bucket with one of `count` new
+/// documents (buckets, ..), and by chance for some other documents.
 pub(crate) fn may_match_by_buckets(
     documents: DataFrame,
     new: DataFrame,
@@ -76,7 +76,7 @@ pub(crate) fn may_match_by_buckets(
 }
 
 /// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..): false only for a document that cannot reach the
-/// threshold with a `new` one. `frequencies` counts the elements of the new documents.
+/// threshold with any `new` document. `frequencies` counts the elements of the new documents.
 pub(crate) fn may_match_by_elements(
     documents: DataFrame,
     new: DataFrame,
@@ -85,7 +85,7 @@ pub(crate) fn may_match_by_elements(
 ) -> Result<DataFrame> {
     let mut rules = vec![(MatchRule::Share(join.threshold()), frequencies.clone())];
     if join.meets_whole_sets() {
-        // A reference document may also contain a new one. Then it has a token of the new one's prefix.
+        // A reference document can also contain a new document. It then contains a token from the new document's prefix.
         let tokens = prefix::prefixes(new, frequencies, join)?;
         let tokens = token_counts(tokens, make_array(vec![col("token")]), (join.bits(), 1))?;
         rules.push((MatchRule::Any, tokens));
@@ -93,7 +93,7 @@ pub(crate) fn may_match_by_elements(
     marked(documents, join.set(), (join.bits(), 1), rules)
 }
 
-/// The rows of reference documents whose `token` one of `count` rows of new documents has, and some others by chance.
+/// The rows of reference documents with the same `token` as one of `count` rows of new documents, and by chance some other rows.
 pub(crate) fn may_match_by_token(
     rows: DataFrame,
     new: DataFrame,
@@ -108,13 +108,13 @@ pub(crate) fn may_match_by_token(
     Ok(marked.filter(ident("may_match"))?.select(columns)?)
 }
 
-/// Counts the `tokens` (a list) of each row, in `2^bits` counters with `probes` for each token.
+/// Counts the `tokens` (a list) in each row. There are `2^bits` counters and `probes` counters per token.
 fn token_counts(rows: DataFrame, tokens: Expr, (bits, probes): (u32, u32)) -> Result<DataFrame> {
     let tokens = rows.select(vec![tokens.alias("tokens")])?;
     apply(Operator::TokenCounts(TokenCounts { bits, probes }), vec![tokens])
 }
 
-/// Adds `may_match`: whether a rule keeps the document, by counters as in [`token_counts`].
+/// Adds `may_match`: whether a rule keeps the document. The counters come from [`token_counts`].
 fn marked(
     documents: DataFrame,
     tokens: Expr,

@@ -1,4 +1,4 @@
-//! Clusters: documents that pairs connect, or that the same document represents.
+//! Clusters: groups of documents that pairs connect, or that share a representative.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -14,7 +14,7 @@ use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Measure};
 
-/// The rule for the id of a cluster, and for which clusters are written.
+/// The rule for cluster ids, which also decides which clusters are written.
 #[derive(Debug, Clone)]
 pub(crate) enum ClusterId {
     /// The smallest id of the cluster.
@@ -26,18 +26,18 @@ pub(crate) enum ClusterId {
     LeastNew,
 }
 
-/// The documents whose ids are the ids of clusters of earlier runs.
+/// The founders of earlier clusters: documents whose ids are also cluster ids in earlier runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Founders {
-    /// The founders (id) that still have the text with which they were in these clusters.
+    /// The founders (id) whose text has not changed since those runs.
     pub present: DataFrame,
     /// The clusters that lost their founder; `None` if no document was ever replaced.
     pub replaced: Option<Replaced>,
 }
 
-/// Clusters of earlier runs whose founder has another text now.
+/// Clusters in earlier runs whose founder now has another text.
 ///
-/// Such a founder gives the id of its old cluster only to a cluster with another document of the old one.
+/// Such a founder passes the id of its old cluster on only to a cluster with another document from the old cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Replaced {
     /// The founders (id).
@@ -49,9 +49,9 @@ pub(crate) struct Replaced {
 /// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, weakest_link) -> (id,
 /// cluster_id, size, representative, jaccard_to_representative, weakest_link, reference).
 ///
-/// The documents of a component with the same representative are a cluster. With [`ClusterMethod::Representative`], a document that is
-/// not a pair with its representative represents itself. If copies are not pairs (`copies_are_pairs`, by `reference`), these are the
-/// documents of a representative's own group, except for the first.
+/// The documents of a component with the same representative are a cluster. With [`ClusterMethod::Representative`], a document that is not
+/// a pair with its representative represents itself. If copies are not pairs (`copies_are_pairs`, by `reference`), these documents are the
+/// representative's copies, except for the first.
 pub(crate) fn clusters(
     documents: DataFrame,
     sets: DataFrame,
@@ -105,7 +105,7 @@ pub(crate) fn clusters(
     if replaced {
         rows = kept_with_others(rows)?;
         found.push(min(when(col("replaced").is_null(), col("id")).end()?).alias("least_other"));
-        // A cluster of replaced founders alone has no other id.
+        // A cluster that consists of replaced founders has no other id.
         least.insert(0, col("least_other"));
     }
     if kept.is_some() {
@@ -113,11 +113,11 @@ pub(crate) fn clusters(
         found.push(bool_and(col("reference")).alias("only_reference"));
         least.insert(0, col("least_kept"));
     }
-    // The aggregation holds one row for each cluster and does not sort.
+    // The aggregation holds one row per cluster and does not sort.
     let by_cluster = renamed([("root", "cluster_root"), ("of", "cluster_of")]);
     let clusters = rows.clone().aggregate(by_cluster, found)?;
-    // If all clusters are written, every document has one. A right join then keeps the documents the side that is not held, however
-    // many a cluster has.
+    // If all clusters are written, every document is in a cluster. A right join then streams the documents, so a cluster may have any
+    // number of documents.
     let (clusters, join) = match kept {
         None => (clusters, JoinType::Right),
         Some(_) => (clusters.filter(!col("only_reference"))?, JoinType::Inner),
@@ -134,8 +134,8 @@ pub(crate) fn clusters(
     ])?)
 }
 
-/// Extends `kept` in documents by cluster (root, of): to the replaced founders whose new cluster has another document of their old one.
-/// `replaced` is the id of a replaced founder, and `left_by` the replaced founder of the document's old cluster.
+/// Sets `kept` also for replaced founders whose new cluster (root, of) contains another document from their old cluster. `replaced` is the
+/// id of a replaced founder. `left_by` is the replaced founder of the document's old cluster.
 fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     let others = rows.clone().filter(col("left_by").is_not_null())?.select(renamed([
         ("root", "other_root"),
@@ -150,8 +150,8 @@ fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     Ok(others.distinct()?.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 
-/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id) of each cluster of an earlier run whose id changed. The documents
-/// of a cluster without its founder may be in several clusters now: the smallest of their ids counts.
+/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id) for each cluster of an earlier run whose id changed. Without its
+/// founder, the documents of a cluster may now be in several clusters: the smallest of their ids counts.
 pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Founders) -> Result<DataFrame> {
     let mut old = present.select(renamed([("id", "old_cluster_id"), ("id", "document")]))?;
     if let Some(Replaced { others, .. }) = replaced {
@@ -173,7 +173,7 @@ pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Fo
 /// size, representative, reference): the clusters of the pairs whose similarity by `measure` is at least `threshold`, one row for each
 /// document of such a pair.
 ///
-/// `copies_are_pairs` says by `reference` whether documents with the same shingles are pairs.
+/// `copies_are_pairs` is true, by `reference`, if documents with the same shingles are pairs.
 pub(crate) fn cluster_level(
     documents: DataFrame,
     scores: DataFrame,
@@ -186,7 +186,7 @@ pub(crate) fn cluster_level(
     let sets = ranks_of_sets(documents.clone())?;
     let edges = edges(&sets, scores)?;
     let found = representatives_of_edges(edges.clone(), Division::Part(method))?;
-    // The sets with a pair: of two sets, or of copies.
+    // The sets that are in a pair with another set, or whose copies are pairs.
     let end = |rank| edges.clone().select(renamed([("root", "edge_root"), (rank, "edge_rank")]));
     let ends = end("high")?.union(end("low")?)?.distinct()?;
     let keys = (&["edge_root", "edge_rank"], &["root", "rank"]);
@@ -217,11 +217,11 @@ fn similarity(measure: Measure) -> Expr {
     float(col("shared")) / float(all)
 }
 
-/// Pairs (id_a, id_b, score: Float64) that another program found -> (id, cluster_id, size: Int64, representative: Boolean) of the pairs
-/// whose score is at least `threshold`, one row for each document of such a pair, sorted by cluster and id.
+/// Pairs (id_a, id_b, score: Float64) that another program found -> (id, cluster_id, size: Int64, representative: Boolean), sorted by
+/// cluster and id. There is one row for each document in a pair whose score is at least `threshold`.
 ///
-/// The smallest id represents a cluster, and is its `cluster_id`. With [`ClusterMethod::Representative`], documents are taken in the
-/// order of their ids.
+/// The document with the smallest id represents a cluster, and this id is the `cluster_id`. [`ClusterMethod::Representative`] visits
+/// documents in the order of their ids.
 pub(crate) fn clusters_of_pairs(
     pairs: DataFrame,
     threshold: f64,
@@ -240,7 +240,7 @@ pub(crate) fn clusters_of_pairs(
     let joined = end("right_id", "right")?.join(joined, JoinType::Inner, &["right_id"], &["other"], None)?;
     let ends = || columns(["left", "right"]);
     let edges = joined.select(vec![
-        // The pairs are taken as one component, whose parts are found.
+        // All pairs have the same root, as in one component. The operator finds its connected parts.
         lit(0_u64).alias("root"),
         greatest(ends()).alias("high"),
         least(ends()).alias("low"),

@@ -1,8 +1,8 @@
-//! Connected components in rounds of two operations on edges, however many nodes there are.
+//! Connected components in rounds of two operations on edges, for any number of nodes.
 //!
-//! Both operations are from Kiveris, Lattanzi, Mirrokni, Rastogi and Vassilvitskii, *Connected components in MapReduce and beyond*
-//! (SoCC 2014). An edge is a row (high: UInt64, low: UInt64) that joins a node with a lesser one. Large-star and small-star alternate
-//! until a round changes nothing. Then every edge leads from a node to the least node of its component:
+//! Both operations are from Kiveris, Lattanzi, Mirrokni, Rastogi and Vassilvitskii, *Connected components in MapReduce and beyond* (SoCC
+//! 2014). An edge is a row (high: UInt64, low: UInt64) that joins a node with a smaller node. Large-star and small-star alternate until a
+//! round changes nothing. Then every edge leads from a node to the smallest node in its component:
 //!
 //! ```text
 //! a path       2-1 3-2 4-3 5-4
@@ -12,7 +12,7 @@
 //! small-star   2-1 3-1 4-1 5-1   nothing changes any more
 //! ```
 //!
-//! Each operation needs the least neighbour of every node. One aggregation finds it, and a sort-merge join adds it to the edges. Both
+//! Each operation needs the smallest neighbour of every node. One aggregation finds it, and a sort-merge join adds it to the edges. Both
 //! sides of the join may spill, and a node may have any number of neighbours.
 
 use datafusion::common::JoinType;
@@ -31,14 +31,14 @@ pub(crate) fn edges(pairs: DataFrame) -> Result<DataFrame> {
         .select(vec![greatest(ends()).alias("high"), least(ends()).alias("low")])?)
 }
 
-/// (high, low) -> (high, low): joins each node's greater neighbours with the least among the node and its neighbours.
+/// (high, low) -> (high, low): joins each node's larger neighbours with the smallest among the node and its neighbours.
 ///
-/// In terms of rows, an edge keeps its high end, and its low end becomes that end's own least neighbour, if it has a lesser one. The
-/// number of edges does not grow.
+/// In terms of rows, an edge keeps its high end. If the low end has a smaller neighbour, its smallest neighbour becomes the new low end.
+/// The number of edges does not grow.
 ///
 /// ```text
 /// edges   least neighbour of the low end   result
-/// 3-1     1 has no lesser one              3-1
+/// 3-1     1 has no smaller neighbour       3-1
 /// 5-3     1                                5-1
 /// 9-3     1                                9-1
 /// ```
@@ -53,10 +53,10 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
     Ok(joined_by_sorting(moved))
 }
 
-/// (high, low) -> (high, low): joins each node and its lesser neighbours with the least of these.
+/// (high, low) -> (high, low): joins each node and its smaller neighbours with the smallest of these neighbours.
 ///
-/// In terms of rows, an edge to the least neighbour stays. Any other edge becomes one from its low end to the least neighbour of its
-/// high end. The number of edges does not grow.
+/// In terms of rows, an edge to the smallest neighbour is kept. Any other edge becomes an edge from its low end to the smallest neighbour
+/// of its high end. The number of edges does not grow.
 ///
 /// ```text
 /// edges   least neighbour of the high end   result
@@ -68,31 +68,32 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
 /// # Errors
 /// If a column is missing.
 pub fn small_star(edges: DataFrame) -> Result<DataFrame> {
-    // Every high end has a least neighbour. A right join is used nevertheless, so that the edges are the side that is not held.
+    // Every high end has a smallest neighbour, so an inner join would return the same rows. A right join streams the edges instead of
+    // holding them.
     let joined = least_below(&edges)?.join(edges, JoinType::Right, &["node"], &["high"], None)?;
     let high = when(col("low").eq(col("least")), col("high")).otherwise(col("low"))?;
     let low = coalesce(columns(["least", "low"]));
     Ok(joined_by_sorting(joined.select(vec![high.alias("high"), low.alias("low")])?.distinct()?))
 }
 
-/// (node, least): the least neighbour of every node that has a lesser one.
+/// (node, least): the smallest neighbour of every node with a smaller neighbour.
 fn least_below(edges: &DataFrame) -> Result<DataFrame> {
     Ok(edges.clone().aggregate(renamed([("high", "node")]), vec![min(col("low")).alias("least")])?)
 }
 
-/// Bits in each of the numbers that [`low_ends`] adds up.
+/// The number of bits in the parts of low ends that [`low_ends`] adds up.
 const PART_BITS: u32 = 22;
 
-/// (high, low) -> one row of three numbers: the sums of the upper 20, the next 22 and the lower 22 bits of all low ends. None of them
-/// overflows below 2^42 edges.
+/// (high, low) -> one row of three numbers: the sums of the upper 20, the next 22 and the lower 22 bits of all low ends. With fewer than
+/// 2^42 edges, no sum overflows.
 ///
-/// Together with the number of edges they show whether rounds changed anything. Both operations replace each edge by itself or by one
-/// with a lesser low end, and then drop repeated edges. If there are as many edges as before, none was dropped. If the sum is also the
-/// same, no low end decreased, so every edge is the same.
+/// Together with the number of edges, the sums show whether a round changed anything. Both operations keep each edge or replace it by an
+/// edge with a smaller low end, and then drop repeated edges. If there are as many edges as before, no edge was dropped. If the sum is also
+/// the same, no low end decreased, so every edge is the same.
 ///
-/// If neither operation changes an edge, the components are found. Large-star keeps an edge only if its low end has no lesser
-/// neighbour, and small-star keeps the edges of a node only if it has one edge. So every node has one edge, to a node without a lesser
-/// neighbour: the least node of its component, since neither operation divides a component.
+/// If neither operation changes an edge, the components are found. Large-star keeps an edge only if its low end has no smaller neighbour,
+/// and small-star keeps the edges of a node only if it has one edge. So every node has one edge, to a node without a smaller neighbour.
+/// Neither operation divides a component, so this is the smallest node in the component.
 pub(crate) fn low_ends(edges: DataFrame) -> Result<DataFrame> {
     let part = lit(1_u64 << PART_BITS);
     let upper = col("low") / lit(1_u64 << (2 * PART_BITS));

@@ -1,8 +1,8 @@
-//! Copies: documents with the same shingle set that are in the same pairs. One document of each group of copies is compared. The
-//! others are added to the pairs at the end.
+//! Copies: documents with the same shingle set, which are in the same pairs. One document in each group of copies is compared. The other
+//! documents are added to the pairs at the end.
 //!
-//! A group has everything in common that decides which pairs a document is in: the shingle set, the group of `source.group` if
-//! the job compares by groups, and whether it is a reference document.
+//! The documents in a group have the same shingle set, the same value of `source.group` (if the job compares by groups), and are all new or
+//! all reference documents. These properties decide which pairs a document is in.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{greatest, least};
@@ -20,7 +20,7 @@ pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
     key.into_iter().filter(|name| has_column(frame, name)).collect()
 }
 
-/// The groups of copies whose documents are pairs of each other.
+/// The groups of copies in which every two documents are a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paired {
     All,
@@ -29,7 +29,7 @@ pub(crate) enum Paired {
     None,
 }
 
-/// The rules of a job for copies: which are pairs, and which of these pairs are written.
+/// The rules of a job for copies: which copies are pairs, and which of these pairs are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
     output: &'a Output,
@@ -43,7 +43,7 @@ impl<'a> Rules<'a> {
         Self { output: &job.output, compare: job.candidates.compare, new_pairs: job.new_pairs() }
     }
 
-    /// Which copies are pairs of each other.
+    /// Returns which groups of copies are pairs.
     pub(crate) fn paired(&self) -> Paired {
         match (self.compare, self.new_pairs) {
             // All copies are in one group.
@@ -53,7 +53,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The `groups` (reference, ..) whose documents are pairs of each other.
+    /// The `groups` (reference, ..) in which every two documents are a pair.
     pub(crate) fn paired_groups(&self, groups: DataFrame) -> Result<DataFrame> {
         Ok(match self.paired() {
             Paired::All => groups,
@@ -62,7 +62,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether a group of this size is written as a star: pairs of its smallest id with each other document.
+    /// Whether a group of this size is written as a star: only pairs with its smallest id are written.
     pub(crate) fn is_star(&self, size: Expr) -> Expr {
         match (self.compare, self.output.expand) {
             (Compare::Across, _) => lit(false),
@@ -72,10 +72,10 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document that has
-/// a copy. `rep` is the least key of its group, `size` the number of documents in it.
+/// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document with a copy.
+/// `rep` is the smallest key in its group, and `size` is the number of documents in the group.
 ///
-/// If the frame has a column `group_key: UInt64` or `reference: Boolean`, copies have the same value in it. Without `reference`, no
+/// If the frame contains a column `group_key: UInt64` or `reference: Boolean`, copies have the same value in it. Without `reference`, no
 /// document is a reference document.
 ///
 /// # Errors
@@ -92,12 +92,12 @@ pub fn copies(keys: DataFrame) -> Result<DataFrame> {
         )?
         .filter(col("times").gt(lit(1)))?;
     let size = number(col("times")).alias("size");
-    // The join holds the groups, since most documents have no copies.
+    // The join holds the groups in memory, since most documents have no copies.
     let joined = with_same_key(groups, vec![col("rep"), size], keys)?;
     Ok(joined.select(vec![col("rep"), col("doc"), col("size"), is_reference])?)
 }
 
-/// The rows of `right` with these `columns` of the row of `left` that has the same [`key`].
+/// Adds `columns` of `left` to the rows of `right` with the same [`key`].
 pub(crate) fn with_same_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) -> Result<DataFrame> {
     let same = key(&right);
     let names: Vec<String> = same.iter().map(|name| format!("left_{name}")).collect();
@@ -107,8 +107,8 @@ pub(crate) fn with_same_key(left: DataFrame, columns: Vec<Expr>, right: DataFram
     Ok(left.join(right, JoinType::Inner, &names, &same, None)?)
 }
 
-/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: the number of its documents in all groups, reference
-/// documents included.
+/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: the number of its documents in all groups, including reference
+/// documents.
 pub(crate) fn set_sizes(keys: DataFrame) -> Result<DataFrame> {
     let sets = columns(["set_hash_0", "set_hash_1"]);
     let sizes = keys.aggregate(sets, vec![count(lit(1)).alias("times")])?;
@@ -121,7 +121,7 @@ pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<Data
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }
 
-/// The groups (rep, doc, size, reference) that are in pairs: with each other, or because their representative has a score (a, b, ..).
+/// The groups (rep, doc, size, reference) that are in pairs: their copies are pairs, or their representative has a score (a, b, ..).
 pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let scored = |groups: DataFrame| -> Result<DataFrame> {
         let scored = needed(scores.select(columns(["a", "b"]))?)?;
@@ -137,13 +137,13 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
     }
 }
 
-/// The scores of new documents (doc, set_hash_0, set_hash_1, ..) and `reference` documents with the same shingles, one of each group
-/// of copies: the columns of [`crate::operator::sketches::score_schema`].
+/// The scores of new documents (doc, set_hash_0, set_hash_1, ..) and `reference` documents with the same shingles, one per group of copies:
+/// the columns of [`crate::operator::sketches::score_schema`].
 ///
 /// Reference documents also have `shingle_count`. `bands` is the number of bands that two identical signatures share.
 pub(crate) fn scores_of_equal_sets(new: DataFrame, reference: DataFrame, bands: usize) -> Result<DataFrame> {
     let known = vec![col("doc").alias("reference_doc"), col("shingle_count")];
-    // The join holds only the reference documents that may match new documents.
+    // The join holds only reference documents that may match new documents.
     let joined = with_same_key(reference, known, new)?;
     let ends = || columns(["doc", "reference_doc"]);
     Ok(joined.select(vec![
@@ -178,7 +178,7 @@ pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame
         .clone()
         .join(documents.clone(), JoinType::Inner, &["grouped"], &["doc"], None)?
         .select(member(col("rep"), col("size")))?;
-    // The representatives of groups are among `grouped` already.
+    // The column `grouped` also contains the representatives of groups.
     let grouped_docs = copies.select(columns(["grouped"]))?;
     let single = grouped_docs
         .join(scored, JoinType::RightAnti, &["grouped"], &["needed"], None)?

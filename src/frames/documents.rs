@@ -1,4 +1,4 @@
-//! Documents: read from files or reused from a finished output, and the documents whose key is repeated.
+//! Documents from files or from a finished output, and the documents with repeated keys.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{btrim, coalesce};
@@ -16,8 +16,9 @@ use crate::job::{Lsh, Shingle, ShingleHash, Source};
 use crate::schema::{self, SourceTypes};
 use crate::udf::expr_fn::document_key;
 
-/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), followed by the carried columns
-/// of the source. Later frames keep these columns up to the signatures. A column `cut` follows `text` if the reader has cut texts.
+/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), followed by the carried columns of the
+/// source. Later frames keep these columns up to the signatures. A column `cut` follows `text` if the reader already splits texts into
+/// shingles.
 ///
 /// `doc` is the key of the document in all later stages. `reason` is one of the reasons in `schemas/rejects.toml`, or null for a
 /// document that can be compared.
@@ -46,8 +47,8 @@ pub(crate) fn reused_columns(types: &SourceTypes, keeps_shingles: bool, origin: 
     all
 }
 
-/// Documents of a finished output ([`reused_columns`]) and its rejects -> one row for each of them, with the columns of [`bands`].
-/// A rejected document has only a place, an origin, an id and a reason.
+/// Documents of a finished output ([`reused_columns`]) and its rejects -> one row per document and per reject, with the columns of
+/// [`bands`]. A reject has only a place, an origin, an id and a reason.
 pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     let documents = bands(documents, lsh)?;
     let column = |field: &arrow::datatypes::FieldRef| -> Result<Expr> {
@@ -61,8 +62,8 @@ pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Res
     Ok(documents.union(rejects)?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, reason): every document after the first with its key, in the
-/// order of (source, position). A document that cannot be compared or is too short for `shingle` does not count.
+/// (source, position, id, text, doc, reason) -> (source, position, reason): every document with the key of an earlier document, in the
+/// order of (source, position). Documents that cannot be compared or are too short for `shingle` are ignored.
 ///
 /// The reason is `duplicate_id`, or `key_collision` if two different ids have the same key.
 ///
@@ -70,10 +71,10 @@ pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Res
 /// If a column is missing.
 pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let whole = documents.filter(col("reason").is_null())?;
-    // Only documents with a repeated key are read with their texts and cut.
+    // Texts are read and split into shingles only for documents with a repeated key.
     let repeated = repeated(whole.clone())?.select(renamed([("doc", "repeated")]))?;
     let repeated = repeated.join(whole, JoinType::RightSemi, &["repeated"], &["doc"], None)?;
-    // Any hash finds the documents without shingles. A dictionary does not exist yet.
+    // Any hash function shows which documents have no shingles. The dictionary does not exist yet.
     let shingle = Shingle { hash: ShingleHash::Xxh3, ..shingle.clone() };
     let keyed = shingles(repeated, &shingle)?
         .filter(col("reason").is_null())?
@@ -98,7 +99,7 @@ pub(crate) fn reference_duplicates(documents: DataFrame, reference: DataFrame) -
     Ok(found.select(vec![col("source"), col("position"), lit("reference_id").alias("reason")])?)
 }
 
-/// The rows of both frames (source, position, reason). Where both name a document, the reason of `first` counts.
+/// The rows of both frames (source, position, reason). If both contain a document, the reason in `first` is used.
 pub(crate) fn either_duplicates(first: DataFrame, second: DataFrame) -> Result<DataFrame> {
     let named = renamed([("source", "first_source"), ("position", "first_position")]);
     let (left, right) = (&["first_source", "first_position"], &["source", "position"]);
@@ -106,7 +107,7 @@ pub(crate) fn either_duplicates(first: DataFrame, second: DataFrame) -> Result<D
     Ok(first.union(others)?)
 }
 
-/// Sets the reason of the `documents` that `duplicates` (source, position, reason) names.
+/// Sets the reason of the `documents` in `duplicates` (source, position, reason).
 pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
     let duplicates = duplicates.select(renamed([
         ("source", "duplicate_source"),
@@ -120,7 +121,7 @@ pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<Data
     Ok(duplicates.join(documents, JoinType::Right, left, right, None)?.select(columns)?)
 }
 
-/// (doc, ..) -> (doc: UInt64): the keys of more than one row.
+/// (doc, ..) -> (doc: UInt64): the keys that occur in more than one row.
 pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
     Ok(keys
         .select(columns(["doc"]))?
@@ -129,7 +130,7 @@ pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
         .select(columns(["doc"]))?)
 }
 
-/// (id, doc, ..) -> (least: Utf8, most: Utf8), in order: the smallest and the greatest id of each of these keys.
+/// (id, doc, ..) -> (least: Utf8, most: Utf8), in order: the smallest and the largest id for each of these keys.
 pub(crate) fn ids_of_keys(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
     let keys = keys.iter().map(|&key| lit(key)).collect();
     Ok(documents

@@ -15,10 +15,10 @@ use crate::operator::filters::WithoutFrequent;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{document_key, shingle_samples};
 
-/// The number of documents in a sample, in which shingles are counted.
+/// The number of documents in the sample in which shingles are counted.
 pub(crate) const SAMPLE: u64 = 100_000;
 
-/// A shingle in this many documents or fewer is never frequent: in a small group, two copies are a large share.
+/// A shingle in at most this many documents is never frequent: in a small group, two copies are already a large share.
 const MIN_DOCUMENTS: u64 = 10;
 
 /// Adds the column `group_key: UInt64`. `group` is the column with the group, if documents have one.
@@ -26,7 +26,7 @@ pub(crate) fn with_group_key(documents: DataFrame, group: Option<&str>) -> Resul
     Ok(documents.with_column("group_key", groups::key(groups::group(group).unalias()).unalias())?)
 }
 
-/// (group_key, reason, ..) -> (group_key, documents: UInt64): the number of documents of each group that are not rejected.
+/// (group_key, reason, ..) -> (group_key, documents: UInt64): the number of documents in each group, without rejects.
 pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
     let counted = documents
         .filter(col("reason").is_null())?
@@ -34,8 +34,8 @@ pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
     Ok(counted.select(vec![col("group_key"), number(col("rows")).alias("documents")])?)
 }
 
-/// A sample of documents (doc, group_key, ..) by their [`group_sizes`]: about [`SAMPLE`] documents of each group, or all of a smaller
-/// group. The key of a document decides whether it is drawn.
+/// A sample of documents (doc, group_key, ..) by their [`group_sizes`]: about [`SAMPLE`] documents from each group, or all documents of a
+/// smaller group. The key of a document decides whether it is drawn.
 pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFrame> {
     let columns = all_columns(&documents);
     let sizes = sizes.select(renamed([("group_key", "sized"), ("documents", "size")]))?;
@@ -45,17 +45,17 @@ pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFram
     Ok(rows.filter(is_drawn)?.select(columns)?)
 }
 
-/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64): the shingles that are in more than
-/// the share `max_frequency` of the documents of a group.
+/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64): the shingles in more than a share
+/// `max_frequency` of a group's documents.
 ///
-/// `documents` counts the documents with the shingle in the group where its share is largest, `of_documents` the documents of that
-/// group that have shingles. `doc` is a document with the shingle.
+/// The counts are from the group in which the shingle has its largest share. `documents` counts the documents with the shingle, and
+/// `of_documents` all documents with shingles. `doc` is a document with the shingle.
 pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64) -> Result<DataFrame> {
-    // Rejected texts are not cut, since they may be anything.
+    // Rejected texts are not split into shingles, since their content is arbitrary.
     let text = when(col("reason").is_null(), col("text")).end()?;
     let set = shingles_of_text(&sample, text, shingle)?.alias("shingles");
     let sets = sample.select(vec![col("group_key"), col("doc"), set])?;
-    // One row without a shingle counts the document itself.
+    // A row without a shingle counts the document itself.
     let each = array_append(col("shingles"), no_number());
     let each = when(array_length(col("shingles")).gt(lit(0_u64)), each).end()?.alias("shingle");
     let counted = sets
@@ -95,7 +95,7 @@ pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64)
 pub(crate) fn without_frequent(documents: DataFrame, frequent: Option<DataFrame>) -> Result<DataFrame> {
     let Some(frequent) = frequent else { return Ok(documents) };
     let all = all_columns(&documents);
-    // The operator takes the sets from the last column.
+    // The operator expects the sets in the last column.
     let others = all.iter().filter(|column| **column != ident("shingles")).cloned();
     let last = documents.select(others.chain([col("shingles")]).collect::<Vec<_>>())?;
     let frequent = frequent.select(columns(["shingle"]))?;

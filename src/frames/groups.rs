@@ -1,6 +1,6 @@
 //! Groups of documents, by `source.group`, and the pairs between them.
 //!
-//! The documents without a group form a group of their own, whose name is null.
+//! Documents without a group form their own group. Its name is null.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -24,7 +24,7 @@ pub(crate) fn group(name: Option<&str>) -> Expr {
     group.alias("group")
 }
 
-/// (doc, group, ..) -> (doc, group_key: UInt64): a number for each group.
+/// (doc, group, ..) -> (doc, group_key: UInt64): a number per group.
 pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), key(col("group"))])?)
 }
@@ -34,7 +34,7 @@ pub(crate) fn key(group: Expr) -> Expr {
     coalesce(vec![document_key(group), lit(0_u64)]).alias("group_key")
 }
 
-/// (a, b, ..) -> the pairs whose groups are compared, and the rows without b. `keys` (doc, group_key) has all documents.
+/// (a, b, ..) -> the pairs whose groups are compared, and the rows without b. `keys` (doc, group_key) contains all documents.
 pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> Result<DataFrame> {
     let columns = all_columns(&pairs);
     let end = |doc, group| keys.clone().select(renamed([("doc", doc), ("group_key", group)]));
@@ -48,7 +48,8 @@ pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> R
     Ok(marked.filter(col("b").is_null().or(is_compared))?.select(columns)?)
 }
 
-/// Adds `group_a` and `group_b` to pairs (id_a, id_b, reference_b, ..), from (id, reference, group, ..) of their documents.
+/// Adds `group_a` and `group_b` to pairs (id_a, id_b, reference_b, ..). The `documents` (id, reference, group, ..) contain the group of
+/// each document.
 pub(crate) fn with_groups_of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let all = [all_columns(&pairs), columns(["group_a", "group_b"])].concat();
     // The reference document of a pair is b.
@@ -61,8 +62,8 @@ pub(crate) fn with_groups_of_pairs(pairs: DataFrame, documents: DataFrame) -> Re
     Ok(pairs.select(all)?)
 }
 
-/// Adds `groups`, the number of different groups of a cluster, to clusters (id, cluster_id, reference, ..), from (id, reference,
-/// group, ..) of their documents.
+/// Adds `groups`, the number of different groups in a cluster, to clusters (id, cluster_id, reference, ..). The `documents` (id, reference,
+/// group, ..) contain the group of each document.
 pub(crate) fn with_groups_of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let all = [all_columns(&clusters), columns(["groups"])].concat();
     let documents = documents.select(vec![
@@ -80,8 +81,8 @@ pub(crate) fn with_groups_of_clusters(clusters: DataFrame, documents: DataFrame)
     Ok(counted.join(clusters, JoinType::Right, &["counted"], &["cluster_id"], None)?.select(all)?)
 }
 
-/// The table `pairs` with its groups, and all documents (id, reference, group) that were compared -> the columns of
-/// `schemas/group_pairs.toml`. A reference document counts as compared if it is in a pair.
+/// The table `pairs` with its groups, and all compared documents (id, reference, group) -> the columns of `schemas/group_pairs.toml`. A
+/// reference document counts as compared if it is in a pair.
 pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let ends = pairs.select(vec![
         col("id_a"),
@@ -91,7 +92,7 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
         col("reference_b"),
         joinable(col("group_b"))?.alias("name_b"),
     ])?;
-    // Each pair from both ends.
+    // Each pair occurs twice, once per document.
     let seen_from = |one: &str, other: &str| {
         let end = |name: &str, end: &str, new: &str| col(format!("{name}_{end}")).alias(new);
         ends.clone().select(vec![
@@ -120,7 +121,7 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
         similar.clone().select(renamed([("name", name), ("other", other), ("documents", documents)]))
     };
     let size = |name, size| sizes.clone().select(renamed([("name", name), ("size", size)]));
-    // A pair within a group was counted from both ends.
+    // A pair within a group was counted twice.
     let times = when(col("name").eq(col("other")), col("times") / lit(2_i64)).otherwise(col("times"))?;
     let is_last = |name: &str| col(name).eq(lit(NO_GROUP));
     let in_order = is_last("other").or(is_last("name").is_not_true().and(col("name").lt_eq(col("other"))));
@@ -142,12 +143,12 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
         .select(all)?)
 }
 
-/// Stands for no group in joins, which cannot compare null.
+/// The name of a missing group in joins, since joins cannot compare null.
 const NO_GROUP: &str = "";
 
-/// The name of a group for joins. It starts with a sign, since a group's name may be empty.
+/// The name of a group for joins. It starts with `=`, since the name of a group can be empty.
 fn joinable(group: Expr) -> Result<Expr> {
-    // `concat` takes null as an empty text.
+    // `concat` treats null as an empty text.
     Ok(when(group.clone().is_not_null(), concat(vec![lit("="), group])).otherwise(lit(NO_GROUP))?)
 }
 

@@ -1,4 +1,4 @@
-//! The order of the documents of a cluster, by `clusters.keep`.
+//! The order of documents in a cluster, by `clusters.keep`.
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::{Expr, SortExpr, ident};
@@ -12,15 +12,15 @@ use crate::job::{Prefer, Preference, Source};
 use crate::udf::expr_fn::order_key;
 use crate::udf::values::order_key as key_of;
 
-/// The column with the place of a document, if an order names reference documents: the least place comes first.
+/// The column with the place of a document, if an order names reference documents. The smallest place comes first.
 pub(crate) const BEFORE: &str = "before";
 
-/// The name of the column for preference number `at`. Its least value comes first, or its greatest if the preference asks for that.
+/// The name of the column for preference number `at`. Its smallest value comes first, or its largest value if the preference asks for it.
 fn name(at: usize) -> String {
     format!("keep_{at}")
 }
 
-/// The preferences of `order` that need a column, with its name. All documents have the number of their shingles.
+/// The preferences in `order` that need an additional column, with its name. The number of shingles needs no additional column.
 fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
     order.iter().enumerate().filter_map(|(at, preference)| match preference {
         Preference::Reference => None,
@@ -38,13 +38,13 @@ pub(crate) fn names(order: &[Preference]) -> Vec<String> {
     by_columns(order).map(|(name, ..)| name).collect()
 }
 
-/// The columns that order documents besides the number of their shingles, from a frame with the columns of `documents` and the
-/// carried columns. `group` is the column with the group.
+/// The columns that order documents, except for the number of shingles. The frame must contain the columns of `documents` and the carried
+/// columns. `group` is the column with the group.
 pub(crate) fn order_columns(order: &[Preference], group: Option<&str>) -> Result<Vec<Expr>> {
     by_columns(order).map(|(name, column, prefer)| Ok(value(column, prefer, group)?.alias(name))).collect()
 }
 
-/// The preferences of `order` for values of the data, with the names of their columns.
+/// The preferences in `order` for columns of the data, with the names of their order columns.
 pub(crate) fn data_preferences(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
     let is_own = |column: &str| {
         matches!(column, Preference::LENGTH | Preference::SOURCE | Preference::POSITION | Preference::ID)
@@ -52,7 +52,7 @@ pub(crate) fn data_preferences(order: &[Preference]) -> impl Iterator<Item = (St
     by_columns(order).filter(move |(_, column, _)| !is_own(column))
 }
 
-/// The value of `column` as documents have it.
+/// The value of `column` as the table `documents` stores it.
 pub(crate) fn stored(column: &str, of_group: Option<&str>) -> Expr {
     match column {
         Preference::LENGTH => col("shingle_count"),
@@ -69,13 +69,13 @@ fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> 
     let value = stored(column, of_group);
     match (prefer, column) {
         (Prefer::In(values), _) => place_in(value, values),
-        // These have the same order as in tables.
+        // These columns have the same order as in tables.
         (_, Preference::SOURCE | Preference::POSITION | Preference::ID) => Ok(value),
         _ => Ok(order_key(value)),
     }
 }
 
-/// The place of a value in `values`, counted from 0. Other values come after them; no value is null.
+/// The place of a value in `values`, counted from 0. Other values come after these; a missing value is null.
 fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);
@@ -89,12 +89,12 @@ fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
 
-/// The order of documents by [`order_columns`], the preferred ones first. Preferences for reference documents are ignored.
+/// The order of documents by [`order_columns`], with preferred documents first. Preferences for reference documents are ignored.
 pub(crate) fn sorted(order: &[Preference]) -> Vec<SortExpr> {
     sort_exprs(order.iter().enumerate().filter(|(_, preference)| **preference != Preference::Reference))
 }
 
-/// As [`sorted`], and by the column [`BEFORE`] if the order names reference documents.
+/// Like [`sorted`], but also by the column [`BEFORE`] if the order names reference documents.
 pub(crate) fn sorted_with_reference(order: &[Preference]) -> Vec<SortExpr> {
     sort_exprs(order.iter().enumerate())
 }
@@ -113,7 +113,7 @@ fn sort_exprs<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<S
     order.map(by).chain([col("id").sort(true, false)]).collect()
 }
 
-/// Adds the missing ones of [`order_columns`] to documents of a second source, which carry no columns: as nulls, in the types of `like`.
+/// Adds missing [`order_columns`] to documents of a second source, which carry no columns. The values are null, in the types of `like`.
 pub(crate) fn without_carried(
     documents: DataFrame,
     order: &[Preference],

@@ -1,5 +1,4 @@
-//! Losses: the shingles that are lost when documents are removed in favour of their representatives, and the documents that are
-//! spared from removal.
+//! Losses: the shingles that only removed documents contain, and the documents that are spared from removal.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -18,11 +17,11 @@ const REMOVAL: [&str; 8] =
     ["set", "of_set", "root", "place", "documents", "shared", "shingles", "of_shingles"];
 
 /// Documents (set, reference, ..), groups of copies (set, root, rank, representative, ..), scores (a, b, shared, shingles_a, shingles_b,
-/// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative
-/// has another set, `of_set`.
+/// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set that differs from its
+/// representative's set, `of_set`.
 ///
-/// `root` and `place` name the cluster. `documents` counts the run's own documents with the set. The last three columns are null if the
-/// two sets are not a pair.
+/// `root` and `place` name the cluster. `documents` counts the run's own documents with the set. The last three columns are null if the set
+/// and its representative's set are not a pair.
 pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let own = ranks
         .filter(!col("reference"))?
@@ -59,8 +58,8 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
     Ok(removed.select(columns(REMOVAL))?)
 }
 
-/// Adds `lossy: UInt64` to [`removals`]: the number of sets of the cluster that may lose something, or stay with more shingles than the
-/// representative has. It is null if no set may lose something.
+/// Adds `lossy: UInt64` to [`removals`]: the number of sets in the cluster that may lose shingles, or that are kept and contain shingles
+/// that the representative lacks. It is null if no set may lose shingles.
 pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
     let sets = vec![count(lit(1)).alias("sets"), bool_or(may_lose()).alias("loses")];
     let lossy = removed
@@ -78,7 +77,7 @@ pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
     Ok(removed.select([columns(REMOVAL), columns(["lossy"])].concat())?)
 }
 
-/// Whether a set belongs to documents of the run and is not known to be contained in its representative.
+/// Whether a set belongs to documents of the run and may contain shingles that its representative lacks.
 fn may_lose() -> Expr {
     col("documents").gt(lit(0_u64)).and(may_lack())
 }
@@ -88,24 +87,25 @@ fn may_lack() -> Expr {
     col("shared").is_null().or(col("shared").lt(col("shingles")))
 }
 
-/// Whether a set belongs only to reference documents that stay, so that its shingles are not lost. A second source loses no document.
+/// Whether a set belongs only to kept reference documents, so that its shingles are not lost. Documents of a second source are never
+/// removed.
 fn stays(job: &Job) -> Result<Expr> {
     let always = lit(job.second_source().is_some());
     let stays = always.or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
     Ok(col("documents").eq(lit(0_u64)).and(may_lack()).and(stays))
 }
 
-/// Whether the score of a set of [`with_lossy`] says what is lost with it: the set is paired with its representative, and no other set
-/// of the cluster loses anything, so no shingle is lost twice.
+/// Whether the score of a set in [`with_lossy`] gives its losses: the set is paired with its representative, and no other set in the
+/// cluster loses shingles, so no shingle is counted twice.
 fn loses_alone() -> Expr {
     may_lose().and(col("shared").is_not_null()).and(col("lossy").eq(lit(1_u64)))
 }
 
-/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count losses:
+/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set that is needed to count losses:
 ///
-/// - sets that their representatives may not contain, unless their scores say what is lost,
+/// - sets that their representatives may not contain, unless their scores give the losses,
 /// - the representatives of these sets, and
-/// - sets that stay in the same cluster.
+/// - kept sets in the same cluster.
 ///
 /// `doc` is a document with the set.
 pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
@@ -131,13 +131,13 @@ pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
     Ok(removed.union(kept)?)
 }
 
-/// Whether a document stays that does not represent its cluster: [`crate::clusters::is_spared`] on the columns (shared, shingles).
+/// Whether a document that does not represent its cluster is spared: [`crate::clusters::is_spared`] on the columns (shared, shingles).
 fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
     let Some(least) = contained else { return Ok(lit(false)) };
     Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
 }
 
-/// The share of a document's shingles that its representative has, from the columns (shared, shingles).
+/// The share of a document's shingles that its representative contains, from the columns (shared, shingles).
 fn containment() -> Expr {
     float(col("shared")) / float(col("shingles"))
 }
@@ -145,15 +145,17 @@ fn containment() -> Expr {
 /// The basis on which losses are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// The shingles of documents.
+    /// The shingle sets of documents.
     Shingles,
-    /// The scores of pairs alone: a merge without shingles.
+    /// Only the scores of pairs, for a merge without shingles.
     Scores,
 }
 
-/// The losses that need no text, from removals (set, documents, shared, shingles, ..): the columns of [`operator::clusters::losses_schema`].
+/// The losses that are known without reading texts, from removals (set, documents, shared, shingles, ..): the columns of
+/// [`operator::clusters::losses_schema`].
 ///
-/// These are the losses of sets that their representatives contain, that lose alone in their clusters, or that no own document has.
+/// These are the losses of sets that their representatives contain, of sets whose score gives the losses, and of sets without documents of
+/// this run.
 pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
     let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let no_document = col("documents").eq(lit(0_u64));
@@ -174,7 +176,8 @@ pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<
     ])?)
 }
 
-/// The other losses, from [`roles`] and (doc, shingles, ..) of their documents: the columns of [`operator::clusters::losses_schema`].
+/// The other losses, from [`roles`] and the shingles (doc, shingles, ..) of their documents: the columns of
+/// [`operator::clusters::losses_schema`].
 pub(crate) fn counted_losses(
     roles: DataFrame,
     sketches: DataFrame,
@@ -186,11 +189,11 @@ pub(crate) fn counted_losses(
     operator::apply(Operator::Losses(CountLosses { contained }), vec![sets])
 }
 
-/// A removal that loses more than one in this many shingles, more than 2 %, is lossy.
+/// A removal is lossy if it loses more than one in this many shingles (more than 2 %).
 const LOSSY: u64 = 50;
 
 /// Losses -> one row (lossy_removals, shingles): the number of documents that lose more than 2 % of their shingles, and the number of
-/// shingles that only removed documents have. Both are null if nothing is removed.
+/// shingles that only removed documents contain. Both are null if no document is removed.
 pub(crate) fn total_losses(losses: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
     let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
     let is_lossy = is_lossy.and(!is_spared(contained, col("paired"))?);
@@ -203,20 +206,20 @@ pub(crate) struct SpareRules {
     pub(crate) method: ClusterMethod,
     /// Whether documents with the same shingles are pairs, by `reference`.
     pub(crate) copies_are_pairs: Expr,
-    /// The least containment of a document that is removed.
+    /// The minimum containment for a removal.
     pub(crate) contained: f64,
-    /// The documents that nothing removes, by `reference`.
+    /// Whether a document is never removed, by `reference`.
     pub(crate) always_stays: Expr,
 }
 
 /// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, ..), losses (set, shared,
 /// shingles, of_shingles, ..) -> the columns of `schemas/spared.toml`, with `kept_id` and `kept_reference`.
 ///
-/// A document that does not represent its cluster is spared if it is not paired with the representative, or if the share of its
-/// shingles that the representative has is less than `contained`.
+/// A document that does not represent its cluster is spared if it is not paired with the representative, or if the representative contains
+/// less than a share `contained` of its shingles.
 ///
-/// Of copies that are pairs of each other, the first is spared. The others are removed because of it: their `kept_id` is not null.
-/// `same` has the pairs (a, b) of groups with the same shingles.
+/// If copies are pairs, the first copy is spared. It replaces the other copies, whose `kept_id` is not null. `same` contains the pairs (a,
+/// b) of groups with the same shingles.
 pub(crate) fn spared(
     documents: DataFrame,
     sets: DataFrame,
@@ -245,7 +248,7 @@ pub(crate) fn spared(
         ("shingles", "shingles"),
         ("of_shingles", "of_shingles"),
     ]))?;
-    // As in the table clusters: copies of a representative that are not paired with it represent themselves.
+    // As in the table `clusters`, copies of a representative represent themselves if they are not paired with it.
     let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs.clone() };
     let is_copy = || col("first").eq(col("of"));
     let represents_itself = col("rank").eq(col("of")).or(is_copy().and(copies_stay));
@@ -256,7 +259,7 @@ pub(crate) fn spared(
     let others = losses
         .join(others, JoinType::Right, &["lost_set"], &["of_set"], None)?
         .select([document, vec![is_copy().alias("is_copy")], counts].concat())?;
-    // A copy that is paired with the representative is removed, and one that is not stays.
+    // A copy is removed if it is paired with the representative, and kept otherwise.
     let goes = col("is_copy").and(col("paired"));
     let is_spared = (!goes).and(is_spared(Some(contained), col("paired"))?);
     let mut others = others.filter(is_spared.or(always_stays.clone()))?;
@@ -285,8 +288,8 @@ pub(crate) fn spared(
     ])?)
 }
 
-/// Adds `beside` to spared documents (set, root, of, first, ..): the first document of another group with the same shingles that stays
-/// and is a pair (`same`). Such a group is of another side or another `source.group`.
+/// Adds `beside` to spared documents (set, root, of, first, ..): the first document in another group with the same shingles, which is kept
+/// and forms a pair (`same`). Such a group is on the other side (new or reference), or has another `source.group`.
 fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Result<DataFrame> {
     let marked = others.clone().with_column("stays", always_stays)?;
     let end = |end: &str| {

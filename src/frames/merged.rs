@@ -1,7 +1,7 @@
-//! Merged outputs: the pairs of several outputs, as the scores of one run over all of their documents.
+//! Merged outputs: converts the pairs of several outputs to the scores of one run over all their documents.
 //!
-//! Pairs of documents are turned back into scores of groups of copies. Only some pairs of a large group were written, and a later run
-//! may have replaced one document of a group and not the others.
+//! Pairs of documents become scores of groups of copies again. For a large group only some pairs were written, and a later run may have
+//! replaced one document in a group but not the other documents.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -15,10 +15,10 @@ use super::{all_columns, columns, needed, renamed, suffixed};
 use crate::error::Result;
 use crate::udf::expr_fn::document_key;
 
-/// The columns of a score after its documents.
+/// The columns of a score that follow its documents.
 const MEASURED: [&str; 5] = ["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"];
 
-/// The columns of a table `pairs` that are read: (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b, estimate,
+/// The columns that are read from a table `pairs`: (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b, estimate,
 /// shared_bands).
 pub(crate) fn pair_columns() -> Vec<Expr> {
     let ends =
@@ -26,7 +26,7 @@ pub(crate) fn pair_columns() -> Vec<Expr> {
     [ends, columns(MEASURED)].concat()
 }
 
-/// The table `clusters`, where the documents of the table `spared` are representatives too: all of these stay.
+/// The table `clusters`. Documents in the table `spared` are also marked as representatives, since they are kept.
 pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<DataFrame> {
     let mut columns = all_columns(&clusters);
     for column in columns.iter_mut().filter(|column| **column == ident("representative")) {
@@ -50,7 +50,7 @@ pub(crate) fn scores(pairs: DataFrame, copies: DataFrame) -> Result<DataFrame> {
     in_order(joined.select([ends, columns(MEASURED)].concat())?)
 }
 
-/// Adds `until` to (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, replaced ones included: the run that replaced
+/// Adds `until` to the documents (run, doc, set_hash_0, set_hash_1, ..) of all runs, including replaced documents: the run that replaced
 /// the document, or null.
 pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
@@ -58,8 +58,8 @@ pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.window(vec![until.alias("until")])?)
 }
 
-/// (run, doc, ..) of the documents of all runs, and (run, doc) of the runs that replaced documents -> the rows that no later run
-/// replaced, without `run`.
+/// The documents (run, doc, ..) of all runs, and (run, doc) of runs that replaced documents -> the rows that no later run replaced, without
+/// `run`.
 pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFrame> {
     let mut columns = all_columns(&documents);
     columns.retain(|column| *column != ident("run"));
@@ -69,26 +69,26 @@ pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFram
     Ok(all.filter(stays)?.select(columns)?)
 }
 
-/// Documents (doc, set_hash_0, set_hash_1, ..) -> one row for each group of copies (see [`super::copies::copies`]): its key, and `rep`.
-/// A document without copies is a group too.
+/// Documents (doc, set_hash_0, set_hash_1, ..) -> one row for each group of copies (see [`super::copies::copies`]): its key, and `rep`. A
+/// document without copies is also a group.
 pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
     let same = key(&documents).into_iter().map(col).collect();
     Ok(documents.aggregate(same, vec![min(col("doc")).alias("rep")])?)
 }
 
-/// Adds the column `rep` of [`representatives`] to documents. A document whose group has no document left is dropped.
+/// Adds the column `rep` of [`representatives`] to documents. A document is dropped if no document of its group remains.
 pub(crate) fn with_representative(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
     with_same_key(representatives, vec![col("rep")], documents)
 }
 
-/// `run` and [`pair_columns`], the [`versions`] of all documents, and the [`representatives`] of the remaining ones -> (first, second,
-/// shared, ..): the pairs of groups that have a document, also each group with itself.
+/// `run` and [`pair_columns`], the [`versions`] of all documents, and the [`representatives`] of the remaining documents -> (first, second,
+/// shared, ..): the pairs between groups with a remaining document, including pairs within a group.
 pub(crate) fn pairs_of_groups(
     pairs: DataFrame,
     versions: DataFrame,
     representatives: DataFrame,
 ) -> Result<DataFrame> {
-    // The group of each version of a document, and the runs between which that version existed.
+    // The group of each version of a document, and the range of runs in which the version existed.
     let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
     let versions = with_representative(versions, representatives)?;
     let end = |end: &str| suffixed(&versions, &["since", "until", "version", "rep"], end);
@@ -117,7 +117,7 @@ pub(crate) fn connections(
     Ok(edges.filter(col("a").not_eq(col("b")))?.union(copies)?)
 }
 
-/// (first, second, shared, ..) -> the columns of scores, with the lesser document first and each pair once.
+/// (first, second, shared, ..) -> the columns of scores, with the smaller document first and each pair once.
 pub(crate) fn in_order(rows: DataFrame) -> Result<DataFrame> {
     let ends = || columns(["first", "second"]);
     let ordered = |one: &str, other: &str| -> Result<Expr> {
@@ -154,8 +154,8 @@ mod tests {
         Arc::new(UInt64Array::from(numbers.to_vec()))
     }
 
-    /// Document 7 is replaced by run 1, and document 9 has the shingles that it had; document 5 is replaced by run 2, and no
-    /// document has its shingles any more.
+    /// Run 1 replaces document 7, and document 9 has the shingles of the old document 7. Run 2 replaces document 5, and no other document
+    /// has the shingles of the old document 5.
     #[tokio::test]
     async fn pairs_follow_the_shingles_that_a_document_had() {
         let session = SessionContext::new();
@@ -177,8 +177,8 @@ mod tests {
                 ("set_hash_1", numbers([0; 6])),
             ],
         );
-        // (run, a, b, reference_b): by run 0 the old 7 and 5 with 4; by run 1 the new 7 with 4, and 3 with the old 5; by run 2
-        // document 2 with the new 7, the new 5 and 4.
+        // (run, a, b, reference_b). Run 0 pairs 4 with the old 7 and the old 5. Run 1 pairs 4 with the new 7, and 3 with the old 5. Run 2
+        // pairs 2 with the new 7, the new 5 and 4.
         let rows = 7;
         let pairs = frame(
             &session,

@@ -1,7 +1,6 @@
 //! Functions from frames to frames, shared by stages, look-ups and measurements.
 //!
-//! They are lazy: they read no file and need no session. Unless documented otherwise, a function fails only if a frame lacks a
-//! column.
+//! They are lazy: they read no files and need no session. Unless documented otherwise, a function fails only if a frame lacks a column.
 
 pub mod candidates;
 pub mod clusters;
@@ -48,7 +47,7 @@ pub(crate) fn renamed<const N: usize>(names: [(&str, &str); N]) -> Vec<Expr> {
     names.map(|(name, new)| col(name).alias(new)).to_vec()
 }
 
-/// These columns of `frame`, renamed from `name` to `name_end`.
+/// The columns `names` of `frame`, with the suffix `_end`.
 pub(crate) fn suffixed(frame: &DataFrame, names: &[&str], end: &str) -> Result<DataFrame> {
     let columns = names.iter().map(|name| col(*name).alias(format!("{name}_{end}")));
     Ok(frame.clone().select(columns.collect::<Vec<_>>())?)
@@ -84,17 +83,17 @@ pub(crate) fn utf8(column: &str) -> Expr {
     cast(col(column), DataType::Utf8).alias(column)
 }
 
-/// The carried columns of the source that `frame` has, in their order: see [`crate::schema::carried`].
+/// The carried columns of the source in `frame`, in order: see [`crate::schema::carried`].
 fn carried(frame: &DataFrame) -> impl Iterator<Item = Expr> {
     (0..).map(crate::schema::carried).take_while(|name| has_column(frame, name)).map(ident)
 }
 
-/// The columns of documents after a step: their place, their id, `own`, and the columns that `frame` carries.
+/// The columns of documents after a step: their place, their id, `own`, and the carried columns of `frame`.
 pub(crate) fn document_columns(frame: &DataFrame, own: impl IntoIterator<Item = Expr>) -> Vec<Expr> {
     columns(["source", "position", "id"]).into_iter().chain(own).chain(carried(frame)).collect()
 }
 
-/// The columns `text` and, if the frame has it, [`CUT`]: the shingles of texts that the reader has cut already.
+/// The column `text` and, if the frame contains it, [`CUT`]: the shingles of texts that the reader has already split.
 pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
     std::iter::once("text").chain(has_column(frame, CUT).then_some(CUT)).map(col).collect()
 }
@@ -104,13 +103,13 @@ pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle)
     if !has_column(frame, CUT) {
         return Ok(shingles(text, shingle));
     }
-    // The frame has only the beginning of a text that the reader has cut.
+    // If the reader has already split a text into shingles, the frame contains only its beginning.
     let uncut = when(col(CUT).is_null(), text.clone()).end()?;
     let cut = when(text.is_not_null(), col(CUT)).end()?;
     Ok(coalesce(vec![cut, shingles(uncut, shingle)]))
 }
 
-/// Adds to (doc, ..) the other columns that `by_doc` (doc, ..) has for each document.
+/// Adds the other columns of `by_doc` (doc, ..) to each document in (doc, ..).
 pub(crate) fn with_columns(frame: DataFrame, by_doc: DataFrame) -> Result<DataFrame> {
     let names = by_doc.schema().columns().into_iter().map(|column| column.name);
     let others: Vec<Expr> = names.filter(|name| name != "doc").map(ident).collect();
@@ -124,7 +123,7 @@ pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
 
-/// (a, b) -> distinct (needed: UInt64): the documents of pairs.
+/// (a, b) -> distinct (needed: UInt64): the documents in pairs.
 pub(crate) fn needed(pairs: DataFrame) -> Result<DataFrame> {
     let a = pairs.clone().select(renamed([("a", "needed")]))?;
     Ok(a.union(pairs.select(renamed([("b", "needed")]))?)?.distinct()?)
@@ -146,7 +145,7 @@ pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> 
     Ok(rows.select(columns)?)
 }
 
-/// The rows of all frames, which have the same columns; `None` for no frames.
+/// The rows of all frames, which have the same columns; `None` if there are no frames.
 pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
     let frames = frames.into_iter().collect::<Result<Vec<_>>>()?;
     let mut frames = frames.into_iter();
@@ -164,13 +163,13 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
 
 /// `frame`, planned with sort-merge joins.
 ///
-/// A hash join would hold all of its left side. A sort-merge join holds one batch of its right side and the rows of one key of
-/// its left side.
+/// A hash join would hold its whole left side in memory. A sort-merge join holds one batch from its right side, and the left rows for one
+/// key.
 pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
     let (mut state, plan) = frame.into_parts();
     let config = state.config_mut();
     config.options_mut().optimizer.prefer_hash_join = false;
-    // DataFusion uses a hash join nevertheless in a plan of one partition.
+    // DataFusion still uses a hash join if the plan has one partition.
     let partitions = config.target_partitions().max(2);
     config.options_mut().execution.target_partitions = partitions;
     DataFrame::new(state, plan)
@@ -200,7 +199,7 @@ mod tests {
             .collect()
     }
 
-    /// The rows in every run, with its number.
+    /// Repeats the rows for every run and adds the run's number.
     fn by_run(rows: &DataFrame, runs: u64) -> DataFrame {
         let with_run =
             |run| Ok(rows.clone().select([vec![lit(run).alias("run")], all_columns(rows)].concat())?);
@@ -218,7 +217,7 @@ mod tests {
         (nodes, depth)
     }
 
-    /// A plan over many outputs has a branch for each, and no nesting.
+    /// A plan over many outputs has one branch per output, without nesting.
     #[test]
     fn plans_grow_with_the_outputs_and_no_faster() {
         let session = SessionContext::new();
@@ -256,7 +255,7 @@ mod tests {
             });
             union(frames).unwrap().unwrap()
         };
-        // 5 founds a cluster, which is later a part of that of 1; 7 founds one after it was in another.
+        // Document 5 founds a cluster that document 1's cluster later absorbs. Document 7 founds a cluster after it was in another cluster.
         let clusters = runs(
             ["id", "cluster_id"],
             &[&[(5, 5), (6, 5), (7, 6)], &[(1, 1), (5, 1)], &[(7, 7), (8, 7), (9, 9)]],
@@ -265,7 +264,7 @@ mod tests {
             numbers(reference::founders(clusters, None).unwrap().present).await,
             BTreeSet::from([1, 7, 9])
         );
-        // 11 is replaced by run 2, and the one of run 1 replaces no document.
+        // Run 2 replaces document 11, and the document of run 1 replaces no document.
         let documents = runs(["id", "doc"], &[&[(1, 11), (2, 12)], &[(3, 13)], &[(4, 11), (5, 15)]]);
         let later = runs(["doc", "id"], &[&[], &[], &[(11, 4), (15, 5)]]);
         let staying = merged::staying(documents, later).unwrap();

@@ -1,4 +1,4 @@
-//! Pairs: scores between groups of copies, expanded to all of their documents, and the longest common passage of each pair.
+//! Pairs: scores between groups of copies, expanded to all documents in the groups, and the longest common passage of each pair.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, get_field};
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::job::{Compare, NewPairs};
 use crate::udf::expr_fn::{document_key, passages as common_passages};
 
-/// The number of pairs of identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64), null for no group.
+/// The number of pairs of identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64), null if there are no groups.
 pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let size = || col("size");
     let star = size() - lit(1_u64);
@@ -27,14 +27,14 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
 
 /// (id, doc, shingle_count, rep, size, reference), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`.
 ///
-/// A score between two groups of copies becomes a pair of every two of their documents. If the documents of a group are pairs of each
-/// other, every two of them are a pair of similarity 1.
+/// A score between two groups of copies becomes a pair for each document in one group and each document in the other. If copies are pairs,
+/// every two documents in a group become a pair with a similarity of 1.
 ///
-/// If a group is written as a star, only its smallest id has pairs with other groups, and every other document is paired with that id
-/// alone. There are then as many rows as documents, and the same clusters.
+/// If a group is written as a star, only its smallest id has pairs with other groups, and every other document is paired only with that id.
+/// The number of rows then equals the number of documents, and the clusters are the same.
 ///
-/// If every pair has a new and a reference document, copies are not pairs of each other. Every other new document of a star is then
-/// paired with the smallest id of each group of reference documents.
+/// If every pair consists of a new and a reference document, copies are not pairs. Every other new document in a star is then paired with
+/// the smallest id in each group of reference documents.
 ///
 /// `bands` is the number of bands that two identical signatures share.
 pub(crate) fn pairs(
@@ -75,7 +75,7 @@ pub(crate) fn pairs(
     Ok(of_scores.union(identical(within, bands)?)?)
 }
 
-/// Each document on the left with the documents of its group on the right whose ids are larger: (id_a, id_b, shingle_count,
+/// Pairs each document on the left with documents on the right that are in the same group and have a larger id: (id_a, id_b, shingle_count,
 /// reference_b).
 fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     let left = left.select(renamed([("rep", "left_rep"), ("id", "id_a")]))?;
@@ -85,12 +85,12 @@ fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     Ok(rows.select(vec![col("id_a"), col("id_b"), col("shingle_count"), lit(false).alias("reference_b")])?)
 }
 
-/// Expands each score (a, b, ..) to every two documents (rep, id, reference) of its groups: a is in `of_a`, and b in `of_b`.
+/// Expands each score (a, b, ..) to pairs of documents (rep, id, reference) from its groups: a is in `of_a`, and b is in `of_b`.
 fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
     let left = renamed([("rep", "left_rep"), ("id", "left_id"), ("reference", "left_reference")]);
     let right = renamed([("rep", "right_rep"), ("id", "right_id"), ("reference", "right_reference")]);
-    // The joins hold the documents: there may be as many scores as pairs. The new name of b keeps the optimizer from reordering the
-    // two joins.
+    // The joins hold the documents in memory, since there can be as many scores as pairs. The new name of b keeps the optimizer from
+    // reordering the two joins.
     let measured = columns(["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"]);
     let ends = vec![col("left_id"), col("left_reference"), col("b").alias("other_rep")];
     let joined = of_a
@@ -142,8 +142,9 @@ fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
     Ok(within.select(all)?)
 }
 
-/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group: how many of their
-/// documents are paired with every shown document of that group, and how many with one document of it.
+/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group. `shown` is the number of
+/// documents that are paired with every shown document in the other group. `one_by_one` is the number of documents that are paired with one
+/// document there.
 fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let (size, star) = (|| col("size"), || rules.is_star(col("size")));
     let one_by_one = match rules.paired() {
@@ -155,8 +156,8 @@ fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
         .with_column("one_by_one", one_by_one)?)
 }
 
-/// The number of pairs that scores make: groups (rep, doc, size, reference) with copies, scores (a, b, ..) -> one row (pairs: UInt64),
-/// null for no score.
+/// The number of pairs that scores make: groups (rep, doc, size, reference) with copies, scores (a, b, ..) -> one row (pairs: UInt64), null
+/// if there are no scores.
 pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let groups = groups.filter(col("doc").eq(col("rep")))?;
     let groups = with_shown(groups.select(columns(["rep", "size", "reference"]))?, rules)?;
@@ -172,8 +173,8 @@ pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules
     Ok(both.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
-/// The number of similar pairs that stars leave out: members (rep, size, reference, ..), scores (a, b, ..) -> one row (left_out:
-/// UInt64), null for no group.
+/// The number of similar pairs that are not written because of stars: members (rep, size, reference, ..), scores (a, b, ..) -> one row
+/// (left_out: UInt64), null if there are no groups.
 pub(crate) fn count_of_left_out(
     members: DataFrame,
     scores: DataFrame,
@@ -204,18 +205,18 @@ pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
 }
 
-/// Bytes of all texts: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
+/// The bytes of all texts: (bytes, ..) -> one row (bytes: UInt64), null if there are no texts.
 pub(crate) fn text_bytes(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?)
 }
 
-/// Bytes of the longest text: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
+/// The bytes of the longest text: (bytes, ..) -> one row (bytes: UInt64), null if there are no texts.
 pub(crate) fn longest_text_bytes(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
 }
 
-/// Adds `passage_a` and `passage_b`, the longest common passage, to pairs (id_a, id_b, reference_b, ..), from (doc, text) of their
-/// documents. The documents of a second source have keys by [`second_source_key`].
+/// Adds `passage_a` and `passage_b`, the longest common passage, to pairs (id_a, id_b, reference_b, ..), from the texts (doc, text) of
+/// their documents. The documents of a second source have keys by [`second_source_key`].
 pub(crate) fn with_passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {
     let mut columns = all_columns(&pairs);
     let mut key_b = document_key(col("id_b"));

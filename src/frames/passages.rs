@@ -1,9 +1,10 @@
-//! Passages that repeat inside documents, and the occurrence of each that stays: lines, sentences, paragraphs, or runs of words.
+//! Repeated passages inside documents, and the occurrence of each passage that is kept. Passages are lines, sentences, paragraphs, or runs
+//! of words.
 //!
-//! Every window of as many words as a passage must have holds a fingerprint. Only windows around a repeated fingerprint are hashed
-//! whole, and only windows whose hash is repeated are a part of a run of words.
+//! A window has the minimum number of words of a passage. Every window contains a fingerprint. Only windows around a repeated fingerprint
+//! are hashed as a whole, and only windows with a repeated hash are part of a run of words.
 //!
-//! The longest common passage of the two documents of a pair is another matter: see [`super::pairs`].
+//! See [`super::pairs`] for the longest common passage of a pair.
 
 use datafusion::common::JoinType;
 use datafusion::functions::core::expr_fn::{get_field, named_struct};
@@ -27,13 +28,13 @@ use crate::udf::expr_fn::{
 };
 use crate::udf::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// The most characters of a sample.
+/// The maximum number of characters in a sample.
 const SAMPLE: usize = 200;
 
 /// The columns of the hash of a passage or window.
 const HASH: [&str; 2] = ["hash_0", "hash_1"];
 
-/// The columns of spans that do not describe the passage that stays.
+/// The columns of spans that do not describe the kept occurrence.
 const SPAN: [&str; 10] = [
     "id",
     "source",
@@ -47,11 +48,11 @@ const SPAN: [&str; 10] = [
     "reference_documents",
 ];
 
-/// The reasons to reject a document that has an id and a text: it is not compared, but passages are searched in it.
+/// The reasons to reject a document that has an id and a text: such a document is not compared, but passages are searched in it.
 const SEARCHED: [&str; 3] = ["too_short", "too_long", "only_template"];
 
-/// Rejects (source, position, doc, reason, origin) and compared documents (doc) -> (doc, source, position, origin) of the rejects in
-/// which passages are searched. Of several with one id, an own one or that of the last output is searched.
+/// Rejects (source, position, doc, reason, origin) and compared documents (doc) -> (doc, source, position, origin) of the rejects in which
+/// passages are searched. If several rejects have the same id, the run's own reject or the reject of the last output is searched.
 pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<DataFrame> {
     let reasons = SEARCHED.map(lit).to_vec();
     let rejects = reference::without(rejects.filter(col("reason").in_list(reasons, false))?, compared)?;
@@ -65,8 +66,8 @@ pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<Data
     Ok(first.select(columns(["doc", "source", "position", "origin"]))?)
 }
 
-/// Documents (source, position, text, doc, reason, ..) -> (doc, text) without the `rejects` (source, position, ..), unless a reject is
-/// `among` those in which passages are searched.
+/// Documents (source, position, text, doc, reason, ..) -> (doc, text) without `rejects` (source, position, ..), except for the rejects in
+/// `among`, in which passages are searched.
 pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
     let rejects = among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?;
@@ -96,14 +97,14 @@ pub(crate) struct PassageRows {
 }
 
 impl PassageRows {
-    /// The rows of new documents, with the rows of reference documents, if the job has any. The [`NewPairs`] say whether passages
-    /// count that only new documents have.
+    /// The rows of new documents, and the rows of reference documents if the job has any. [`NewPairs`] decides whether passages that only
+    /// occur in new documents count.
     pub(crate) fn new(new: DataFrame, reference: Option<(DataFrame, NewPairs)>) -> Self {
         Self { new, reference }
     }
 
-    /// The rows without most of those whose number `key` no other row has. With reference documents, all rows stay: a reference
-    /// document may have the key.
+    /// Drops most rows with a unique number `key`. With reference documents, all rows are kept, since a reference document may have the
+    /// key.
     fn that_may_repeat(self, key: &str) -> Result<Self> {
         if self.reference.is_some() {
             return Ok(self);
@@ -114,11 +115,11 @@ impl PassageRows {
         Ok(Self::new(apply(Operator::MayRepeat(MayRepeat), vec![self.new.select(columns)?])?, None))
     }
 
-    /// The rows whose `key` a new document has, and that occurs more than once or, with [`NewPairs::WithReference`], in a reference
-    /// document.
+    /// The rows with a `key` that occurs in a new document, and that is repeated. With [`NewPairs::WithReference`], the key must also occur
+    /// in a reference document.
     ///
-    /// Adds `occurrences: UInt64`, the number of occurrences in all documents, `reference_documents: UInt64`, the number of reference
-    /// documents with the key, and `reference: Boolean`, whether the row is of one of these.
+    /// Adds `occurrences: UInt64`, the number of occurrences in all documents, and `reference_documents: UInt64`, the number of reference
+    /// documents with the key. Also adds `reference: Boolean`, whether the row belongs to a reference document.
     fn repeated<const N: usize>(self, key: [&str; N]) -> Result<DataFrame> {
         let this = match key.first() {
             Some(first) => self.that_may_repeat(first)?,
@@ -139,7 +140,7 @@ impl PassageRows {
         Ok(repeated.join(rows, JoinType::Inner, &left, &key, None)?.select(all)?)
     }
 
-    /// (key, occurrences, reference_documents) of the keys of [`Self::repeated`].
+    /// (key, occurrences, reference_documents) for the keys of [`Self::repeated`].
     fn counts<const N: usize>(&self, key: [&str; N]) -> Result<DataFrame> {
         let by_key = || columns(key);
         let occurrences = || count(lit(1)).alias("occurrences");
@@ -174,15 +175,15 @@ impl PassageRows {
     }
 }
 
-/// (doc, ..) -> `doc` and these fields of each element of `list`, one row per element.
+/// (doc, ..) -> `doc` and `fields` of each element in `list`, one row per element.
 fn unnested<const N: usize>(frame: DataFrame, list: Expr, fields: [&str; N]) -> Result<DataFrame> {
     let rows = frame.select(vec![col("doc"), list.alias("element")])?.unnest_columns(&["element"])?;
     let fields = fields.map(|name| get_field(col("element"), name).alias(name)).to_vec();
     Ok(rows.filter(col("element").is_not_null())?.select([columns(["doc"]), fields].concat())?)
 }
 
-/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row for each unit of each text
-/// with enough words.
+/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row per unit with enough words in
+/// each text.
 pub(crate) fn units(
     documents: DataFrame,
     (unit, min_words): (TextUnit, usize),
@@ -191,20 +192,20 @@ pub(crate) fn units(
     unnested(documents, text_units(col("text"), unit, min_words, shingle), UNIT)
 }
 
-/// (doc, text) -> (doc, fingerprint: UInt64), one row for each fingerprint of each text, for windows of `length` words.
+/// (doc, text) -> (doc, fingerprint: UInt64), one row per fingerprint in each text, for windows of `length` words.
 pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingle) -> Result<DataFrame> {
     let fingerprint = text_fingerprints(col("text"), length, shingle).alias("fingerprint");
     let all = documents.select(vec![col("doc"), fingerprint])?.unnest_columns(&["fingerprint"])?;
     Ok(all.filter(col("fingerprint").is_not_null())?)
 }
 
-/// (doc, fingerprint) -> the fingerprints that occur more than once, each once for each document.
+/// (doc, fingerprint) -> the fingerprints that occur more than once, one row per document and fingerprint.
 pub(crate) fn fingerprint_hits(fingerprints: PassageRows) -> Result<DataFrame> {
     Ok(fingerprints.repeated(["fingerprint"])?.select(columns(["doc", "fingerprint"]))?.distinct()?)
 }
 
-/// (doc, text, ..), hits (doc, fingerprint) -> (doc, hash_0, hash_1, at, char_start, of_reference: UInt64), one row for each window of
-/// `length` words around a hit. `of_reference` is 1 for texts of reference documents.
+/// (doc, text, ..), hits (doc, fingerprint) -> (doc, hash_0, hash_1, at, char_start, of_reference: UInt64), one row per window of `length`
+/// words around a hit. `of_reference` is 1 for texts of reference documents.
 pub(crate) fn windows(
     texts: DataFrame,
     hits: DataFrame,
@@ -222,8 +223,8 @@ pub(crate) fn windows(
 /// The [`windows`] and the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_char_start:
 /// UInt64) of the repeated windows of new documents.
 ///
-/// `is_first` is 1 for the first occurrence, in the order of documents and then in the text. `kept_doc` and `kept_char_start` say where
-/// that is.
+/// `is_first` is 1 for the first occurrence, in the order of documents and then in the text. `kept_doc` and `kept_char_start` give the
+/// place of this occurrence.
 pub(crate) fn repeated_windows(
     windows: PassageRows,
     documents: DataFrame,
@@ -239,13 +240,13 @@ pub(crate) fn repeated_windows(
 }
 
 /// Documents (id, ..), clusters (id, representative, reference, ..), spared documents (id, reference, ..), and reference documents with
-/// `before` and the `before` of new documents -> all documents with `reference: Boolean` and `turn: UInt64`.
+/// `before` and the value of `before` for new documents -> all documents with `reference: Boolean` and `turn: UInt64`.
 ///
 /// Documents are ordered by their turn first:
 ///
-/// 1. reference documents that outputs keep, or of a second source,
+/// 1. reference documents that outputs keep, or that are in a second source,
 /// 2. new documents,
-/// 3. new documents that another one represents and that are not spared,
+/// 3. new documents that another document represents and that are not spared,
 /// 4. reference documents that outputs remove.
 ///
 /// Documents that are not compared come after kept documents: see [`turns`].
@@ -274,8 +275,7 @@ pub(crate) fn in_turn(
     Ok(new.union(reference.select([columns, of_reference].concat())?)?)
 }
 
-/// The turn of documents with the place `before`. Documents that are not compared have the next turn, and documents that are removed the
-/// turn after it.
+/// The turn of documents with the place `before`. Uncompared documents have the next turn, and removed documents have the turn after it.
 pub(crate) fn turns(before: Expr) -> Expr {
     before * lit(3_u64)
 }
@@ -288,7 +288,7 @@ fn sorted(order: &[Preference], place: &str) -> Vec<SortExpr> {
     sorted
 }
 
-/// Adds the columns that order documents, and the columns `of` them, to (doc, ..), from the documents of [`in_turn`].
+/// Adds to (doc, ..) the columns that order documents, and the columns `of`, from the documents of [`in_turn`].
 fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Preference]) -> Result<DataFrame> {
     let names = keep::names(order);
     let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id"), col("turn")];
@@ -298,7 +298,7 @@ fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Prefe
 }
 
 /// Rows -> their `key`, their `columns`, `is_first: Boolean` for the first row of each key in the order `sorted`, and the columns
-/// `of_first` (name, new name) of that row.
+/// `of_first` (name, new name) of the first row.
 fn with_first(
     rows: DataFrame,
     key: &[&str],
@@ -374,8 +374,8 @@ pub(crate) fn spans_of_words(
     Ok(runs.select([columns(SPAN), own, of_kept].concat())?)
 }
 
-/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end) of one span of each passage: the kept
-/// one, or else the first one of the smallest id.
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end) of one span per passage: the kept span, or
+/// else the first span in the document with the smallest id.
 pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
     let sorted = vec![
         col("kept").sort(false, false),
@@ -393,8 +393,8 @@ pub(crate) fn sample_positions(samples: DataFrame) -> Result<DataFrame> {
     Ok(places.with_column("origin", no_number())?)
 }
 
-/// The columns of `schemas/spans.toml`, (source, position, text) of the documents of [`samples`], (id, group) of documents if they have
-/// groups -> the columns of `schemas/passages.toml`.
+/// The columns of `schemas/spans.toml`, the texts (source, position, text) of the documents in [`samples`], and (id, group) of documents if
+/// there are groups -> the columns of `schemas/passages.toml`.
 pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
     let most =
         || ["words", "occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec();

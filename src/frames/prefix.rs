@@ -1,33 +1,34 @@
-//! The prefix join: pairs of documents that share one of their rarest shingles, which all similar documents do.
+//! The prefix join: pairs of documents that share one of their rarest shingles. All similar documents share one.
 //!
 //! It is the exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*, SIGMOD
 //! 2010. Shingles are counted over the collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
 //! shingle are joined. The pairs that pass the filters on sizes and positions are candidates.
 //!
-//! If pairs are kept by their estimate, a signature replaces the shingle set: its elements are (number of the permutation, value).
-//! An estimate of e is a Jaccard similarity of e / (2 - e) of two such sets.
+//! If pairs are kept by their estimate, a signature replaces the shingle set: its elements are (number of the permutation, value). An
+//! estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
 //!
-//! If pairs are kept by their containment, the larger document may have the shingle of the smaller one's prefix anywhere. So rows of
-//! prefixes are joined with rows of whole sets, restricted to shingles of prefixes.
+//! If pairs are kept by their containment, a shingle in the smaller document's prefix can be anywhere in the larger document. So rows of
+//! prefixes are joined with rows of whole sets, restricted to shingles in prefixes.
 //!
 //! # Dense groups
 //!
-//! Some documents share a rare shingle with very many others, as pages do that are mostly header: 54,000 pages have 1.5 billion
-//! pairs. Such pairs may be true but useless, so a few documents are *leaders*, and the others are compared with the leaders:
+//! Some documents share a rare shingle with very many other documents, for example pages that consist mostly of a header: 54,000 pages have
+//! 1.5 billion pairs. Such pairs may be similar, but they are useless. Therefore a few documents become *leaders*, and the other documents
+//! are compared only with the leaders:
 //!
-//! 1. A *round* chooses leaders among the documents without one. Documents with the fewest rarer shingles come first, then those
-//!    with the most shingles, then the document with the least key. The pairs of leaders are scored like all candidates. A document with
-//!    a score then has a leader, or is one, and is *settled*.
+//! 1. A *round* chooses leaders among the documents without a leader, ordered by the fewest rarer shingles, then the most shingles, then
+//!    the smallest key. The pairs of leaders are scored like all candidates. A document with a score then has a leader or is a leader, and
+//!    is *settled*.
 //! 2. The next round chooses twice as many leaders among the remaining documents.
-//! 3. After the last round, each remaining document is compared with all others of its dense buckets.
+//! 3. After the last round, each remaining document is compared with all other documents in its dense buckets.
 //!
 //! This guarantees, for any order of documents and any number of partitions:
 //!
 //! - Every pair has its exact score. A settled document has a pair with a leader.
-//! - No pair is missing if one of its documents is not settled. A pair of two settled documents may be missing, unless they also
-//!   share a bucket that is not dense.
-//! - Clusters are connected by scored pairs. Two groups of settled documents may be two clusters, although some of the missing
-//!   pairs would have connected them.
+//! - A pair with an unsettled document is never missing. A pair of two settled documents can be missing, unless they also share a bucket
+//!   that is not dense.
+//! - Clusters are connected by scored pairs. Two groups of settled documents can be two clusters, even if a missing pair would have
+//!   connected them.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -47,7 +48,7 @@ use crate::operator::prefixes::{Prefixes, TokenCounts, Tokens};
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
 
-/// The sets of a join, and the least similarity of a pair.
+/// The sets of a join, and the minimum similarity of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Join {
     by: ScoreBy,
@@ -59,13 +60,14 @@ pub struct Join {
     least: u8,
 }
 
-/// The number of counters, `2^bits`, does not depend on the memory, so candidates are the same for every budget: 16 MiB at most.
+/// The number of counters, `2^bits`, does not depend on the memory budget, so candidates are the same for every budget. Counters take at
+/// most 16 MiB.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 24;
 
 impl Join {
-    /// The join for the pairs that `score` keeps, of signatures of `permutations` values, over sets of `elements` in all. In a run
-    /// `against` reference documents, `elements` counts the new documents only.
+    /// The join for the pairs that `score` keeps. Signatures have `permutations` values, and all sets together have `elements`. In a run
+    /// `against` reference documents, `elements` counts only new documents.
     pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
             ScoreBy::Shingles => score.least_jaccard(),
@@ -74,7 +76,7 @@ impl Join {
                 jaccard_of(least_contained(values, score.threshold), values, values)
             }
         };
-        // With four counters per element, four in five of the elements that occur once have a counter of their own.
+        // With four counters per element, four out of five elements that occur once share their counter with no other element.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
         let Score { by, measure, .. } = *score;
         let least = if against { 1 } else { 2 };
@@ -86,22 +88,22 @@ impl Join {
         self.measure.takes_any_size()
     }
 
-    /// There are `2^bits` counters of elements.
+    /// The number of counters is `2^bits`.
     pub(crate) fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The least similarity of the pairs of joined sets.
+    /// The minimum similarity of a pair of joined sets.
     pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// The most rows of the join: the elements of all prefixes, or of whole sets if prefixes are joined with these.
+    /// The maximum number of rows in the join: the elements of all prefixes, or of whole sets if prefixes are joined with whole sets.
     pub(crate) fn rows(&self) -> u64 {
         if self.meets_whole_sets() {
             return self.elements;
         }
-        // A prefix leaves out the share of a set's elements that a similar set must have.
+        // A prefix omits the share of a set's elements that a similar set must contain.
         (self.elements as f64 * (1.0 - self.threshold)) as u64
     }
 
@@ -110,7 +112,7 @@ impl Join {
         Operator::Prefixes(Prefixes { bits, threshold, tokens, least })
     }
 
-    /// Counts the `tokens` (a list) of each row.
+    /// Counts the `tokens` (a list) in each row.
     fn counts(&self, rows: DataFrame, tokens: Expr) -> Result<DataFrame> {
         let counts = TokenCounts { bits: self.bits, probes: 1 };
         apply(Operator::TokenCounts(counts), vec![rows.select(vec![tokens.alias("tokens")])?])
@@ -135,7 +137,7 @@ pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame
     among(documents, members.select(renamed([("a", "needed")]))?)
 }
 
-/// The number of elements in all sets: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.
+/// The number of elements in all sets: (shingle_count, ..) -> one row (elements: UInt64), null if there are no documents.
 pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Result<DataFrame> {
     let elements = match score.by {
         ScoreBy::Shingles => col("shingle_count"),
@@ -144,7 +146,7 @@ pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize)
     Ok(documents.aggregate(vec![], vec![sum(elements).alias("elements")])?)
 }
 
-/// How often each element occurs: (doc, shingles, signature, ..) -> the columns of `operator::prefixes::counter_schema`.
+/// The number of occurrences of each element: (doc, shingles, signature, ..) -> the columns of `operator::prefixes::counter_schema`.
 ///
 /// # Errors
 /// If a column is missing.
@@ -160,8 +162,8 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
 /// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b, with every pair that reaches the
 /// threshold.
 ///
-/// With `dense`, a shingle in the prefixes of more documents makes no pair. Each of these documents has one row (doc, null), and
-/// [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
+/// With `dense`, a shingle in more than `dense` prefixes makes no pairs. Each of its documents has one row (doc, null), and
+/// [`leader_pairs`] finds the pairs. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.
@@ -184,15 +186,15 @@ pub fn candidates(
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }
 
-/// As [`prefixes`], for every element of a document that is in the prefix of any document.
+/// Like [`prefixes`], but with every element of a document that is in the prefix of any document.
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
     let of_prefixes = join.counts(tokens, make_array(columns(["token"])))?;
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
 
-/// The scores of the leaders' pairs (a, b, ..) and the leaders (a) of each round -> (reference, state), one row per document in one
-/// of the rounds; `None` for no rounds.
+/// The scores of the leaders' pairs (a, b, ..) and the leaders (a) of each round -> (reference, state), one row per document in any round;
+/// `None` if there are no rounds.
 ///
 /// # Errors
 /// If a column is missing.
@@ -210,7 +212,7 @@ pub fn states(rounds: Vec<(DataFrame, DataFrame)>) -> Result<Option<DataFrame>> 
     Ok(super::union(frames)?.map(latest).transpose()?)
 }
 
-/// [`states`] -> (settled): the documents that are settled.
+/// [`states`] -> (settled): the settled documents.
 pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(renamed([("reference", "settled")]))?)
 }
@@ -249,7 +251,7 @@ pub fn leader_pairs(
     Ok(joined_by_sorting(found))
 }
 
-/// The scores (a, b, ..) of two settled documents -> (a, b).
+/// The scores (a, b, ..) between two settled documents -> (a, b).
 pub(crate) fn scores_of_settled(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
     let end = |column| settled.clone().select(renamed([("settled", column)]));
     let scores = scores.select(columns(["a", "b"]))?;

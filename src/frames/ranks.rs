@@ -17,11 +17,11 @@ use crate::operator::clusters::Represent;
 use crate::operator::{self, Operator};
 
 /// Members (id, doc, shingle_count, rep, reference, ..), components (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64,
-/// reference), one row per document: the representative of its shingle set, the root of its component, and its place in the order of
-/// preference there, from 1.
+/// reference), one row per document: the representative of its shingle set, the root of its component, and its place in the component's
+/// order of preference, from 1.
 ///
-/// `components` has the root of each shingle set with a score. A set without a score is a component by itself. With `merged`, members
-/// also have the column [`BEFORE`], by which they are ordered.
+/// `components` contains the root of each shingle set with a score. A set without a score is its own component. With `merged`, members also
+/// have the column [`BEFORE`], and are ordered by it.
 pub(crate) fn ranks(
     members: DataFrame,
     components: DataFrame,
@@ -39,8 +39,8 @@ pub(crate) fn ranks(
     with_ranks(rooted, if merged { keep::sorted_with_reference(order) } else { keep::sorted(order) })
 }
 
-/// As [`ranks`], for the components with a `new` document (doc, ..) of a run with reference documents, from the components (doc, root)
-/// and all documents (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..).
+/// Like [`ranks`], but for a run with reference documents, and only for components with a `new` document (doc, ..). The inputs are
+/// components (doc, root) and all documents (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..).
 pub(crate) fn ranks_with_reference(
     components: DataFrame,
     documents: DataFrame,
@@ -84,8 +84,8 @@ pub(crate) fn ranks_of_sets(ranks: DataFrame) -> Result<DataFrame> {
     Ok(ranks.aggregate(columns(["set"]), first)?)
 }
 
-/// Scores (a, b, shared, shingles_a, shingles_b, ..) of documents -> the scores of their shingle sets in [`ranks`]. Two sets may have a
-/// score in both directions.
+/// Scores (a, b, shared, shingles_a, shingles_b, ..) of documents -> the scores of their shingle sets in [`ranks`]. Two sets can have a
+/// score in each direction.
 pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<DataFrame> {
     let end = |end: &str| suffixed(&ranks, &["doc", "set"], end);
     let measured = || columns(["shared", "shingles_a", "shingles_b"]);
@@ -101,9 +101,10 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
 /// Documents (set, root, rank, reference, ..), scores (a, b, shared, shingles_a, shingles_b, ..) -> (set, root, rank,
 /// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
 ///
-/// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the two, null if they are
-/// not a pair. `weakest_link` is the least similarity on the best path between them. It is null if the method divides chains, and in a
-/// component too large to search for paths. `copies_are_pairs` says by `reference` whether two documents of one group are a pair.
+/// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and its representative,
+/// null if they are not a pair. `weakest_link` is the minimum similarity on the best path between them. It is null if the method divides
+/// chains, or if the component is too large for a search of paths. `copies_are_pairs` is true, by `reference`, if two documents in one
+/// group are a pair.
 pub(crate) fn represented(
     documents: DataFrame,
     scores: DataFrame,
@@ -140,14 +141,14 @@ pub(super) fn representatives_of_edges(edges: DataFrame, division: Division) -> 
     ]))?)
 }
 
-/// The pairs of groups of copies by their ranks: (root, high, low: UInt64, jaccard: Float64).
+/// The pairs of groups of copies, identified by their ranks: (root, high, low: UInt64, jaccard: Float64).
 pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let union = float(col("shingles_a") + col("shingles_b") - col("shared"));
     let scores = scores.select(vec![col("a"), col("b"), (float(col("shared")) / union).alias("jaccard")])?;
     let of_a = sets.clone().select(renamed([("set", "set_a"), ("rank", "rank_a")]))?;
     let of_b = sets.clone().select(renamed([("set", "set_b"), ("root", "root"), ("rank", "rank_b")]))?;
-    // The joins hold the sets: there may be as many scores as pairs. The new name of b keeps the optimizer from reordering the two
-    // joins.
+    // The joins hold the sets in memory, since there can be as many scores as pairs. The new name of b keeps the optimizer from reordering
+    // the two joins.
     let joined = of_a.join(scores, JoinType::Inner, &["set_a"], &["a"], None)?.select(vec![
         col("b").alias("other"),
         col("rank_a"),

@@ -1,4 +1,4 @@
-//! Reference documents, of other outputs or of a second source, with which new documents are compared.
+//! Reference documents, from other outputs or from a second source, with which new documents are compared.
 
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{max, min};
@@ -21,7 +21,7 @@ pub(crate) fn mark(frame: DataFrame, reference: DataFrame) -> Result<DataFrame> 
     Ok(reference.join(frame, JoinType::Right, &["reference_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// These columns of new documents and of reference documents, if there are any, with the column `reference: Boolean`.
+/// Selects `columns` of new documents and of reference documents, if any, and adds the column `reference: Boolean`.
 pub(crate) fn new_and_reference(
     new: DataFrame,
     reference: Option<DataFrame>,
@@ -39,7 +39,7 @@ pub(crate) fn new_and_reference(
 }
 
 /// Sketches of a second source with `may_match`, and with the group in the carried column `group` -> the columns of the work table of
-/// reference documents, and the two that decide the table of a row: `reason`, and `may_match`, which is true or null.
+/// reference documents, and the two columns that select the table of a row: `reason`, and `may_match` (true or null).
 pub(crate) fn second_source_rows(marked: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     let sketch = [
         "id",
@@ -99,15 +99,16 @@ pub(crate) fn edges(scores: DataFrame, members: DataFrame) -> Result<DataFrame> 
     Ok(scores.select(columns(["a", "b"]))?.union(copies)?)
 }
 
-/// (id, cluster_id, ..) -> (a: UInt64, b: UInt64): each document with the document whose id its cluster has.
+/// (id, cluster_id, ..) -> (a: UInt64, b: UInt64): each document with the document whose id is the id of its cluster.
 pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
     let edge = vec![document_key(col("cluster_id")).alias("a"), document_key(col("id")).alias("b")];
     Ok(clusters.select(edge)?)
 }
 
-/// Clusters (run, id, cluster_id) of several outputs -> their founders: the documents whose id is that of their cluster.
+/// Clusters (run, id, cluster_id) of several outputs -> their founders: the documents whose id equals the id of their cluster.
 ///
-/// `documents` (doc, since) has the remaining documents and the run that read each; `None` if no document was replaced.
+/// `documents` (doc, since) contains the remaining documents, and for each document the run that read it. `None` if no document was
+/// replaced.
 pub(crate) fn founders(clusters: DataFrame, documents: Option<DataFrame>) -> Result<Founders> {
     let Some(documents) = documents else {
         return Ok(Founders { present: present(clusters)?, replaced: None });
@@ -128,7 +129,7 @@ pub(crate) fn founders(clusters: DataFrame, documents: Option<DataFrame>) -> Res
     Ok(Founders { present: present(clusters)?, replaced: Some(Replaced { founders, others }) })
 }
 
-/// Clusters (run, id, cluster_id) of several outputs -> the founders (id). In a later output, a cluster may be a part of another one.
+/// Clusters (run, id, cluster_id) of several outputs -> the founders (id). In a later output, a cluster can be part of another cluster.
 fn present(clusters: DataFrame) -> Result<DataFrame> {
     let is_founder = || col("id").eq(col("cluster_id"));
     let last = |is: Expr| -> Result<Expr> { Ok(max(when(is, col("run")).end()?)) };
@@ -138,8 +139,8 @@ fn present(clusters: DataFrame) -> Result<DataFrame> {
     Ok(founders.filter(col("founded").is_not_null().and(stays))?.select(columns(["id"]))?)
 }
 
-/// Clusters (run, id, representative) of several outputs -> (doc: UInt64, removed_by: UInt64): the documents that do not represent
-/// their last cluster, with the run of that cluster.
+/// Clusters (run, id, representative) of several outputs -> (doc: UInt64, removed_by: UInt64): the documents that do not represent their
+/// latest cluster, with the run of this cluster.
 pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     let represents = when(col("representative"), col("run")).end()?;
     let runs = vec![max(col("run")).alias("removed_by"), max(represents).alias("represented")];
@@ -148,8 +149,8 @@ pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     Ok(last.filter(goes)?.select(vec![document_key(col("id")).alias("doc"), col("removed_by")])?)
 }
 
-/// [`removed`], and (doc, since) of the remaining documents with the run that read each -> `doc` and `columns` of the documents that this
-/// run or a later one removed.
+/// [`removed`], and the remaining documents (doc, since), each with the run that read it -> `doc` and `columns` of the documents that this
+/// run or a later run removed.
 pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame, columns: &[&str]) -> Result<DataFrame> {
     let removed = removed.with_column_renamed("doc", "gone")?;
     let joined = removed.join(documents, JoinType::Inner, &["gone"], &["doc"], None)?;
@@ -167,8 +168,8 @@ pub(crate) fn with_place(documents: DataFrame, others: DataFrame, place: u64) ->
     Ok(others.join(documents, JoinType::Right, &["other"], &["doc"], None)?.select(columns)?)
 }
 
-/// (run, doc, id) of the documents of several outputs -> (before, run, id: Utf8): the smallest id that two outputs have in common,
-/// for every two outputs without one between them that also has it.
+/// (run, doc, id) of the documents of several outputs -> (before, run, id: Utf8): for every two outputs, the smallest id that both contain
+/// and that no output between them contains.
 pub(crate) fn shared_ids(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
     let before = lag(col("run"), Some(1), None).partition_by(columns(["doc"])).order_by(order).build()?;

@@ -13,8 +13,8 @@ use crate::job::{Lsh, Minhash, Score, ScoreBy};
 use crate::operator::score::{Probe, Scoring};
 use crate::operator::{Operator, apply};
 
-/// A block of the comparison of all pairs, whose sketches fit in memory: the pairs of a document in key segment `left` and one in
-/// key segment `right`.
+/// A block in the comparison of all pairs: the pairs between documents in key segment `left` and documents in key segment `right`. The
+/// sketches of a block fit in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PairBlock {
     /// A key segment, at most `right`.
@@ -26,7 +26,7 @@ pub(crate) struct PairBlock {
 }
 
 impl PairBlock {
-    /// The blocks that together hold every pair, for keys divided into `segments`.
+    /// The blocks that together contain every pair, for keys divided into `segments`.
     pub(crate) fn all(segments: u64) -> Vec<PairBlock> {
         let segments = segments.max(1);
         let block = |left| (left..segments).map(move |right| PairBlock { left, right, segments });
@@ -43,20 +43,20 @@ impl PairBlock {
     }
 }
 
-/// How sketches are joined with the candidates that need them. The scores are the same with every join.
+/// The join of sketches and candidates. Every join gives the same scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SketchJoin {
-    /// Each process holds all sketches, and none is sent.
+    /// Each process holds all sketches, and no sketches are sent.
     Held,
-    /// Each partition holds the sketches of one segment of the documents, and reads the sketches of all documents past them. A sketch
-    /// is written once and read by every partition, so this needs a single process.
+    /// Each partition holds the sketches of one segment of the documents, and streams the sketches of all documents. A sketch is written
+    /// once and read by every partition, so this join needs a single process.
     Segments,
-    /// The home of a candidate is the block of the segments of its two documents. A sketch is sent once to each home that needs it,
-    /// so at most once for each segment.
+    /// The home of a candidate is the block of the segments of its two documents. A sketch is sent once to each home that needs it, so at
+    /// most once per segment.
     Blocks,
 }
 
-/// Blocks for each partition, so that partitions get about equally many candidates.
+/// The number of blocks per partition. Several blocks even out the number of candidates per partition.
 const BLOCKS_PER_PARTITION: usize = 8;
 
 /// The number of segments of the documents; the segment of a document is `doc % segments`.
@@ -66,7 +66,7 @@ pub(crate) fn segments(partitions: usize) -> u64 {
 }
 
 /// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::sketches::score_schema`] for the candidates that reach the
-/// threshold, in a plan of `partitions`.
+/// threshold, in a plan with `partitions` partitions.
 pub(crate) fn scores(
     documents: DataFrame,
     candidates: DataFrame,
@@ -102,7 +102,7 @@ fn block(segments: Expr) -> Result<Expr> {
     Ok(when(a.clone().lt_eq(b.clone()), number(a.clone(), b.clone())).otherwise(number(b, a))?)
 }
 
-/// (doc, signature, ..), (a, b) -> (a, b) of the candidates whose signatures agree in `score.threshold` or more.
+/// (doc, signature, ..), (a, b) -> (a, b) of the candidates whose signatures agree in at least the share `score.threshold`.
 pub(crate) fn agreeing(
     documents: DataFrame,
     candidates: DataFrame,
@@ -116,13 +116,13 @@ pub(crate) fn agreeing(
     Ok(scores(documents, candidates, join, &score, lsh)?.select(columns(["a", "b"]))?)
 }
 
-/// Bytes of all sketches in memory: (shingle_count, ..) -> one row (bytes: UInt64), null for no documents.
+/// The bytes of all sketches in memory: (shingle_count, ..) -> one row (bytes: UInt64), null if there are no documents.
 pub(crate) fn sketch_bytes(documents: DataFrame, minhash: &Minhash) -> Result<DataFrame> {
     let bytes = col("shingle_count") * lit(8_u64) + lit(sketch_bytes_without_shingles(minhash));
     Ok(documents.aggregate(vec![], vec![sum(bytes).alias("bytes")])?)
 }
 
-/// Bytes of a document's sketch in memory, without its shingles.
+/// The bytes of a document's sketch in memory, without its shingles.
 pub(crate) fn sketch_bytes_without_shingles(minhash: &Minhash) -> u64 {
     8 + 48 + minhash.signature_bytes()
 }

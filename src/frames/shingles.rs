@@ -20,7 +20,7 @@ pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFr
     counting_shingles(documents, shingle, None)
 }
 
-/// As [`shingles`], without the shingles that are `frequent` (shingle, ..). A document with no other shingles gets the reason
+/// Like [`shingles`], but without `frequent` shingles (shingle, ..). A document that contains only frequent shingles gets the reason
 /// `only_template`.
 pub(crate) fn counting_shingles(
     documents: DataFrame,
@@ -41,16 +41,16 @@ pub(crate) fn counting_shingles(
     with_sizes(without_frequent(cut.select(columns)?, frequent)?, wrong_length(shingle, "only_template")?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles). Texts that normalisation empties get
-/// their reason.
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles). Texts that are empty after normalisation get
+/// the reason for empty texts.
 fn cut(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    // Rejected texts are not cut, since they may be anything.
+    // Rejected texts are not split into shingles, since their content is arbitrary.
     let text = when(col("reason").is_null(), col("text")).end()?;
     let set = shingles_of_text(&documents, text, shingle)?.alias("shingles");
     let columns = document_columns(&documents, [col("text"), col("doc"), col("reason"), set]);
     let cut = documents.select(columns)?;
     let reason = match shingle.short {
-        // Every text is compared, also an empty one.
+        // Every text is compared, including empty texts.
         Short::Empty => col("reason"),
         Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty_text("shingles", shingle)?]),
     };
@@ -62,7 +62,7 @@ fn cut(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
 /// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
 ///
 /// Both hashes together (128 bits) identify a shingle set. A document with too few words gets the reason `too_short`, unless
-/// [`Short::Empty`] keeps it. A document of more than 2^27 shingles gets the reason `too_long`.
+/// [`Short::Empty`] keeps it. A document with more than 2^27 shingles gets the reason `too_long`.
 pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     with_sizes(cut, wrong_length(shingle, "too_short")?)
 }
@@ -97,7 +97,7 @@ fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
     Ok(cut.select(columns)?)
 }
 
-/// `empty_text` if normalisation empties the text, else null. Only texts whose list `cut` is empty are normalised again.
+/// `empty_text` if the normalised text is empty, else null. Only texts whose list `cut` is empty are normalised again.
 fn empty_text(cut: &str, shingle: &Shingle) -> Result<Expr> {
     // The distinct characters of the normalised text.
     let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, ..shingle.clone() };
@@ -120,11 +120,11 @@ pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame>
     Ok(cut.select(columns)?)
 }
 
-/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row for each shingle of each
-/// document. `shingle` is null except in one row of each number; these rows are the dictionary.
+/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row per shingle in each document.
+/// `shingle` is null except in one row per number; these rows are the dictionary.
 ///
-/// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So it depends neither on the order
-/// of documents nor on the order of words, and the hash functions of signatures get evenly spread numbers. One sort finds all ranks.
+/// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So it depends neither on the order of
+/// documents nor on the order of words, and numbers are evenly spread for the hash functions of signatures. One sort finds all ranks.
 pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
     let rows = cuts
         .filter(col("reason").is_null())?
@@ -134,7 +134,7 @@ pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
         // The hash of an id is also XXH3-64 of the bytes.
         .select(vec![document_key(col("shingle")).alias("hash"), col("shingle"), col("doc")])?;
     let by_shingle = ["hash", "shingle", "doc"].map(|name| col(name).sort(true, false)).to_vec();
-    // The finer order comes first and includes the other, so the plan has one sort.
+    // The finer order comes first and implies the coarser order, so the plan has one sort.
     let rank = dense_rank().order_by(by_shingle[..2].to_vec()).build()?.alias("number");
     let before = lag(col("shingle"), Some(1), None).order_by(by_shingle).build()?.alias("before");
     let ranked = rows.window(vec![before])?.window(vec![rank])?;

@@ -14,11 +14,12 @@ use crate::error::{Error, Result};
 use crate::job::{Bits, Family, Job, Lsh, ShingleHash, Short};
 use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short_signature};
 
-/// Adds the column `signature`, with one value per permutation: a Binary for values of 16 bits, else a `List<UInt32>`. `dictionary`
-/// is the number of entries of the collection's dictionary, if it has one.
+/// Adds the column `signature`, with one value per permutation: a Binary for 16-bit values, else a `List<UInt32>`. `dictionary` is the
+/// number of entries in the collection's dictionary, if any.
 ///
 /// # Errors
-/// If the modulus is the first prime above the size of a dictionary that has fewer entries than permutations, or too many.
+/// If the modulus is the first prime above the dictionary's size, and the dictionary has fewer entries than permutations or too many
+/// entries.
 pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let set = col("shingles");
     let by = &job.minhash;
@@ -29,7 +30,7 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
     };
     let signature = match job.shingle.short {
         Short::Reject | Short::Whole => signature,
-        // An empty set has no minima; all of its values are the greatest one.
+        // An empty set has no minima, so all of its values are `u32::MAX`.
         Short::Empty => coalesce(vec![signature, array_repeat(lit(u32::MAX), lit(by.permutations as u64))]),
     };
     let signature = match by.bits {
@@ -50,25 +51,25 @@ pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
     lsh_bands(signature, lsh.bands, lsh.rows, lsh.bucket_hash, lsh.table_size)
 }
 
-/// Adds the column `buckets` with empty lists, for documents that are not compared. No signature is computed for it.
+/// Adds the column `buckets` with empty lists, for documents that are not compared. This does not compute signatures.
 pub(crate) fn no_bands(signatures: DataFrame) -> Result<DataFrame> {
     let empty = ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::UInt64));
     Ok(signatures.with_column("buckets", lit(empty))?)
 }
 
-/// The sign bit of a number that is read as a signed one.
+/// The sign bit of an unsigned number that is read as a signed number.
 const SIGN: u64 = 1 << 63;
 
-/// Documents (doc, source, position, signature, ..) -> the columns of `schemas/buckets.toml`, one row for each bucket of each
-/// document, in one partition, sorted by bucket (as a signed number) and document.
+/// Documents (doc, source, position, signature, ..) -> the columns of `schemas/buckets.toml`, one row per document and bucket, in one
+/// partition, sorted by bucket (as a signed number) and document.
 ///
-/// The buckets are computed from the stored signatures, as a look-up does. So every document has some, and nothing is joined.
+/// The buckets are computed from the stored signatures, as in a look-up. So every document has buckets, and no join is needed.
 ///
 /// # Errors
 /// If a column is missing.
 pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     let documents = bands(documents, lsh)?;
-    // Bands that share one table may have the same bucket.
+    // Bands that share a table can have the same bucket.
     let own = match lsh.table_size {
         None => col("buckets"),
         Some(_) => array_distinct(col("buckets")),
@@ -80,8 +81,8 @@ pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
 }
 
-/// (source, position, doc, origin, ..) and distinct `needed` (needed: UInt64) -> (source, position, origin): where the texts of
-/// these documents are.
+/// (source, position, doc, origin, ..) and distinct `needed` (needed: UInt64) -> (source, position, origin): the positions of the texts of
+/// these documents.
 ///
 /// # Errors
 /// If a column is missing.
@@ -94,10 +95,10 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
 /// (text, doc, ..) of documents that can be compared -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature),
 /// without `frequent` shingles (shingle, ..).
 ///
-/// The texts are known to have shingles. A filter for that would cut them a second time.
+/// The texts are known to have shingles. A filter on the shingles would compute them a second time.
 ///
 /// # Errors
-/// If a dictionary numbers the shingles: single texts do not have its numbers.
+/// If a dictionary numbers the shingles, since its numbers cannot be computed from single texts.
 pub fn sketches(documents: DataFrame, job: &Job, frequent: Option<DataFrame>) -> Result<DataFrame> {
     if job.shingle.hash == ShingleHash::Dictionary {
         return Err(Error::bug("single texts do not have the numbers of a dictionary"));

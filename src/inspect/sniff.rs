@@ -197,6 +197,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn numbers_and_long_endings_name_no_format() {
+        for (name, expected) in [
+            ("a/b.parquet", ".parquet"),
+            ("a.JSON.gz", ".JSON.gz"),
+            ("a.gz", ""),
+            ("a.b/c", ""),
+            ("1.001", ""),
+            ("00001.a7c53336b37003a9286aba55d2945844c", ""),
+        ] {
+            assert_eq!(ending(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn texts_have_few_control_characters() {
+        assert!(is_binary("\0\u{1}ab") && is_binary("%PDF-1.7\n"));
+        assert!(
+            !is_binary("") && !is_binary("a\tb\r\n\u{1b}[1m") && !is_binary(&format!("\0{}", "a".repeat(99)))
+        );
+    }
+
+    #[test]
     fn encodings_are_known_by_their_bytes() {
         for (bytes, whole, expected, read) in [
             (&b"caf\xC3\xA9"[..], true, "utf-8", "café"),

@@ -58,9 +58,9 @@ impl ComparedMethod {
 /// The result of [`compare`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The job, whose source, threshold, shingles, signatures and bands were used.
+    /// The job with the source, threshold, shingles, signatures and bands that were used.
     pub job: Job,
-    /// The number of measurements; each time is the shortest.
+    /// The number of measurements. Each time is the shortest of them.
     pub repeat: usize,
     /// A note on the samples, if any.
     pub note: Option<String>,
@@ -68,7 +68,7 @@ pub struct Comparison {
     pub samples: Vec<SampleMeasurement>,
     /// The verdict by the seconds from texts to pairs.
     pub whole: FastestMethod,
-    /// The verdict by the seconds of the search alone, from signatures or shingle sets to pairs.
+    /// The verdict by the seconds of only the search, from signatures or shingle sets to pairs.
     pub search: FastestMethod,
 }
 
@@ -84,11 +84,11 @@ pub struct FastestMethod {
 /// The measurements on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampleMeasurement {
-    /// The number of documents in the sample, which has at most as many reference documents.
+    /// The number of documents in the sample. The sample has at most as many reference documents.
     pub documents: usize,
-    /// Seconds from texts to shingle sets, which every method needs.
+    /// The seconds from texts to shingle sets, which every method needs.
     pub shingles_seconds: f64,
-    /// Seconds from shingle sets to signatures.
+    /// The seconds from shingle sets to signatures.
     pub signatures_seconds: f64,
     /// The measurements by method: exact, signatures, LSH.
     pub methods: Vec<Measurement>,
@@ -99,17 +99,17 @@ pub struct SampleMeasurement {
 pub struct Measurement {
     /// The method.
     pub method: ComparedMethod,
-    /// Seconds of the search alone: for LSH from signatures over buckets and candidates to scores.
+    /// The seconds of only the search. For LSH, the search goes from signatures through buckets and candidates to scores.
     pub seconds: f64,
-    /// Seconds from texts to pairs: shingles, signatures if the method needs them, and the search.
+    /// The seconds from texts to pairs: shingles, signatures if the method needs them, and the search.
     pub total_seconds: f64,
     /// The number of pairs of documents that share a bucket; only for LSH.
     pub candidates: Option<u64>,
     /// The number of pairs found.
     pub pairs: u64,
-    /// The share of the exact pairs that was found; `None` without exact pairs.
+    /// The share of exact pairs that was found; `None` if there are no exact pairs.
     pub recall: Option<f64>,
-    /// The share of the found pairs that are exact pairs; `None` without found pairs.
+    /// The share of found pairs that are exact pairs; `None` if no pair was found.
     pub precision: Option<f64>,
 }
 
@@ -120,7 +120,7 @@ pub struct Fastest {
     pub documents: usize,
     /// The method.
     pub method: ComparedMethod,
-    /// Seconds of the method on that sample.
+    /// The seconds of the method on this sample.
     pub seconds: f64,
 }
 
@@ -129,20 +129,20 @@ pub struct Fastest {
 pub struct Crossing {
     /// The number of documents in the larger sample.
     pub documents: usize,
-    /// The method that is faster there, but was not faster on the next smaller sample.
+    /// The method that is faster on this sample, but not on the next smaller sample.
     pub method: ComparedMethod,
-    /// The method that was at least as fast before.
+    /// The method that was at least as fast on the next smaller sample.
     pub overtaken: ComparedMethod,
 }
 
 /// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
 ///
-/// A sample has the first comparable documents in order of (source, position), and as many reference documents if the job names any.
-/// Samples and their sketches are held in memory. Groups and reference documents decide which pairs are compared, as in a run. Copies
+/// A sample consists of the first comparable documents in order of (source, position), and of as many reference documents if the job names
+/// any. Samples and their sketches are held in memory. Groups and reference documents decide which pairs are compared, as in a run. Copies
 /// are compared like other documents.
 ///
 /// # Errors
-/// Fails if `documents` is empty, if the source cannot be read or has nothing to compare, or if `control` stopped it.
+/// Fails if `documents` is empty, if the source cannot be read or contains nothing to compare, or if `control` stopped the run.
 pub async fn compare(
     session: &SessionContext,
     job: &Job,
@@ -285,8 +285,8 @@ pub(crate) const COLUMNS: [&str; 9] = [
 ];
 
 impl Comparison {
-    /// Returns the charts with the names of their files: the total from texts to pairs, and the search alone. The `added` series are
-    /// in the first chart.
+    /// Returns the charts with the names of their files: the total from texts to pairs, and only the search. The `added` series are in the
+    /// first chart.
     pub(crate) fn charts(&self, added: &[Series]) -> [(&'static str, Chart); 2] {
         let others = others(added);
         let mut whole = self.chart(
@@ -335,7 +335,7 @@ impl Comparison {
         }
     }
 
-    /// Returns sentences on the fastest method and the crossings, for the total and for the search alone.
+    /// Returns sentences about the fastest method and the crossings, for the total and for only the search.
     pub(crate) fn verdicts(&self) -> [(&'static str, Vec<String>); 2] {
         let sentences = |verdict: &FastestMethod| {
             [verdict.fastest_sentences(&self.samples), verdict.crossing_sentences()]
@@ -406,7 +406,7 @@ impl Comparison {
     }
 }
 
-/// Returns the sentence of a caption on the series of other programs, if any.
+/// Returns the caption's sentence about the series for other programs, if any.
 pub(super) fn others(added: &[Series]) -> &'static str {
     if added.is_empty() { "" } else { " The times of other programs were given, not measured here." }
 }

@@ -1,4 +1,4 @@
-//! Real texts with planted documents: copies, edits of a given similarity, passages, and texts under a common header.
+//! Real texts with planted documents: copies, edits with a given similarity, passages, and texts under a common header.
 //!
 //! Each planted document is a variant of an original. No original has two variants, so all planted pairs are known.
 
@@ -23,50 +23,50 @@ use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::pipeline::OnExisting;
 use crate::source;
 
-/// The settings of planted documents. Shares are shares of all documents that are written.
+/// The settings for planted documents. Shares are shares of all written documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlantingSettings {
     /// The seed of all random numbers.
     pub seed: u64,
-    /// How texts are cut, for the similarities.
+    /// The settings by which texts are split into shingles, for the similarities.
     pub shingle: Shingle,
     /// The share of copies.
     pub copies: f64,
     /// The share of documents with replaced words.
     pub near: f64,
-    /// The similarities of documents with replaced words, in turn.
+    /// The similarities of documents with replaced words, used in turn.
     pub jaccards: Vec<f64>,
     /// The share of documents that are a passage of another document.
     pub contained: f64,
     /// The share of documents that are another document under a common header.
     pub header: f64,
-    /// The number of words of the header, which is the beginning of the first text with as many words.
+    /// The number of words in the header. The header is the beginning of the first text with at least this many words.
     pub header_words: usize,
 }
 
-/// The numbers of documents and bytes that were written.
+/// The numbers of written documents and bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlantedFiles {
-    /// The number of documents of the source.
+    /// The number of documents in the source.
     pub originals: u64,
     /// The number of planted documents.
     pub planted: u64,
-    /// The number of rows of the source without an id or a text, which were left out.
+    /// The number of skipped rows of the source, which lack an id or a text.
     pub left_out: u64,
     /// The bytes of the file of documents.
     pub bytes: u64,
-    /// The bytes of the file of planted pairs; `None` without such a file.
+    /// The bytes of the file of planted pairs; `None` if there is no such file.
     pub truth_bytes: Option<u64>,
 }
 
 /// Writes the documents of `source` with planted documents as the Parquet file `out` with the columns `id` and `text`.
 ///
-/// A planted document follows its original. `most` limits the documents of the source, in the order of their files. `truth` gets a
-/// row for each planted document and its original: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`, `header`), `jaccard` (exact)
-/// and `size` (words in a shingle).
+/// A planted document follows its original. `most` limits the number of source documents, in the order of their files. `truth` gets one row
+/// per planted document and its original: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`, `header`), `jaccard` (exact) and `size`
+/// (words in a shingle).
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for settings that are out of range, and files that exist;
+/// [`Kind::Job`](crate::error::Kind::Job) for settings that are out of range, and for files that already exist;
 /// [`Kind::Input`](crate::error::Kind::Input) if the source cannot be read, or a file cannot be written.
 pub async fn write(
     session: &SessionContext,
@@ -139,7 +139,7 @@ struct PlantedDocument {
 /// Plants documents, one original after the other.
 struct Planter<'a> {
     settings: &'a PlantingSettings,
-    /// The cumulative chances that the variant of an original is of each kind.
+    /// The cumulative probabilities of the kinds of variants.
     chances: [f64; 4],
     pool: Pool,
     header: Option<String>,
@@ -152,7 +152,7 @@ const KINDS: [&str; 4] = ["copy", "near", "contained", "header"];
 
 impl<'a> Planter<'a> {
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if a share is not in [0, 1], or the shares add up to more than a half.
+    /// [`Kind::Job`](crate::error::Kind::Job) if a share is not in [0, 1], or if the shares add up to more than one half.
     fn new(settings: &'a PlantingSettings) -> Result<Self> {
         let PlantingSettings { copies, near, contained, header, .. } = *settings;
         let shares = [copies, near, contained, header];
@@ -196,7 +196,7 @@ impl<'a> Planter<'a> {
         Ok(planted)
     }
 
-    /// Makes a variant of a text; `None` before there is a header for it.
+    /// Makes a variant of a text; `None` if the kind needs a header and there is no header yet.
     fn variant(&mut self, kind: &str, text: &str, random: &mut SplitMix64) -> Result<Option<String>> {
         let PlantingSettings { shingle, jaccards, .. } = self.settings;
         Ok(match kind {
@@ -212,12 +212,12 @@ impl<'a> Planter<'a> {
     }
 }
 
-/// The maximum number of words that are remembered.
+/// The maximum number of remembered words.
 const POOL: usize = 1_000;
-/// The maximum number of draws of a word that differs from the replaced word.
+/// The maximum number of draws until a word differs from the replaced word.
 const DRAWS: usize = 8;
 
-/// The last words that were read, which replace other words.
+/// The words that were read last. They replace other words.
 #[derive(Debug, Default)]
 struct Pool(VecDeque<String>);
 
@@ -247,8 +247,8 @@ fn word_ranges(text: &str) -> Vec<Range<usize>> {
     text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
 }
 
-/// Replaces words so that the Jaccard similarity with the original text comes as close to `target` as possible. The steps are larger
-/// in texts of few words.
+/// Replaces words so that the Jaccard similarity with the original text comes as close to `target` as possible. The steps are larger in
+/// texts with few words.
 fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut SplitMix64) -> Result<String> {
     let words = word_ranges(text);
     // The order in which words are replaced, and the new words.
@@ -270,7 +270,7 @@ fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut Sp
         edited.push_str(&text[at..]);
         edited
     };
-    // The similarity falls with the number of replaced words. The best number is the last above the target, or the next.
+    // The similarity falls with the number of replaced words. The best number is the last number above the target, or the next number.
     let (mut low, mut high) = (0, words.len());
     while high - low > 1 {
         let middle = low.midpoint(high);
@@ -285,7 +285,7 @@ fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut Sp
     Ok(if distance(&a)? <= distance(&b)? { a } else { b })
 }
 
-/// Returns a passage of half of the words, and at least `least`.
+/// Returns a passage with half of the words, but at least `least` words.
 fn passage<'a>(text: &'a str, least: usize, random: &mut SplitMix64) -> &'a str {
     let words = word_ranges(text);
     let length = (words.len() / 2).max(least).min(words.len());
@@ -296,7 +296,7 @@ fn passage<'a>(text: &'a str, least: usize, random: &mut SplitMix64) -> &'a str 
     }
 }
 
-/// Returns the Jaccard similarity of the shingle sets of two texts; NaN if neither has a shingle.
+/// Returns the Jaccard similarity of the shingle sets of two texts; NaN if neither text has a shingle.
 fn similarity(a: &str, b: &str, shingle: &Shingle) -> Result<f64> {
     let mut scratch = ShingleBuffers::default();
     let mut sets = [Vec::new(), Vec::new()];
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// A text of words that no other text has.
+    /// A text of words that occur in no other text.
     fn text(number: usize) -> String {
         (0..200).map(|word| format!("w{number}x{word}")).collect::<Vec<_>>().join(" ")
     }
@@ -354,7 +354,7 @@ mod tests {
                 _ => assert!(planted.text.starts_with("w0x0 ") && planted.text.ends_with(&original)),
             }
         }
-        // Shares are of all documents: twice as large among the originals.
+        // Shares refer to all documents, so they are twice as large among the originals.
         for (kind, expected) in [("copy", 120), ("near", 240), ("contained", 120), ("header", 120)] {
             let found = f64::from(found[kind]);
             assert!((found - f64::from(expected)).abs() < 0.25 * f64::from(expected), "{kind}: {found}");

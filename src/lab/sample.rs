@@ -19,10 +19,10 @@ use crate::job::{Compare, DuplicateIds, Job, Measure, NewPairs, SameId, Shingle}
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
 
-/// The maximum number of rows of a batch, so that batches of long texts stay small.
+/// The maximum number of rows in a batch, so that batches with long texts are small.
 const BATCH_ROWS: usize = 1_024;
 
-/// Indexes of columns of [`with_group`].
+/// The indexes of columns of [`with_group`].
 const ID: usize = 2;
 const DOC: usize = 4;
 
@@ -36,11 +36,11 @@ pub(super) struct LabSample {
 }
 
 impl LabSample {
-    /// Reads the first `most` documents of the job's source that have shingles by the rules of `shingle`, and as many reference
+    /// Reads the first `most` documents in the job's source that have shingles with the settings `shingle`, and as many reference
     /// documents. Whole sources are read, because their files arrive in any order. The sample is held in memory.
     ///
     /// # Errors
-    /// Fails if a source cannot be read or has no comparable document, or if the job does not allow a repeated id of the sample.
+    /// Fails if a source cannot be read or has no comparable document, or if the job does not allow a repeated id in the sample.
     pub(super) async fn read(
         session: &SessionContext,
         job: &Job,
@@ -107,7 +107,7 @@ impl LabSample {
         Ok(Self { own, reference })
     }
 
-    /// Returns the first `count` documents with the first `count` reference documents, and the rules for their pairs.
+    /// Returns the first `count` documents and the first `count` reference documents, with the rules for their pairs.
     pub(super) fn first(
         &self,
         session: &SessionContext,
@@ -140,12 +140,12 @@ impl LabSample {
     }
 }
 
-/// The reference documents and groups of a sample, which decide on the pairs that are compared.
+/// The reference documents and groups of a sample. They decide which pairs are compared.
 #[derive(Clone)]
 pub(super) struct ComparedDocuments {
     /// The reference documents (doc), which are not compared with each other.
     pub(super) reference: Option<DataFrame>,
-    /// The new documents that are compared with them.
+    /// The rule that decides which pairs of new documents and reference documents are compared.
     pairs: Option<NewPairs>,
     /// (doc, group_key) of all documents.
     groups: DataFrame,
@@ -173,7 +173,7 @@ impl ComparedDocuments {
     }
 }
 
-/// Returns a frame over rows in as many partitions of similar size as the session has.
+/// Returns a frame over rows, in as many partitions as the session has. The partitions have similar sizes.
 fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame> {
     let (count, threads) = (rows.num_rows(), session.state().config().target_partitions().max(1));
     let share = count.div_ceil(threads).max(1);
@@ -199,7 +199,7 @@ async fn first(
     most: usize,
 ) -> Result<RecordBatch> {
     let order = || ["source", "position"].map(|name| col(name).sort(true, false)).to_vec();
-    // Cutting a document shows whether it is too short.
+    // The shingles show whether a document is too short.
     let cut = frames::shingles::shingles(documents.clone(), shingle)?.filter(col("reason").is_null())?;
     let mut places = cut.select(["source", "position", "doc"].map(col).to_vec())?;
     if duplicates == DuplicateIds::Reject {

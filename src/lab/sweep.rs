@@ -27,7 +27,7 @@ use crate::page::{
 pub struct Grid {
     /// Thresholds, each over 0 and at most 1.
     pub thresholds: Vec<f64>,
-    /// Shingle sizes, which replace the job's.
+    /// Shingle sizes, which replace the job's shingle size.
     pub sizes: Vec<NonZeroUsize>,
     /// Numbers of documents in a sample.
     pub documents: Vec<NonZeroUsize>,
@@ -38,7 +38,7 @@ pub struct Grid {
 /// The result of [`sweep`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
-    /// The job with the settings that are not in the grid, and the bands of the lowest threshold.
+    /// The job with the settings outside the grid, and the bands for the lowest threshold.
     pub job: Job,
     /// The thresholds, ascending.
     pub thresholds: Vec<f64>,
@@ -50,20 +50,20 @@ pub struct Sweep {
     pub runs: Vec<SweepRun>,
 }
 
-/// The measurements of a shingle size on a sample.
+/// The measurements for a shingle size on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepRun {
     /// The number of units in a shingle.
     pub size: usize,
     /// The number of documents in the sample.
     pub documents: usize,
-    /// Seconds from texts to signatures.
+    /// The seconds from texts to signatures.
     pub sketches_seconds: Times,
     /// The measurements by threshold, ascending.
     pub found: Vec<ThresholdMeasurement>,
 }
 
-/// Seconds of repetitions.
+/// The seconds of repeated runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Times {
     /// The mean.
@@ -81,7 +81,7 @@ impl Times {
     }
 }
 
-/// The measurement of a threshold.
+/// The measurement for a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThresholdMeasurement {
     /// The threshold.
@@ -90,9 +90,9 @@ pub struct ThresholdMeasurement {
     pub bands: usize,
     /// The number of rows per band.
     pub rows: usize,
-    /// Seconds from signatures to scored pairs. Thresholds with the same bands and rows share the search of the lowest threshold.
+    /// The seconds from signatures to scored pairs. Thresholds with the same bands and rows share the search of the lowest threshold.
     pub search_seconds: Times,
-    /// Seconds from texts to scored pairs.
+    /// The seconds from texts to scored pairs.
     pub seconds: Times,
     /// The number of pairs of documents that share a bucket; `None` if all pairs are compared.
     pub candidates: Option<u64>,
@@ -104,16 +104,16 @@ pub struct ThresholdMeasurement {
 
 /// Runs the stages of a job for every shingle size on every sample, and counts the pairs that a run with each threshold would find.
 ///
-/// If the job has a rule for its bands, they are chosen for each threshold. Signatures are computed once for all thresholds, and
+/// If the job has a rule for its bands, the bands are chosen for each threshold. Signatures are computed once for all thresholds, and
 /// thresholds with the same bands share a search.
 ///
-/// A sample has the first documents, in order of (source, position), that can be compared at the largest shingle size. So all sizes
-/// have the same documents. If the job names reference documents, the sample has as many of these. Samples and their sketches are
-/// held in memory. Copies are compared like other documents.
+/// A sample consists of the first documents, in order of (source, position), that can be compared at the largest shingle size. So all sizes
+/// have the same documents. If the job names reference documents, the sample contains as many of them. Samples and their sketches are held
+/// in memory. Copies are compared like other documents.
 ///
 /// # Errors
-/// Fails if a list of the grid is empty or has an invalid value, if the source cannot be read or has nothing to compare, or if
-/// `control` stopped it.
+/// Fails if a list of the grid is empty or has an invalid value, if the source cannot be read or contains nothing to compare, or if
+/// `control` stopped the run.
 pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
     let thresholds = sorted_thresholds(&grid.thresholds)?;
     let sizes: BTreeSet<NonZeroUsize> = grid.sizes.iter().copied().collect();
@@ -179,9 +179,9 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     Ok(Sweep { job: base, thresholds, repeat: grid.repeat.get(), note, runs })
 }
 
-/// Returns the thresholds in order and without repeats.
+/// Returns the thresholds, sorted and without repeats.
 fn sorted_thresholds(given: &[f64]) -> Result<Vec<f64>> {
-    // Written so that NaN fails too.
+    // This form of the condition also rejects NaN.
     if let Some(wrong) = given.iter().find(|t| !(**t > 0.0 && **t <= 1.0)) {
         return Err(Error::job(format!(
             "{wrong} is among the thresholds: expected numbers over 0 and at most 1"
@@ -193,8 +193,7 @@ fn sorted_thresholds(given: &[f64]) -> Result<Vec<f64>> {
     Ok(thresholds)
 }
 
-/// Returns a search for each choice of bands and rows, with its thresholds, which are sorted. A method that needs no bands has a
-/// single search.
+/// Returns a search for each choice of bands and rows, with its sorted thresholds. A method that needs no bands has a single search.
 fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<(Lsh, Vec<f64>)>> {
     let mut searches: Vec<(Lsh, Vec<f64>)> = Vec::new();
     let Job { lsh, minhash, candidates, .. } = job;
@@ -214,7 +213,8 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<(Lsh, Vec<f64>)>> {
     Ok(searches)
 }
 
-/// Counts the scored pairs that reach a threshold by the rules of `score`. Returns the number of their documents and of the pairs.
+/// Counts the scored pairs that reach a threshold by the rules of `score`. Returns the number of documents in these pairs, and the number
+/// of pairs.
 fn count_matches(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<(u64, u64)> {
     let mut matched = BTreeSet::new();
     let mut pairs = 0;
@@ -256,7 +256,7 @@ pub(crate) const COLUMNS: [&str; 11] = [
     "least s",
 ];
 
-/// The ratio of the largest to the smallest number from which on a logarithmic axis shows small numbers better.
+/// The minimum ratio between the largest and the smallest number for a logarithmic axis, which shows small numbers better.
 const LOG_RATIO: f64 = 50.0;
 
 impl Sweep {
@@ -381,7 +381,7 @@ impl Sweep {
             header: COLUMNS.map(str::to_owned).to_vec(),
             rows: self.rows(),
         };
-        // The shingle size, the threshold and the bands of the job are not the ones of the runs.
+        // The runs do not use the shingle size, the threshold and the bands of the job.
         let mut settings = job_settings(&self.job);
         settings.retain(|(name, _)| !matches!(*name, "shingles" | "threshold"));
         for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "candidates") {

@@ -1,4 +1,4 @@
-//! Runs and times stages over a sample. The results stay in memory.
+//! Runs and times stages on a sample. The results are kept in memory.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::pipeline::slices;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 
-/// The number of documents of the first measurement, which is discarded.
+/// The number of documents in the first measurement, which is discarded.
 const WARM_UP_DOCUMENTS: usize = 20;
 
 /// The name of a search in messages, and its job. Searches over a sample have the same shingles and signatures.
@@ -29,9 +29,9 @@ pub(super) type NamedJob = (String, Job);
 /// The seconds of each repetition over a sample, and the results of the searches.
 #[derive(Default)]
 pub(super) struct Timed {
-    /// Seconds from texts to shingle sets.
+    /// The seconds from texts to shingle sets.
     pub(super) shingles: Vec<f64>,
-    /// Seconds from shingle sets to signatures.
+    /// The seconds from shingle sets to signatures.
     pub(super) signatures: Vec<f64>,
     /// The seconds and the result of each search.
     pub(super) searches: Vec<(Vec<f64>, Searched)>,
@@ -56,8 +56,8 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Creates a bench that measures `searches` on `samples` samples. It warms up first, so that the work that a process does once
-    /// is not part of a time.
+    /// Creates a bench that measures `searches` on `samples` samples. It warms up first, so that one-time work of the process is not part
+    /// of a measured time.
     pub(super) async fn new(
         session: &'a SessionContext,
         control: &'a RunControl,
@@ -67,14 +67,14 @@ impl<'a> Bench<'a> {
     ) -> Self {
         let plans = 2 + searches.len();
         let mut bench = Self { session, control, sample, repeat: 1, done: 0, total: plans };
-        // A job for a larger corpus may refuse a sample this small; other errors will occur again.
+        // A job for a larger corpus can refuse a sample of this size. Other errors will occur again.
         let _ = bench.measure(searches, WARM_UP_DOCUMENTS, "warming up").await;
         let repeat = repeat.get();
         Self { repeat, done: 0, total: plans * repeat * samples, ..bench }
     }
 
-    /// Computes the signatures of the first `documents`, and runs all searches, as often as the bench repeats it. `sample` is the
-    /// name of the sample in messages.
+    /// Computes the signatures of the first `documents`, and runs all searches. Repeats this as often as the bench is configured to.
+    /// `sample` is the name of the sample in messages.
     pub(super) async fn measure(
         &mut self,
         searches: &[NamedJob],
@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
         Ok(timed)
     }
 
-    /// Returns the result of `work` and its seconds, planning included. `work` also returns a number of rows.
+    /// Returns the result of `work` and its seconds, including planning. `work` also returns a number of rows.
     async fn time<T>(
         &mut self,
         name: &str,
@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Runs a frame. Returns a frame over its rows in memory, and their number.
+/// Runs a frame. Returns a frame over its rows in memory, and the number of rows.
 async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFrame, u64)> {
     let schema = Arc::new(frame.schema().as_arrow().clone());
     let partitions = frame.collect_partitioned().await?;
@@ -124,7 +124,7 @@ async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFr
     Ok((session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?, rows))
 }
 
-/// Cuts documents into shingle sets.
+/// Computes the shingle sets of documents.
 async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
     let cut = frames::shingles::shingles(documents, &job.shingle)?;
     in_memory(session, cut.filter(col("reason").is_null())?).await
@@ -134,7 +134,7 @@ async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job)
 async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
     let dictionary = match job.shingle.hash {
         ShingleHash::Dictionary => {
-            // The numbers of a dictionary begin at 1, so the largest is its size.
+            // The numbers of a dictionary begin at 1, so the largest number is its size.
             let last = max(array_max(col("shingles"))).alias("last");
             Some(one_number(shingles.clone().aggregate(vec![], vec![last])?).await?)
         }
@@ -143,8 +143,8 @@ async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) ->
     in_memory(session, frames::sketches::signatures(shingles, job, dictionary)?).await
 }
 
-/// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) by the method of the job. Copies are compared
-/// like other documents. Returns the pairs that reach the threshold, and their number.
+/// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) by the method of the job. Copies are compared like
+/// other documents. Returns the result and the number of pairs that reach the threshold.
 async fn search(
     session: &SessionContext,
     sketches: DataFrame,

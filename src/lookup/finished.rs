@@ -1,4 +1,4 @@
-//! A finished output with its tables registered for SQL, the ids of its documents, and the error for unknown ids.
+//! A finished output with its tables registered for SQL, the ids of documents, and the error for unknown ids.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,8 +22,7 @@ use crate::output::{Stored, read};
 use crate::page::text::either;
 use crate::schema::{IdType, Table};
 
-/// The most keys that a filter lists. A scan reads other columns only for rows that pass the filter, but a join reads
-/// all rows.
+/// The maximum number of keys in a filter. A scan reads other columns only for rows that pass the filter, but a join reads all rows.
 const MOST_LISTED: usize = 256;
 
 /// A finished output whose tables are registered in a session under their names.
@@ -59,7 +58,7 @@ impl Finished {
         Self(self.0.with_source_in(places))
     }
 
-    /// Opens one of the reference outputs of this output's run in a session of its own.
+    /// Opens a reference output of this output's run in a separate session.
     ///
     /// # Errors
     /// The errors of [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if a run over other documents has
@@ -111,7 +110,7 @@ impl Finished {
         documents: DataFrame,
         keys: impl Iterator<Item = u64>,
     ) -> Result<DataFrame> {
-        // Signed as in the files, so that the scan can apply the filter to the column itself.
+        // The keys are signed as in the files, so that the scan can apply the filter to the column itself.
         let keys: Vec<i64> = keys.map(u64::cast_signed).collect();
         let rows = if keys.len() <= MOST_LISTED {
             documents.filter(col("doc").in_list(keys.into_iter().map(lit).collect(), false))?
@@ -224,12 +223,12 @@ pub(super) fn ids(column: &ArrayRef) -> Result<Vec<Id>> {
     })
 }
 
-/// The most ids in a suggestion.
+/// The maximum number of ids in a suggestion.
 const NAMED: usize = 5;
-/// The fewest characters of a text that resembles every id that contains it.
+/// The minimum length, in characters, from which a text resembles every id that contains it.
 const MIN_PART: usize = 3;
 
-/// Returns the error for an unknown `id`. It names the reason for a rejected document, and similar ids otherwise.
+/// Returns the error for an unknown `id`. It names the reason if the document was rejected, and similar ids otherwise.
 ///
 /// # Errors
 /// If the tables cannot be read.
@@ -264,7 +263,7 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
     Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.suggestion())))
 }
 
-/// The ids with the fewest edits to a text, if a typing error can explain the difference.
+/// The ids with the smallest edit distance to a text, if a typing error can explain the difference.
 struct Nearest<'a> {
     asked: &'a str,
     chars: usize,
@@ -278,7 +277,7 @@ impl<'a> Nearest<'a> {
     }
 
     fn take(&mut self, id: &str) {
-        // An id may be the name of a file and the number of a row.
+        // An id can consist of a file name and a row number.
         let is_last = id.strip_suffix(self.asked).is_some_and(|head| head.ends_with([':', '/']));
         let holds = self.chars > 0 && is_last || self.chars >= MIN_PART && id.contains(self.asked);
         let edits = near(self.asked, id).or_else(|| holds.then(|| strsim::levenshtein(self.asked, id)));

@@ -1,4 +1,4 @@
-//! Queries on finished outputs: SQL, neighbors of a document, pairs with their texts, and passages.
+//! Queries on finished outputs: SQL, the neighbors of a document, pairs with their texts, and passages.
 
 mod finished;
 pub mod neighbors;
@@ -14,8 +14,8 @@ use datafusion::prelude::SessionContext;
 use crate::error::Result;
 use crate::job;
 
-/// Bytes to read first at the end of a Parquet file. They hold the footers of most tables with the bounds of their
-/// pages. The default of DataFusion is 512 KiB.
+/// The number of bytes to read first at the end of a Parquet file. They contain the footer and page bounds of most tables. The default of
+/// DataFusion is 512 KiB.
 const FOOTER_BYTES: usize = 128 << 10;
 
 /// Returns a session for look-ups by id and key, which reads other columns only for matching rows.

@@ -1,8 +1,8 @@
 //! Finds the documents of a finished output that are most similar to a document or a text.
 //!
-//! As in a run, candidates are documents that share a bucket with it. The documents are read twice: first all
-//! signatures, then the shingles of the best candidates. If the output has a table of buckets, only pages with
-//! candidates are read. If the output keeps no shingles, the texts of the best candidates are read from the source.
+//! As in a run, candidates are documents that share a bucket with the document or text. The output is read twice: first all signatures,
+//! then the shingles of the best candidates. If the output has a table of buckets, only pages with candidates are read. If the output keeps
+//! no shingles, the texts of the best candidates are read from the source.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,11 +58,11 @@ pub struct Neighbor {
     pub estimate: f64,
     /// The exact Jaccard similarity of the two shingle sets; `None` if the shingles of either are unknown.
     pub jaccard: Option<f64>,
-    /// The share of a's shingles that are in b; `None` as above.
+    /// The share of a's shingles that are in b; `None` if `jaccard` is.
     pub containment_a: Option<f64>,
-    /// The share of b's shingles that are in a; `None` as above.
+    /// The share of b's shingles that are in a; `None` if `jaccard` is.
     pub containment_b: Option<f64>,
-    /// The number of shared distinct shingles; `None` as above.
+    /// The number of shared distinct shingles; `None` if `jaccard` is.
     pub shared: Option<u64>,
     /// The number of distinct shingles of a.
     pub shingles_a: u64,
@@ -124,7 +124,7 @@ pub struct Neighbors {
 pub struct Query<'a> {
     /// The sketch of the document, with the hashes of the output.
     pub sketch: &'a Sketch,
-    /// The id of the document if it is in the output, to exclude it from its neighbors.
+    /// The id of the document if it is in the output. It is excluded from its own neighbors.
     pub id: Option<&'a Id>,
     /// The order of neighbors: by this value, then by the other value, both descending, then by id.
     pub by: NeighborOrder,
@@ -134,9 +134,9 @@ pub struct Query<'a> {
 
 /// Returns the most similar documents among the candidates of a query.
 ///
-/// If the output keeps no shingles, the texts of `again` are cut; without `again`, there are only estimates. The
-/// memory holds the keys and similarities of the best candidates and one batch. With a table of buckets it also holds
-/// the positions of all candidates.
+/// If the output keeps no shingles, they are computed from the texts in `again`. Without `again`, there are only estimates. The memory
+/// holds one batch, and the keys and similarities of the best candidates. With a table of buckets it also holds the positions of all
+/// candidates.
 ///
 /// # Errors
 /// If the table or the source cannot be read, or the output has no signatures that fit its bands.
@@ -153,7 +153,7 @@ pub async fn neighbors(
         None => finished.stored(Table::Documents).await?,
     };
     let others = match query.id {
-        // By the key, which the plan reads anyway.
+        // Filters by the key, since the plan reads it anyway.
         Some(id) => {
             let is_other = col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed()));
             documents.clone().filter(is_other)?
@@ -229,7 +229,7 @@ fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
     Ok(own)
 }
 
-/// Returns the documents that share a bucket with `own` and may be among the nearest.
+/// Returns the documents that share a bucket with `own` and may be among the nearest neighbors.
 async fn candidates(
     documents: DataFrame,
     query: Query<'_>,
@@ -249,7 +249,7 @@ async fn candidates(
             if others.iter().any(|bucket| own.binary_search(bucket).is_ok()) {
                 let level = match query.by {
                     NeighborOrder::Estimate => of.signature.signature().agreement(signature),
-                    // Signatures do not bound the exact similarity.
+                    // Signatures do not bound the exact similarity, so all candidates have one level.
                     NeighborOrder::Jaccard => 0,
                 };
                 best.take(doc, level);
@@ -266,8 +266,8 @@ fn misfit(lsh: &Lsh) -> Error {
     ))
 }
 
-/// Returns a lazy frame of all documents with one of `buckets`, and other documents on the same pages. Numbers are
-/// signed as in the files. `None` if the output has no table of buckets.
+/// Returns a lazy frame with all documents in `buckets`, and other documents on the same pages. Numbers are signed as in the files. `None`
+/// if the output has no table of buckets.
 ///
 /// The memory holds 8 bytes per document in these buckets.
 ///
@@ -318,8 +318,8 @@ pub struct Sketch {
     pub signature: SignatureValues,
 }
 
-/// Returns the sketch of the document `id`; `None` if the output has no such document. If the output keeps no
-/// shingles, the text of `again` is cut; without `again`, they are unknown.
+/// Returns the sketch of the document `id`; `None` if the output has no such document. If the output keeps no shingles, they are computed
+/// from the text in `again`. Without `again`, they are unknown.
 ///
 /// # Errors
 /// If the table or the source cannot be read, or the output keeps no signatures.
@@ -382,7 +382,8 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
     let signature = SignatureValues::new(minima(&set, known, job, dictionary)?, job.minhash.bits);
     let shingle_count = set.len() as u64;
     if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
-        // Without stored numbers, the shingles of the documents are cut again and hashed, so these are too.
+        // If the output does not store the dictionary's numbers, the shingles of documents are computed again and hashed. So the shingles
+        // of the text are also hashed.
         set.clear();
         shingles(text, &comparable(job), &mut ShingleBuffers::default(), &mut set)?;
     }
@@ -412,10 +413,10 @@ async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<(
     Ok(())
 }
 
-/// Returns the sorted numbers of the text's shingles, and how many of them are in the dictionary.
+/// Returns the sorted numbers of the text's shingles, and the number of these shingles that are in the dictionary.
 ///
-/// Other shingles are in no document, but they count in every union with the text's set. They get the numbers after
-/// the last one of the dictionary, in the order of their bytes.
+/// Other shingles occur in no document, but they count in every union with the text's set. They get numbers after the dictionary's last
+/// number, in the order of their bytes.
 async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
     let texts = shingle_texts(text, &job.shingle, &mut CutScratch::default())?;
     let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
@@ -438,11 +439,11 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
     Ok((set, known))
 }
 
-/// Returns the minima of `set`, whose elements from `known` on are in no document.
+/// Returns the minima of `set`. Its elements from index `known` on occur in no document.
 ///
-/// These elements take part in every minimum; otherwise the estimate would be for a smaller set. A minimum of such an
-/// element must agree with no document. Modulo a prime just above the dictionary's last number, its hash may equal
-/// the hash of another shingle. So such a minimum is replaced by a value that the linear family never returns.
+/// Every minimum includes these elements; otherwise the estimate would be for a smaller set. A minimum from such an element must not agree
+/// with any document. Modulo a prime just above the dictionary's last number, its hash can equal the hash of another shingle. So such a
+/// minimum is replaced by a value that the linear family never returns.
 fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;
     let mut signature = Vec::with_capacity(by.permutations);

@@ -1,6 +1,6 @@
 //! Looks up a repeated passage and its occurrences.
 //!
-//! No table has the occurrences in reference documents, so their texts are read again.
+//! No table contains the occurrences in reference documents, so their texts are read again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -44,13 +44,13 @@ pub struct Passage {
     pub words: u64,
     /// The number of occurrences.
     pub occurrences: u64,
-    /// The number of documents that have the passage.
+    /// The number of documents that contain the passage.
     pub documents: u64,
-    /// The number of reference documents that have the passage.
+    /// The number of reference documents that contain the passage.
     reference_documents: u64,
-    /// The beginning of the passage as one document has it.
+    /// The beginning of the passage in one document.
     pub sample: String,
-    /// Occurrences in the documents of the output, kept ones first.
+    /// Occurrences in the documents of the output, kept occurrences first.
     #[serde(skip)]
     pub places: PassagePlaces,
     /// Occurrences in reference documents, by id; `None` if the output has no reference.
@@ -65,7 +65,7 @@ impl Passage {
         if self.reference.is_some() { &COLUMNS } else { &COLUMNS[..5] }
     }
 
-    /// Returns the occurrences, ending with reference documents.
+    /// Returns the occurrences. Occurrences in reference documents come last.
     pub fn rows(&self) -> Vec<RecordBatch> {
         self.places
             .first
@@ -76,13 +76,12 @@ impl Passage {
     }
 }
 
-/// Returns the passage whose id begins with `id`, and at most `most` occurrences each in the output's own documents
-/// and in reference documents. The texts of reference documents are read only if one has the passage.
+/// Returns the passage whose id begins with `id`. Lists at most `most` occurrences in the output's own documents, and at most `most` in
+/// reference documents. The texts of reference documents are read only if a reference document contains the passage.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) unless exactly one passage has such an id;
-/// [`Kind::Input`](crate::error::Kind::Input) if the output has no passages, or the sources of reference documents
-/// are gone or have changed.
+/// [`Kind::Job`](crate::error::Kind::Job) unless exactly one passage has such an id; [`Kind::Input`](crate::error::Kind::Input) if the
+/// output has no passages, or the sources of reference documents are missing or have changed.
 pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passage> {
     if finished.job().passages.is_none() {
         return Err(Error::input(
@@ -126,8 +125,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
     Ok(passage)
 }
 
-/// Returns the distinct reference documents that keep the passages of `spans`, and the first character of each
-/// passage there.
+/// Returns the distinct reference documents that keep the passages in `spans`, with the index of the passage's first character.
 async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
     #[derive(Deserialize)]
     struct Kept {
@@ -150,7 +148,7 @@ struct PassageSearch {
 }
 
 impl PassageSearch {
-    /// Returns a search for the passage `id` of `length` words, cut by the rules of `job`.
+    /// Returns a search for the passage `id` of `length` words, with the settings of `job`.
     fn new(job: &Job, id: &str, length: usize) -> Result<Self> {
         let hash =
             u128::from_str_radix(id, 16).map_err(|_| Error::input(format!("{id:?} is no passage_id")))?;
@@ -181,12 +179,12 @@ impl PassageSearch {
     }
 }
 
-/// Returns the first `most` occurrences of a passage in reference documents by id, and the number of all. `kept` has
-/// the kept occurrences by id and first character. Reads all reference documents, and holds one batch and the
-/// occurrences. If the reference was a result of `apply`, positions refer to the texts that it wrote.
+/// Returns the first `most` occurrences of a passage in reference documents by id, and the number of all occurrences. `kept` contains the
+/// kept occurrences as (id, first character). Reads all reference documents, and holds one batch and the occurrences. If the reference was
+/// a result of `apply`, positions refer to its texts.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if their sources are gone or have changed.
+/// [`Kind::Input`](crate::error::Kind::Input) if their sources are missing or have changed.
 async fn reference_places(
     finished: &Finished,
     (id, words): (&str, u64),
@@ -271,7 +269,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     let uncompared = frames::passages::uncompared(rejects, compared)?;
     let place = |origin: Expr| vec![col("source"), col("position"), origin.alias("origin_number")];
     let (mut later, mut texts) = (keys(finished)?, Vec::new());
-    // From the last output to the first: earlier outputs still contain documents that later ones replaced.
+    // Goes from the last output to the first, because earlier outputs still contain documents that later outputs replaced.
     for (of, applied, first) in outputs.iter().rev() {
         let live = frames::reference::without(of.table(Table::Documents)?, later.clone())?;
         let last = lit(first + of.origin_count() - 1);

@@ -1,4 +1,4 @@
-//! Reads the sources of a finished output again, for texts and for shingles that the output does not keep.
+//! Reads the sources of a finished output again, for texts, and for shingles that the output does not keep.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::source::{self, DocumentPlaces, InputComparison, Listed, ReadRequest};
 /// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
     finished: &'a Finished,
-    /// The jobs that read the sources, at least one, with their files. All jobs cut texts in the same way.
+    /// The jobs that read the sources, at least one, with their files. All jobs have the same shingle settings.
     sources: Vec<(Job, Listed)>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Reread<'a> {
     /// Returns the texts of rows of the table `documents`, by id.
     ///
     /// # Errors
-    /// If the source cannot be read to the end, or changes while it is read.
+    /// If the source cannot be read to its end, or changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
         let mut texts = BTreeMap::new();
         for read in self.documents(documents, None).await? {
@@ -65,8 +65,8 @@ impl<'a> Reread<'a> {
         Ok(texts)
     }
 
-    /// Returns lazy frames of the source rows (source, position, id, text, ..) of rows of the table `documents`, one
-    /// per source. Long texts may be cut by the rules of `cut`.
+    /// Returns lazy frames, one per source, with the source rows (source, position, id, text, ..) for rows of the table `documents`. The
+    /// reader may split long texts into shingles by `cut`.
     ///
     /// # Errors
     /// If a source lacks a document.
@@ -80,11 +80,11 @@ impl<'a> Reread<'a> {
         Ok(read.into_iter().map(|(_, documents)| documents).collect())
     }
 
-    /// Returns the shingles (doc: UInt64, shingles: `List<UInt64>`) of rows of the table `documents`. They can be
-    /// compared with shingles of other texts, but not with numbers of a dictionary.
+    /// Returns the shingles (doc: UInt64, shingles: `List<UInt64>`) for rows of the table `documents`. They can be compared with shingles
+    /// of other texts, but not with numbers of a dictionary.
     ///
     /// # Errors
-    /// If the source cannot be read to the end, or changes while it is read.
+    /// If the source cannot be read to its end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
         let shingle = comparable(self.finished.job());
         let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {
@@ -138,7 +138,7 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     }
     let read = source::read(finished.session(), source, &listed, ReadRequest::all()).await?.frame;
     let read = read.with_column("source", utf8("source"))?;
-    // The rejects include duplicate ids, so this leaves one document per id.
+    // The rejects include duplicate ids, so one document per id remains.
     let rejects = finished.table(Table::ReferenceRejects)?;
     let rejects = rejects
         .select(vec![utf8("source").alias("rejected_source"), col("position").alias("rejected_position")])?;

@@ -1,4 +1,4 @@
-//! Queries in SQL on the tables of a session, and their rows as cells for people, as JSON for programs, and as CSV for both.
+//! SQL queries on the tables of a session, with rows as cells for people, as JSON for programs, and as CSV for both.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) async fn read<T: DeserializeOwned>(frame: DataFrame) -> Result<Vec<T>
     rows.map_err(|e| Error::bug("a row has other columns than were asked for").because(e))
 }
 
-/// Returns a batch of `rows` with these nullable columns. Other fields are left out.
+/// Returns a batch of `rows` with these nullable columns. Other fields are skipped.
 ///
 /// # Errors
 /// If a value has another type.
@@ -43,7 +43,7 @@ pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> R
     Ok(decoder.flush()?.unwrap_or_else(|| RecordBatch::new_empty(schema)))
 }
 
-/// The most characters of a cell; signatures and shingle lists are much longer.
+/// The maximum number of characters in a cell. Signatures and shingle lists are much longer.
 const CELL_CHARS: usize = 60;
 
 /// Returns the cells of each row as text: floating-point numbers with six places, long values cut off with `…`.
@@ -63,7 +63,7 @@ pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
     Ok(rows)
 }
 
-/// Calls `take` with the values of each row as text, and their types. NULL is an empty text.
+/// Calls `take` with the values of each row as text, and their types. NULL becomes an empty text.
 fn each_row<'a>(
     batches: &'a [RecordBatch],
     mut take: impl FnMut(Vec<(String, &'a DataType)>) -> Result<()>,
@@ -98,7 +98,7 @@ pub enum CsvStyle {
     Spreadsheet,
 }
 
-/// The most UTF-16 code units of a cell in Excel.
+/// The maximum number of UTF-16 code units in an Excel cell.
 const EXCEL_CELL: usize = 32_767;
 
 /// The first characters of formulas, including full-width ones.
@@ -135,7 +135,7 @@ pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<St
     Ok(format!("{mark}{}", String::from_utf8(bytes).map_err(|e| failed(&e))?))
 }
 
-/// Returns a text that a spreadsheet shows in one cell and not as a formula.
+/// Changes a text so that a spreadsheet shows it in one cell and not as a formula.
 fn for_a_cell(text: &str) -> String {
     // Some spreadsheets ignore invisible characters before a sign, and accept full-width signs.
     let unseen = |c: char| c.is_whitespace() || c.is_control() || UNSEEN.contains(&c);
@@ -143,14 +143,14 @@ fn for_a_cell(text: &str) -> String {
     let is_formula = seen.starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n']);
     let mut cell = if is_formula { format!("'{text}") } else { text.to_owned() };
     if fitting(&cell, EXCEL_CELL) < cell.len() {
-        // The last character makes room for the mark.
+        // Removes the last character to make room for the mark.
         cell.truncate(fitting(&cell, EXCEL_CELL - 1));
         cell.push('…');
     }
     cell
 }
 
-/// Returns the bytes of the longest beginning of `text` with at most `most` UTF-16 code units.
+/// Returns the length in bytes of the longest prefix of `text` with at most `most` UTF-16 code units.
 fn fitting(text: &str, most: usize) -> usize {
     let mut units = 0;
     let over = text.char_indices().find(|(_, c)| {
@@ -214,7 +214,7 @@ async fn planned(session: &SessionContext, query: &str) -> Result<LogicalPlan> {
     }
 }
 
-/// Returns the error for a text as the argument of a function on numbers, such as `avg`.
+/// Returns the error for a text argument of a function on numbers, such as `avg`.
 fn text_argument(session: &SessionContext, query: &str, error: &DataFusionError) -> Option<Error> {
     let said = one_line(error);
     let (name, types) = refused_types(&said)?;

@@ -1,4 +1,4 @@
-//! Selects pairs of a finished output, or documents of a cluster, and reads their texts.
+//! Selects pairs in a finished output, or documents in a cluster, and reads their texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ impl PairRow {
     }
 }
 
-/// A document of the output's own source or of a reference; both may have the same id.
+/// A document in the output's own source or in a reference. Documents in both can have the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
     /// The id.
@@ -68,7 +68,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Parses the id of a document of `finished`, as its tables have it.
+    /// Parses the id of a document, in the form of the tables of `finished`.
     ///
     /// # Errors
     /// Only if there is a bug.
@@ -78,7 +78,7 @@ impl Member {
     }
 }
 
-/// The first pairs of a table, and the number of all.
+/// The first pairs of a table, and the number of all pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairsView {
     /// The first pairs.
@@ -87,8 +87,7 @@ pub struct PairsView {
     pub all: u64,
 }
 
-/// Returns the first `most` pairs of a finished output, or of its own document `of`. Holds only these pairs and a
-/// batch.
+/// Returns the first `most` pairs in a finished output, or with its own document `of`. Holds only these pairs and one batch.
 ///
 /// # Errors
 /// If the table cannot be read.
@@ -174,7 +173,7 @@ pub struct ClusterView {
     pub id: Id,
     /// The representative.
     pub representative: Member,
-    /// Other documents with the smallest ids.
+    /// The other documents with the smallest ids.
     pub others: Vec<Member>,
     /// The number of documents in the cluster.
     pub size: u64,
@@ -217,11 +216,10 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
     Ok(Some(ClusterView { id, representative, others: others.into_iter().map(member).collect(), size }))
 }
 
-/// Computes the similarity of two documents of a cluster, which may not be a pair, from their texts by the rules of
-/// `job`.
+/// Computes the similarity of two documents in a cluster from their texts, with the settings of `job`. The documents need not be a pair.
 ///
 /// # Errors
-/// If the texts cannot be cut.
+/// If the texts cannot be split into shingles.
 pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<PairRow> {
     let by = comparable(job);
     let mut scratch = ShingleBuffers::default();
@@ -237,11 +235,11 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
     Ok(PairRow { id_a, id_b, jaccard, containment_a, containment_b, is_reference })
 }
 
-/// The texts of some documents of an output.
+/// The texts of some documents in an output.
 pub struct MemberTexts(BTreeMap<Member, String>);
 
 impl MemberTexts {
-    /// Reads the texts of `documents` of `finished`. Reference documents are read from their own sources.
+    /// Reads the texts of `documents` in `finished`. Reference documents are read from their own sources.
     ///
     /// # Errors
     /// The errors of [`Reread::open`] and [`MemberTexts::read`].
@@ -321,8 +319,8 @@ fn reference_members(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Membe
     texts.into_iter().map(|(id, text)| (Member { id, is_reference: true }, text))
 }
 
-/// Returns the Jaccard similarity of two sets of `a` and `b` shingles, and the containments of a in b and of b in a. `shared`
-/// shingles are in both. Two empty sets are equal, and an empty set is a subset of every other.
+/// Returns the Jaccard similarity of two sets of `a` and `b` shingles, and the containments of a in b and of b in a. `shared` shingles are
+/// in both sets. Two empty sets are equal, and an empty set is a subset of every other set.
 pub(super) fn similarities(shared: u64, a: u64, b: u64) -> [f64; 3] {
     let containment = |len: u64| if len == 0 { 1.0 } else { containment_of(shared, len) };
     let jaccard = if a + b == 0 { 1.0 } else { jaccard_of(shared, a, b) };

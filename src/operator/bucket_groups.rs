@@ -19,13 +19,13 @@ use crate::plan::{Batches, PartitionReads, PartitionStore};
 /// (bucket, document).
 pub type BucketRow = (u64, u64);
 
-/// Rows of the output batches.
+/// The number of rows in an output batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// The least growth of the reservation, in rows.
+/// The minimum growth of the reservation, in rows.
 const GROWTH: usize = 1 << 16;
 
-/// The number of parts of the first scattering, as a power of two. Each part needs a cache line at the same time.
+/// The number of parts in the first scattering, as a power of two. Each part keeps one cache line in use.
 const SCATTER_BITS: u32 = 11;
 
 /// Fewer rows are sorted without scattering.
@@ -51,7 +51,7 @@ pub(super) async fn group_by_bucket(
             spill_run(&runs, std::mem::take(&mut rows), &schema)?;
             held.free();
             if !grow(&mut rows, batch.num_rows(), &held) {
-                // A batch must fit.
+                // There must be memory for at least one batch.
                 rows.reserve(batch.num_rows());
                 held.resize(bytes(rows.capacity()));
             }
@@ -66,12 +66,12 @@ pub(super) async fn group_by_bucket(
     merge(&runs, &schema, held, &context)
 }
 
-/// Bytes of rows while they are grouped. Grouping copies them.
+/// The bytes of rows while they are grouped. Grouping copies the rows.
 fn bytes(rows: usize) -> usize {
     2 * rows * size_of::<BucketRow>()
 }
 
-/// Makes room for `more` rows, and grows by half at least. Returns false if the pool has no memory for them.
+/// Makes room for `more` rows, and grows by at least half. Returns false if the pool has no memory for them.
 fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> bool {
     let capacity = rows.len() + more.max(rows.len() / 2).max(GROWTH);
     if held.try_resize(bytes(capacity)).is_err() {
@@ -81,10 +81,10 @@ fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> boo
     true
 }
 
-/// Groups rows by bucket, in an order that depends on the rows alone.
+/// Groups rows by bucket, in an order that depends only on the rows.
 ///
-/// This is a radix sort from the top bits: rows are scattered to parts that fit in the processor's cache, and again inside each
-/// part, until few rows are left to sort. It passes over memory once; a comparison sort passes over it at every halving.
+/// This is a radix sort from the top bits: rows are scattered to parts that fit in the processor's cache, and again inside each part, until
+/// few rows are left to sort. It passes over memory once, and a comparison sort does so at every halving.
 pub fn group(mut rows: Vec<BucketRow>) -> Vec<BucketRow> {
     if rows.len() <= FEW || u32::try_from(rows.len()).is_err() {
         rows.sort_unstable();
@@ -126,12 +126,12 @@ fn scatter(
     }
 }
 
-/// Mixes the bits of a bucket, since some may be equal in all buckets.
+/// Mixes the bits of a bucket, since some bits can be equal in all buckets.
 fn spread(bucket: u64) -> u64 {
     bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Buffers of [`sort_part`].
+/// The buffers of [`sort_part`].
 #[derive(Default)]
 struct SortBuffers {
     copy: Vec<BucketRow>,
@@ -140,7 +140,7 @@ struct SortBuffers {
 
 /// Sorts a part: scatters its rows by the next bits to groups of a few rows, and sorts the groups. Most groups have one row.
 fn sort_part(rows: &mut [BucketRow], buffers: &mut SortBuffers) {
-    // A large part has few buckets, and does not fit in the cache twice.
+    // A large part has few buckets, and two copies of it do not fit in the cache.
     if !(FEW_OF_A_PART..=MANY_OF_A_PART).contains(&rows.len()) {
         rows.sort_unstable();
         return;
@@ -170,7 +170,7 @@ fn batch(rows: &[BucketRow], schema: &SchemaRef) -> Result<RecordBatch> {
 fn batches(rows: Vec<BucketRow>, schema: SchemaRef, held: MemoryReservation) -> Batches {
     held.shrink(held.size() - held.size().min(bytes(rows.len()) / 2));
     let batches = stream::iter((0..rows.len()).step_by(BATCH_ROWS)).map(move |start| {
-        // The reservation lives as long as the rows.
+        // Keeps the reservation as long as the rows.
         let _ = &held;
         batch(&rows[start..(start + BATCH_ROWS).min(rows.len())], &schema)
     });

@@ -1,8 +1,8 @@
 //! The self-join on the bucket: the pairs of documents that share a bucket.
 //!
-//! A hash join holds one side in memory, and DataFusion's hash join does not spill. This join needs one pass over rows that come
-//! bucket by bucket: [`super::bucket_groups`] groups the rows of a partition and spills, and DataFusion sorts the rows of
-//! prefixes. A bucket of one document yields nothing.
+//! A hash join holds one side in memory, and DataFusion's hash join does not spill. This join needs one pass over rows that are grouped by
+//! bucket: [`super::bucket_groups`] groups the rows of a partition and spills, and DataFusion sorts the rows of prefixes. A bucket with one
+//! document yields no rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use super::bucket_groups::group_by_bucket;
 use crate::kernel::measure::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
-/// The columns (a, b): two documents of a bucket, a < b. A pair comes once for each common bucket. A row without b says that
-/// the bucket of the document a is hot or dense.
+/// The columns (a, b): two documents in a bucket, a < b. A pair occurs once per common bucket. In a row without b, the bucket of document a
+/// is hot or dense.
 pub(super) fn pair_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("a", DataType::UInt64, false),
@@ -30,42 +30,41 @@ pub(super) fn pair_schema() -> SchemaRef {
     ]))
 }
 
-/// The rule that selects the pairs of a bucket. The operator maps (bucket: UInt64, doc: UInt64, ..), partitioned by bucket, to
-/// the columns of [`pair_schema`]. An optional last column `reference: Boolean` marks reference documents, which are not
-/// paired with each other.
+/// The rule that selects the pairs of a bucket. The operator maps (bucket: UInt64, doc: UInt64, ..), partitioned by bucket, to the columns
+/// of [`pair_schema`]. An optional last column `reference: Boolean` marks reference documents. They are not paired with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PairRule {
-    /// All pairs. A bucket of more than `hot` documents is hot: it yields each document alone, because the number of its pairs
-    /// is quadratic. The input is (bucket, doc).
+    /// All pairs. A bucket with more than `hot` documents is hot. It yields each document alone, because its number of pairs is quadratic.
+    /// The input is (bucket, doc).
     All {
-        /// The most documents in a bucket.
+        /// The maximum number of documents in a bucket.
         hot: u64,
     },
-    /// The pairs whose Jaccard similarity can reach `threshold`, by the bounds of the bucket, which here is a shingle. The input
-    /// is (shingle, doc, size, position): the size of the document's set, and the number of its shingles before this one in an
-    /// order that all documents share. The first common shingle of two documents yields every pair that reaches the threshold.
+    /// The pairs whose Jaccard similarity can reach `threshold`. The buckets are shingles, and sizes and positions bound the similarity.
+    /// The input is (shingle, doc, size, position): `size` is the size of the document's set. `position` is the number of its shingles that
+    /// precede this shingle in an order that all documents share. Every pair that reaches the threshold is found at the first common
+    /// shingle of its documents.
     ///
     /// The bounds on sizes and positions are from Xiao, Wang, Lin and Yu, *Efficient similarity joins for near duplicate
     /// detection*, WWW 2008, sections 3 and 4.1.
     ///
-    /// A bucket of more than `dense` documents yields each document alone: see [`super::dense_pairs`].
+    /// A bucket with more than `dense` documents yields each document alone: see [`super::dense_pairs`].
     MinJaccard {
-        /// The least similarity.
+        /// The minimum similarity.
         threshold: f64,
-        /// The most documents in a bucket; `None` for any number.
+        /// The maximum number of documents in a bucket; `None` for any number.
         dense: Option<u64>,
     },
-    /// The pairs in which the larger set can contain a share of `threshold` of the smaller one, by the bounds of the bucket. The
-    /// input has the columns of [`PairRule::MinJaccard`], with every token of a document that may be the first one in common
-    /// with a smaller document.
+    /// The pairs in which the larger set can contain at least a share `threshold` of the smaller set, by sizes and positions. The input has
+    /// the columns of [`PairRule::MinJaccard`]. It includes every token that can be the first common token with a smaller document.
     MinContainment {
-        /// The least share.
+        /// The minimum share.
         threshold: f64,
     },
 }
 
 impl PairRule {
-    /// The most documents of a bucket that is paired.
+    /// The maximum number of documents in a bucket that is paired.
     fn most(self) -> u64 {
         match self {
             PairRule::All { hot } => hot,
@@ -74,7 +73,8 @@ impl PairRule {
         }
     }
 
-    /// Whether the operator groups the rows itself, so that they need not be sorted: rows of (bucket, doc) alone.
+    /// Whether the operator groups the rows itself, so that its input need not be sorted. This requires rows (bucket, doc) without other
+    /// columns.
     fn groups(self, columns: &Schema) -> bool {
         matches!(self, PairRule::All { .. }) && columns.fields().len() == 2
     }
@@ -118,7 +118,7 @@ impl Description for PairRule {
     }
 }
 
-/// The most members of a hot or dense bucket that are held at once.
+/// The maximum number of members of a hot or dense bucket that are held in memory.
 const MAX_WAITING: usize = 1 << 16;
 
 /// The documents of the current bucket, and the position of its next pair.
@@ -126,7 +126,7 @@ const MAX_WAITING: usize = 1 << 16;
 struct BucketMembers {
     rule: PairRule,
     members: Vec<BucketMember>,
-    /// Whether members were written before the end of the bucket, because it is hot.
+    /// Whether some members were written before the end of the bucket, because the bucket is hot.
     hot: bool,
     /// The next pair is (members[first], members[second]).
     first: usize,
@@ -149,7 +149,7 @@ impl BucketMembers {
         }
     }
 
-    /// Writes the pairs with a new document for which `meet` is true. `None` from `meet` skips all later members too.
+    /// Writes the pairs with a new document for which `meet` is true. If `meet` returns `None`, all later members are also skipped.
     fn write_pairs(
         &mut self,
         pairs: &mut PairBuilder,
@@ -195,7 +195,7 @@ impl Bucket for BucketMembers {
     fn close(&mut self) {
         match self.rule {
             _ if self.is_hot() => {}
-            // New documents first: every pair has one, and it is the first.
+            // New documents come first, since the first document of every pair is new.
             PairRule::All { .. } => self.members.sort_by_key(|member| member.is_reference),
             PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => {
                 self.members.sort_unstable_by_key(|member| (member.size, member.doc));
@@ -217,7 +217,7 @@ impl Bucket for BucketMembers {
                     if (x.size, y.size) != (last.0, last.1) {
                         last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
                     }
-                    // If this is the first common shingle, at most this one and all later ones are common.
+                    // If this is the first common shingle, at most this shingle and all later shingles are common.
                     let most = (x.size - x.position).min(y.size - y.position);
                     last.2.map(|least| u64::from(most) >= least)
                 });
@@ -241,16 +241,16 @@ impl Bucket for BucketMembers {
     }
 }
 
-/// Pairs that are examined before other tasks may run.
+/// The number of pairs that are examined before other tasks may run.
 pub(super) const PAIRS_AT_ONCE: usize = 1 << 20;
 
 /// A document in a bucket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketMember {
     pub(super) doc: u64,
-    /// Shingles of the document; 0 if the rule does not use them.
+    /// The number of shingles in the document; 0 if the rule does not use it.
     pub(super) size: u32,
-    /// Shingles of the document before the bucket's own shingle, in the order that all documents share.
+    /// The number of the document's shingles that precede the bucket's shingle, in the order that all documents share.
     pub(super) position: u32,
     /// A state of [`super::dense_pairs`].
     pub(super) state: u32,
@@ -288,13 +288,13 @@ impl MemberColumns {
 
 /// The documents of the current bucket, and the progress of writing its pairs.
 pub(super) trait Bucket: Send + 'static {
-    /// Removes the members. The next members belong to another bucket, or continue the `same` one.
+    /// Removes the members. The next members belong to another bucket, or to the `same` bucket.
     fn restart(&mut self, same: bool);
 
     /// Adds a member.
     fn push(&mut self, member: BucketMember);
 
-    /// Whether there are so many members that they are written before the rest of the bucket is read.
+    /// Whether there are so many members that they must be written before the rest of the bucket is read.
     fn overflows(&mut self) -> bool {
         false
     }
@@ -305,15 +305,14 @@ pub(super) trait Bucket: Send + 'static {
     /// Whether all pairs are written.
     fn is_written(&self) -> bool;
 
-    /// Writes pairs until the batch is full, or for a while.
+    /// Writes pairs until the batch is full or [`PAIRS_AT_ONCE`] pairs were examined.
     fn write(&mut self, pairs: &mut PairBuilder);
 
-    /// Bytes of the members.
+    /// The bytes of the members.
     fn memory(&self) -> usize;
 }
 
-/// Returns the pairs of the buckets of `input`, whose rows come bucket by bucket. The members are reserved in the memory pool
-/// as `consumer`.
+/// Returns the pairs in the buckets of `input`, whose rows are grouped by bucket. `consumer` names the memory reservation for the members.
 pub(super) fn pairs_of_buckets<B: Bucket>(
     input: Batches,
     bucket: B,
@@ -420,7 +419,7 @@ impl PairBuilder {
         }
     }
 
-    /// Adds a document without a second one.
+    /// Adds a row with only one document.
     pub(super) fn push_alone(&mut self, doc: u64) {
         self.a.append_value(doc);
         self.b.append_null();

@@ -1,4 +1,4 @@
-//! Passes over clusters: the representative of each document, and the shingles that removals lose.
+//! Passes over clusters: finds the representative of each document, and counts the shingles that are lost with removals.
 //!
 //! Components are independent: they are partitioned by their roots, and a task holds one component or cluster at a time. One
 //! pass over the sorted rows is enough.
@@ -27,8 +27,8 @@ fn reserve(held: &MemoryReservation, bytes: usize) -> Result<()> {
     if held.size() == bytes { Ok(()) } else { held.try_resize(bytes) }
 }
 
-/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, the similarity of
-/// the two if they are a pair, and the least similarity on the best path between them.
+/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, their similarity if they are
+/// a pair, and the minimum similarity on the best path between them.
 pub(super) fn represented_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("root", DataType::UInt64, false),
@@ -88,7 +88,7 @@ impl Component {
         Self { root: None, nodes: representatives(division), rows: RepresentativeRows::default(), held }
     }
 
-    /// Returns the rows that a batch of edges completes. `None` is the end of the edges.
+    /// Returns the rows of components that are complete after a batch of edges. Pass `None` at the end of the edges.
     fn next(&mut self, edges: Option<RecordBatch>) -> Result<Option<RecordBatch>> {
         match edges {
             Some(edges) => {
@@ -133,7 +133,7 @@ struct RepresentativeRows {
 }
 
 impl RepresentativeRows {
-    /// Adds the row of a node of the component `root`.
+    /// Adds the row of a node in the component `root`.
     fn push(&mut self, root: u64, row: Represented) {
         for (builder, number) in self.numbers.iter_mut().zip([root, row.node, row.representative]) {
             builder.append_value(number);
@@ -150,19 +150,19 @@ impl RepresentativeRows {
     }
 }
 
-/// The roles of a document in its cluster, in the order in which the operator needs them.
+/// The role of the representative. The operator needs the documents of a cluster in the order of their roles.
 pub(crate) const REPRESENTATIVE: u64 = 0;
 /// A document that is paired with the representative.
 pub(crate) const PAIRED: u64 = 1;
-/// A document that others connect with the representative.
+/// A document that is connected with the representative through other documents.
 pub(crate) const CHAINED: u64 = 2;
 /// A document that is never removed.
 pub(crate) const STAYS: u64 = 3;
 
-/// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64) of a shingle set of a
-/// cluster. `documents` have the set and may be removed; `paired` says whether the set is paired with the representative.
-/// `shingles` and `of_shingles` are the sizes of the set and of the representative's set, and `shared` is the number of common
-/// shingles. In the row of the representative, `gone` is the number of shingles that only removed documents have.
+/// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64) of a shingle set in a cluster.
+/// `documents` counts the documents with the set that may be removed, and `paired` tells whether the set is paired with the representative.
+/// `shingles` and `of_shingles` are the sizes of the set and of the representative's set, and `shared` is the number of common shingles. In
+/// the row of the representative, `gone` is the number of shingles that only removed documents contain.
 pub(crate) fn losses_schema() -> SchemaRef {
     let number = |name: &str, nullable| Field::new(name, DataType::UInt64, nullable);
     Arc::new(Schema::new(vec![
@@ -180,7 +180,7 @@ pub(crate) fn losses_schema() -> SchemaRef {
 /// UInt64, shingles: `List<UInt64>`) -> the columns of [`losses_schema`]. `root` and `place` name the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountLosses {
-    /// The least share of a document's shingles that the representative must have for a removal; `None` for any share.
+    /// The minimum share of a document's shingles that the representative must contain for a removal; `None` for any share.
     pub(crate) contained: Option<f64>,
 }
 
@@ -227,7 +227,7 @@ impl LossCounter {
         Self { contained, representative: None, losses: ClusterLosses::default(), numbers, paired, held }
     }
 
-    /// Returns the rows of a batch of sets. `None` is the end of the sets.
+    /// Returns the rows for a batch of sets. Pass `None` at the end of the sets.
     fn next(&mut self, sets: Option<RecordBatch>) -> Result<Option<RecordBatch>> {
         match sets {
             Some(batch) => {
@@ -296,7 +296,7 @@ mod tests {
 
     type RepresentedRow = (u64, u64, u64, Option<f64>, Option<f64>);
 
-    /// The rows that come out of (root, high, low, jaccard).
+    /// The output rows for edges (root, high, low, jaccard).
     fn represented(division: Division, edges: &[(u64, u64, u64, f64)]) -> Vec<RepresentedRow> {
         let mut component = Component::new(division, &TaskContext::default());
         for &(root, high, low, jaccard) in edges {
@@ -385,7 +385,7 @@ mod tests {
                 ]
             };
             assert_eq!(counted(batches(), None).unwrap(), expected(2));
-            // The chained document stays.
+            // The chained document is kept.
             assert_eq!(counted(batches(), Some(0.5)).unwrap(), expected(1));
         }
     }

@@ -1,7 +1,7 @@
-//! The pairs of dense buckets: so many documents share one of their rarest shingles that not all of them can be compared.
+//! The pairs of dense buckets, in which too many documents share a rare shingle to compare every two of them.
 //!
-//! A few documents of a dense bucket are leaders, and the other documents are compared with the leaders alone. This happens in
-//! rounds: the scores of a round decide which documents take part in the next round.
+//! A few documents in a dense bucket are leaders, and the other documents are compared only with leaders. This happens in rounds: the
+//! scores of a round decide which documents take part in the next round.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -21,31 +21,30 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 pub(crate) const OPEN: u32 = 0;
 /// The state of a former leader that is similar to no other document.
 pub(crate) const TRIED: u32 = 1;
-/// The state of a document with a pair: it has a leader, or is a leader.
+/// The state of a document in a pair: it has a leader or is a leader.
 pub(crate) const SETTLED: u32 = 2;
 
 /// The pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean),
 /// partitioned and sorted by token -> the columns of [`pair_schema`].
 ///
-/// A reference document may be a leader but needs no leader, since its own run has settled it. Two reference documents
-/// are not compared.
+/// A reference document can be a leader but needs no leader, since an earlier run has settled it. Two reference documents are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DensePass {
-    /// The least similarity of a pair.
+    /// The minimum similarity of a pair.
     pub threshold: f64,
-    /// The size above which a bucket is dense. Other buckets yield nothing.
+    /// The size above which a bucket is dense. Other buckets yield no rows.
     pub dense: u64,
     /// The pairs to make.
     pub pairs: DensePairs,
 }
 
-/// The pairs to make in a dense bucket. A pair is skipped if its similarity cannot reach the threshold by the bounds of
-/// `bucket_pairs::PairRule::MinJaccard`.
+/// The pairs to make in a dense bucket. A pair is skipped if the bounds of `bucket_pairs::PairRule::MinJaccard` show that it cannot reach
+/// the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DensePairs {
-    /// Each leader of a round with each document that has no leader. In the first `LINKING_ROUNDS` rounds leaders also meet
-    /// documents that have one. Each leader has a row without b. Buckets in which only `few` documents have no leader yield
-    /// nothing.
+    /// Each leader of a round with each document that has no leader. In the first `LINKING_ROUNDS` rounds leaders are also compared with
+    /// documents that have a leader. Each leader has a row without b. A bucket yields no rows if at most `few` of its documents have no
+    /// leader.
     OfLeaders {
         /// The round, from 1.
         round: u32,
@@ -54,18 +53,19 @@ pub enum DensePairs {
     OfTheRest,
 }
 
-/// The rounds in which new leaders are also compared with led documents. This keeps similar groups in one cluster. There are
-/// fifteen leaders by then, so it costs little.
+/// The rounds in which new leaders are also compared with led documents. This keeps similar groups in one cluster. It is cheap, since these
+/// rounds have fifteen leaders in all.
 pub(crate) const LINKING_ROUNDS: u32 = 4;
 
-/// The most documents of a dense bucket that may stay without a leader. They are compared with all others in the end.
+/// The maximum number of documents in a dense bucket that may remain without a leader. They are compared with all other documents after the
+/// last round.
 pub(crate) fn few(dense: u64) -> u64 {
     dense / 16
 }
 
 impl DensePass {
-    /// The number of leaders of a bucket. It doubles with each round: few leaders are enough if all documents are similar, and
-    /// many groups need few rounds.
+    /// The number of leaders in a bucket. It doubles with each round: few leaders are enough if all documents are similar, and many groups
+    /// need few rounds.
     fn leaders(round: u32) -> usize {
         1_usize.checked_shl(round.saturating_sub(1)).unwrap_or(usize::MAX)
     }
@@ -103,7 +103,7 @@ impl Description for DensePass {
     }
 }
 
-/// Whether two members may reach the threshold, if the bucket's shingle is the first that both have.
+/// Whether two members may reach the threshold, if the bucket's shingle is their first common shingle.
 fn may_reach(one: &BucketMember, other: &BucketMember, threshold: f64) -> bool {
     if one.is_reference && other.is_reference {
         return false;
@@ -112,13 +112,13 @@ fn may_reach(one: &BucketMember, other: &BucketMember, threshold: f64) -> bool {
     least_shared(one.size.into(), other.size.into(), threshold).is_some_and(|least| u64::from(most) >= least)
 }
 
-/// The range of `members`, ordered by size, that may reach `threshold` with `x` by their sizes.
+/// The range of `members`, ordered by size, whose sizes allow them to reach `threshold` with `x`.
 fn near_sizes(x: &BucketMember, members: &[BucketMember], threshold: f64) -> Range<usize> {
     let least = |other: &BucketMember| least_shared(x.size.into(), other.size.into(), threshold);
     let is_too_small = |other: &BucketMember| other.size < x.size && least(other).is_none();
     let most = u64::from(x.size - x.position);
     let start = members.partition_point(is_too_small);
-    // The larger the other set is, the more of x has to be in it.
+    // A larger set must contain more of x.
     let fit = |other: &BucketMember| is_too_small(other) || least(other).is_some_and(|least| least <= most);
     start..members.partition_point(fit).max(start)
 }
@@ -128,17 +128,18 @@ fn near_sizes(x: &BucketMember, members: &[BucketMember], threshold: f64) -> Ran
 struct DenseBucket {
     pass: DensePass,
     members: Vec<BucketMember>,
-    /// The positions of the members that are compared with others.
+    /// The positions of the members to compare with other members.
     firsts: Vec<usize>,
-    /// The next of `firsts`, and the positions of the members that remain to be compared with it; `None` before the first.
+    /// The current index in `firsts`.
     first: usize,
+    /// The positions of the members that remain to be compared with the current one; `None` before its first comparison.
     seconds: Option<[Range<usize>; 2]>,
-    /// The number of members that leaders are compared with, from the first one.
+    /// The number of members, from the first member, with which leaders are compared.
     compared: usize,
 }
 
 impl DenseBucket {
-    /// The positions of the members that `x`, the member at `first`, is compared with.
+    /// The positions of the members to compare with `x`, the member at `first`.
     fn seconds_of(&self, first: usize, x: &BucketMember) -> [Range<usize>; 2] {
         if matches!(self.pass.pairs, DensePairs::OfLeaders { .. }) {
             return [0..self.compared, 0..0];
@@ -169,8 +170,8 @@ impl Bucket for DenseBucket {
         if self.members.len() as u64 <= self.pass.dense {
             return;
         }
-        // Documents without a leader come first. A document with few rare shingles of its own is the closest to the common
-        // part, and a document with many shingles is similar to most of the others.
+        // Documents without a leader come first. Next, few rare shingles mean that a document is close to the common part, and many
+        // shingles mean that it is similar to most other documents.
         self.members.sort_unstable_by_key(|member| {
             (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });
@@ -183,7 +184,7 @@ impl Bucket for DenseBucket {
                 let untried: Vec<usize> =
                     (0..open).filter(|&at| self.members.get(at).is_some_and(|m| m.state == OPEN)).collect();
                 let leaders = DensePass::leaders(round).min(untried.len());
-                // Spread over the order, so that leaders come from several groups.
+                // The leaders are spread over the order, so that they come from several groups.
                 let places = (0..leaders).map(|nth| nth * untried.len() / leaders);
                 self.firsts.extend(places.filter_map(|place| untried.get(place)));
                 let linking = round <= LINKING_ROUNDS;

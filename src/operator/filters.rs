@@ -1,4 +1,4 @@
-//! Filters of documents and shingles, with state that all partitions share.
+//! Filters for documents and shingles, with state that all partitions share.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -25,16 +25,16 @@ use crate::plan::{Batches, Description, Shape, SharedValue, Task, only_input};
 /// Marks reference documents that may match new documents: counters (at, counts) for each rule, in order, and documents
 /// (.., tokens: `List<UInt64>`) -> all documents with all columns and a last column `may_match: Boolean`.
 ///
-/// The counters count the tokens of new documents (see [`super::prefixes`]), and each reference document looks up its own
-/// tokens. Tokens share counters, so a document too many may be marked, but none is missing. The counters are one partition
-/// each and are read whole before the first document; the documents keep their partitions.
+/// The counters count the tokens of new documents (see [`super::prefixes`]), and each reference document looks up its own tokens. Tokens
+/// share counters, so some documents may be marked by chance, but no matching document is missed. Each input of counters has one partition,
+/// which is read before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MayMatch {
     /// The number of counters of each rule is `2^bits`.
     pub bits: u32,
-    /// Counters of each token: see [`super::prefixes::TokenCounts::probes`].
+    /// The number of counters per token: see [`super::prefixes::TokenCounts::probes`].
     pub probes: u32,
-    /// At least one rule.
+    /// The rules, at least one.
     pub rules: Vec<MatchRule>,
 }
 
@@ -43,8 +43,8 @@ pub(crate) struct MayMatch {
 pub(crate) enum MatchRule {
     /// At least one token is counted.
     Any,
-    /// At least this share of the tokens is counted. A set with the Jaccard similarity t to another has at least a share t of its
-    /// tokens in common with it, and so with all others together.
+    /// At least this share of the tokens is counted. A set with a Jaccard similarity of t to another set shares at least t of its tokens
+    /// with that set, and so with all other sets together.
     Share(f64),
 }
 
@@ -77,7 +77,7 @@ impl MatchRule {
             MatchRule::Any => counted.next().is_some(),
             MatchRule::Share(share) => {
                 let least = least_contained(tokens.len() as u64, share);
-                // Empty sets are equal.
+                // An empty set matches every empty set.
                 least == 0 || counted.nth(least as usize - 1).is_some()
             }
         }
@@ -121,10 +121,10 @@ impl Description for MayMatch {
     }
 }
 
-/// Passes on rows (key: UInt64, ..) whose key another row may have.
+/// Passes on rows (key: UInt64, ..) whose key may occur in another row.
 ///
-/// Most lines and runs of words occur once and need not travel to be counted. The engine of one machine replaces this node by a
-/// filter (`engine::exchange`). Where tasks share no memory, all rows pass.
+/// Most lines and runs of words occur once and need not be shuffled to be counted. The engine for one machine replaces this node by a
+/// filter (`engine::exchange`). If tasks share no memory, all rows pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MayRepeat;
 
@@ -143,10 +143,10 @@ impl Description for MayRepeat {
     }
 }
 
-/// Removes frequent shingles from sets: frequent shingles (shingle: UInt64) and documents (.., shingles: `List<UInt64>`) -> the
-/// same documents. A set that has only frequent shingles becomes empty.
+/// Removes frequent shingles from sets: frequent shingles (shingle: UInt64) and documents (.., shingles: `List<UInt64>`) -> the same
+/// documents. A set that contains only frequent shingles becomes empty.
 ///
-/// The frequent shingles are one partition and are read whole before the first document; the documents keep their partitions.
+/// The frequent shingles have one partition, which is read before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WithoutFrequent;
 
@@ -157,7 +157,7 @@ pub(crate) struct Frequent {
     held: MemoryReservation,
 }
 
-/// Bytes of an entry: the table that holds them is at most doubled while it grows.
+/// The bytes per entry. The hash table at most doubles while it grows.
 const BYTES_OF_ENTRY: usize = 36;
 
 impl Frequent {
@@ -173,7 +173,7 @@ impl Frequent {
         Ok(frequent)
     }
 
-    /// Returns the documents of a batch without these shingles.
+    /// Removes the frequent shingles from the documents of a batch.
     fn remove_from(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = batch.columns().to_vec();
         let Some(lists) = columns.pop() else { return internal_err!("documents have shingles") };

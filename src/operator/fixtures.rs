@@ -17,7 +17,7 @@ use super::sketches::Scorer;
 use crate::job::Score;
 use crate::plan::Batches;
 
-/// A session whose memory pool has `pool` bytes.
+/// A session with a memory pool of `pool` bytes.
 pub(super) fn session(pool: usize) -> SessionContext {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool)));
     SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap())

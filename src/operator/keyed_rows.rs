@@ -1,8 +1,8 @@
 //! Passes over rows that are sorted by key: the first row of each key, and the values of each key as a list.
 //!
-//! The engine sorts the rows, on disk if there are many. A window function finds first rows too, but keeps a state for each of
-//! its partitions, which costs twenty times as much where most keys have two rows. DataFusion's `array_agg` makes lists too, but
-//! holds the rows of all keys of a partition at once and copies them: together more than twice the memory that it reserves.
+//! The engine sorts the rows, on disk if there are many. A window function also finds first rows, but keeps a state per key. It takes
+//! twenty times as long if most keys have two rows. DataFusion's `array_agg` also makes lists, but it holds and copies the rows of all keys
+//! in a partition. It uses more than twice the memory that it reserves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 use super::with_flag;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, map_to_end, only_input};
 
-/// Marks the first row of each key: rows (key.., order.., .., of_first..) -> all rows with a last column `is_first: Boolean`. The
-/// columns after the key order its rows. The columns `of_first` get the values of the first row.
+/// Marks the first row of each key: rows (key.., order.., .., of_first..) -> all rows with a last column `is_first: Boolean`. The columns
+/// after the key order its rows. The last columns, `of_first`, get the values of the first row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirstOfEach {
-    /// The number of columns of the key, at least one.
+    /// The number of columns in the key, at least one.
     pub key: usize,
-    /// The order of each column that follows the key.
+    /// The order by each column that follows the key.
     pub order: Vec<ColumnOrder>,
     /// The number of columns at the end that get the values of the first row.
     pub of_first: usize,
@@ -44,11 +44,11 @@ pub(super) fn is_first_schema(rows: &Schema) -> SchemaRef {
     with_flag(rows, "is_first")
 }
 
-/// The first row of the last key: its columns of the key, and its columns `of_first`. `None` before the first batch.
+/// The first row of the last key: the key columns and the columns `of_first`. `None` before the first batch.
 type FirstRow = Option<Vec<ArrayRef>>;
 
 impl FirstOfEach {
-    /// Marks the rows of a batch, which follow `first` and rows of its key.
+    /// Marks the rows of a batch. The previous rows ended with rows of the key of `first`.
     fn mark(&self, batch: &RecordBatch, first: &mut FirstRow) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let own = batch.num_columns().saturating_sub(self.of_first);
@@ -76,7 +76,7 @@ impl FirstOfEach {
         }
         columns.push(Arc::new(is_first));
         if let Some(&(1, row)) = firsts.last() {
-            // Copied, so that the batch is not held.
+            // Copies the row, so that the batch can be freed.
             let row = UInt32Array::from(vec![row as u32]);
             let copied = keys.iter().chain(of_first).map(|column| take(column, &row, None));
             *first = Some(copied.collect::<std::result::Result<_, _>>()?);
@@ -125,7 +125,7 @@ impl Description for FirstOfEach {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lists;
 
-/// The columns of `rows`, with a list in place of the second one.
+/// The columns of `rows`, with a list in place of the second column.
 pub(super) fn lists_schema(rows: &Schema) -> SchemaRef {
     let mut fields = rows.fields().iter();
     let key = fields.next().cloned();
@@ -176,7 +176,7 @@ impl OpenKey {
     }
 }
 
-/// Returns the rows of [`Lists`] for keys with the numbers of their values, and the values of all keys, key by key.
+/// Returns the rows of [`Lists`] from the keys, the number of values per key, and the values of all keys, grouped by key.
 fn build_lists(
     lists: &[(u64, usize)],
     values: &[ArrayRef],
@@ -238,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any cuts into batches.
+        /// Holds for any division into batches.
         #[test]
         fn every_row_has_the_values_of_the_first_one(
             rows in proptest::collection::btree_map([0..3_u64, 0..3, 0..40], any::<u64>(), 0..60),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any cuts into batches.
+        /// Holds for any division into batches.
         #[test]
         fn every_key_has_one_list(
             rows in proptest::collection::vec((0..9_u64, any::<u64>()), 0..60),

@@ -1,15 +1,14 @@
 //! Physical operators that DataFusion lacks. `node` lists them and makes plans of them.
 //!
-//! - `bucket_pairs`: the self-join on the bucket, over rows that [`bucket_groups`] groups; [`dense_pairs`]: the same for dense
-//!   buckets.
+//! - `bucket_pairs`: the self-join on the bucket, over rows that [`bucket_groups`] groups; [`dense_pairs`]: the join for dense buckets.
 //! - `prefixes`: the counters of a prefix filter, and the prefixes.
 //! - `filters`: filters of documents and of shingles.
 //! - `keyed_rows`: the first row of each key, and the values of each key as a list.
-//! - `clusters`: representatives, and the losses of removals.
+//! - `clusters`: representatives of documents, and losses from removals.
 //! - `score`: the scores of pairs, from `sketches` in memory; `sketch_joins` joins candidates with their sketches.
 //!
-//! All are stream transformations: one partition in, one partition out, no state between runs. [`crate::plan`] makes nodes of
-//! them.
+//! All operators transform streams, from one input partition to one output partition. They keep no state between runs. [`crate::plan`]
+//! makes nodes of them.
 
 pub mod bucket_groups;
 pub(crate) mod bucket_pairs;
@@ -31,7 +30,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef};
 
 pub(crate) use node::{Operator, OperatorPlanner, apply};
 
-/// The columns of `rows`, and a last column `name: Boolean` without nulls.
+/// The columns of `rows`, and a last column `name: Boolean` that contains no nulls.
 fn with_flag(rows: &Schema, name: &str) -> SchemaRef {
     let mut fields = SchemaBuilder::from(&rows.fields);
     fields.push(Field::new(name, DataType::Boolean, false));

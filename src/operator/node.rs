@@ -1,4 +1,4 @@
-//! The list of operators, the logical node for all of them, and the planner that makes the physical node.
+//! The list of operators, the logical node for all operators, and the planner that makes their physical nodes.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -27,8 +27,8 @@ use super::score::Scoring;
 use super::sketches::score_schema;
 use crate::plan::OperatorExec;
 
-/// Declares every operator once. Each line `Name(Description) => columns` gives the variant that plans carry, its name, the
-/// columns of its output by the columns of its last input, the physical node, and the way back from a physical node.
+/// Declares every operator once. Each line `Name(Description) => columns` generates the variant in plans, its name, its output columns as a
+/// function of its last input's columns, and the conversions to and from its physical node.
 macro_rules! operators {
     ($($(#[$doc:meta])* $name:ident($description:ty) => $columns:expr,)*) => {
         /// The description of an operator.
@@ -44,7 +44,7 @@ macro_rules! operators {
                 }
             }
 
-            /// Returns the columns of the output, by the columns of the last input.
+            /// Returns the columns of the output for the columns of the last input.
             fn schema(&self, input: &Schema) -> SchemaRef {
                 let columns: fn(&Schema) -> SchemaRef = match self {
                     $(Self::$name(_) => $columns,)*
@@ -64,7 +64,7 @@ macro_rules! operators {
             /// Returns the physical node over `inputs`.
             ///
             /// # Errors
-            /// When the operator does not take these inputs.
+            /// If the operator does not accept these inputs.
             pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
                 match self.clone() {
                     $(Self::$name(description) => OperatorExec::plan(description, inputs),)*
@@ -83,7 +83,7 @@ operators! {
     TokenCounts(TokenCounts) => |_| counter_schema(),
     /// Inputs: counters and documents.
     Prefixes(Prefixes) => |_| prefix_schema(),
-    /// Inputs: counters and documents, whose columns stay.
+    /// Inputs: counters and documents. The columns of the documents are kept.
     MayMatch(MayMatch) => may_match_schema,
     /// Input: (root, high, low, jaccard).
     Represent(Represent) => |_| represented_schema(),
@@ -93,18 +93,18 @@ operators! {
     Score(Scoring) => |_| score_schema(),
     /// Input: (key: UInt64, value).
     Lists(Lists) => lists_schema,
-    /// Input: (key: UInt64, ..), whose columns stay.
+    /// Input: (key: UInt64, ..). Its columns are kept.
     MayRepeat(MayRepeat) => |rows| Arc::new(rows.clone()),
-    /// Input: (key.., order.., ..), whose columns stay.
+    /// Input: (key.., order.., ..). Its columns are kept.
     FirstOfEach(FirstOfEach) => is_first_schema,
-    /// Inputs: frequent shingles and documents, whose columns stay.
+    /// Inputs: frequent shingles and documents. The columns of the documents are kept.
     WithoutFrequent(WithoutFrequent) => |documents| Arc::new(documents.clone()),
 }
 
 /// Returns a frame that runs `operator` over `inputs`. The session of the first input plans it.
 ///
 /// # Errors
-/// When `inputs` is empty.
+/// If `inputs` is empty.
 pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error::Result<DataFrame> {
     let mut state: Option<SessionState> = None;
     let mut plans = Vec::with_capacity(inputs.len());
@@ -121,7 +121,7 @@ pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error:
     Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
 }
 
-/// The logical node of any operator.
+/// The logical node for any operator.
 #[derive(Debug, Clone)]
 struct OperatorNode {
     operator: Operator,
@@ -180,12 +180,12 @@ impl UserDefinedLogicalNodeCore for OperatorNode {
     }
 
     fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        // Operators read every column of their inputs. Stages select the columns that they need before.
+        // Operators read every column of their inputs. Stages select the needed columns first.
         Some(self.inputs.iter().map(|input| (0..input.schema().fields().len()).collect()).collect())
     }
 }
 
-/// Makes physical nodes of our logical nodes. Every session that plans stages has it.
+/// Makes physical nodes from operators' logical nodes. Every session that plans stages contains it.
 #[derive(Debug, Default)]
 pub(crate) struct OperatorPlanner;
 

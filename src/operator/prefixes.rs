@@ -1,19 +1,19 @@
 //! Prefix filters: approximate counts of tokens, and the rarest tokens of each document.
 //!
-//! A counter is at least the number of documents with a token, up to 255. Many tokens share a counter, so the memory is fixed in
-//! advance. This is a count-min sketch of one row (Cormode and Muthukrishnan, *An improved data stream summary: the count-min
-//! sketch and its applications*, Journal of Algorithms 55, 2005). Counters decide the order of tokens, for which any order is
-//! correct. A token whose counter is 1 is in one document.
+//! The counter of a token is at least the number of documents with the token, up to 255. Many tokens share a counter, so the memory is
+//! fixed in advance. This is a count-min sketch with one row (Cormode and Muthukrishnan, *An improved data stream summary: the count-min
+//! sketch and its applications*, Journal of Algorithms 55, 2005). Counters decide the order of tokens, and any order gives correct pairs. A
+//! token with a counter of 1 is in one document.
 //!
-//! The prefix of a document has its rarest tokens, and every similar document has one of them. Sort the tokens of all documents
-//! in the same order. Two sets x and y with o common tokens have one in common among the first |x| - o + 1 of x and the first
+//! The prefix of a document consists of its rarest tokens, and every similar document contains one of them. Sort the tokens of all
+//! documents in the same order. Two sets x and y with o common tokens have one in common among the first |x| - o + 1 of x and the first
 //! |y| - o + 1 of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in data cleaning*, ICDE 2006).
-//! The order is (counter, token), rarest first, so that few documents share a token of a prefix. A token of a single document
-//! keeps its position in the order and is left out. A run against reference documents counts new documents only, and leaves
-//! out tokens that no new document has.
+//! The order is (counter, token), rarest first, so that few documents share a token of a prefix. A token in a single document keeps its
+//! position in the order and is omitted. A run against reference documents counts only new documents, and omits tokens that no new document
+//! contains.
 //!
-//! If another set contains o of the tokens of x, one of them is among the first |x| - o + 1 of x, but it may be anywhere in the
-//! other set. So for containment, prefixes are joined with all tokens that are in some prefix.
+//! If another set contains o of the tokens of x, one of them is among the first |x| - o + 1 of x, but it may be anywhere in the other set.
+//! So for containment, prefixes are joined with all tokens that occur in some prefix.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::measure::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
-/// The columns (at, counts): counters of one byte each, starting at counter `at`. Overlapping rows are added up.
+/// The columns (at, counts): one-byte counters, starting at counter `at`. Overlapping rows are added up.
 pub(crate) fn counter_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("at", DataType::UInt64, false),
@@ -39,8 +39,8 @@ pub(crate) fn counter_schema() -> SchemaRef {
     ]))
 }
 
-/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and the
-/// number of tokens before this one.
+/// The columns (token, doc, size, position): a token in a document's prefix, the number of the document's tokens, and the number of its
+/// tokens that precede this token.
 pub(crate) fn prefix_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("token", DataType::UInt64, false),
@@ -59,7 +59,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// `2^bits` counters at 0, reserved in the memory pool as `consumer`; bits from 1 to 63.
+    /// Returns `2^bits` counters at 0, reserved in the memory pool as `consumer`. `bits` is from 1 to 63.
     fn try_new(bits: u32, consumer: &str, context: &TaskContext) -> Result<Self> {
         let held = MemoryConsumer::new(consumer).register(context.memory_pool());
         held.try_grow(1 << bits)?;
@@ -78,7 +78,7 @@ impl Counters {
         self.counts[counter_index(token, self.bits)]
     }
 
-    /// Reads the counters of each of `plans`, which have one partition with the columns of [`counter_schema`].
+    /// Reads the counters from each plan in `plans`. Each has one partition with the columns of [`counter_schema`].
     pub(super) async fn read_all(
         bits: u32,
         plans: Vec<Arc<dyn ExecutionPlan>>,
@@ -156,19 +156,20 @@ impl CountedTokens {
     }
 }
 
-/// Returns the index of a token's counter among `2^bits`. Tokens may be hashes or running numbers; the product spreads both
-/// (Knuth, *The Art of Computer Programming* 3, section 6.4).
+/// Returns the index of a token's counter among `2^bits`. Tokens can be hashes or consecutive numbers; the product spreads both (Knuth,
+/// *The Art of Computer Programming* 3, section 6.4).
 fn counter_index(token: u64, bits: u32) -> usize {
     (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }
 
-/// Returns the key of a token at one of its counters. The first key is the token itself.
+/// Returns the key of a token for one of its counters. The first key is the token itself.
 fn probe_key(token: u64, probe: u32) -> u64 {
     token.rotate_left(21 * probe)
 }
 
-/// Counters in a row, and rows in a batch.
+/// The number of counters in a row.
 const ROW: usize = 1 << 16;
+/// The number of rows in a batch.
 const ROWS: usize = 16;
 
 /// Counts tokens over a partition: (tokens: `List<UInt64>`, without repeats) -> the columns of [`counter_schema`].
@@ -176,8 +177,8 @@ const ROWS: usize = 16;
 pub(crate) struct TokenCounts {
     /// The number of counters is `2^bits`.
     pub bits: u32,
-    /// Counters of each token, up to 3. More counters make it unlikely that a token counts as present by mistake: a Bloom filter
-    /// (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13, 1970).
+    /// The number of counters per token, up to 3. With more counters it is less likely that a token counts as present by mistake, as in a
+    /// Bloom filter (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13, 1970).
     pub probes: u32,
 }
 
@@ -214,20 +215,20 @@ impl Description for TokenCounts {
     }
 }
 
-/// Finds prefixes: counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of
-/// [`prefix_schema`]. With [`Tokens::OfPrefixes`], the second input has the counters of the tokens of all prefixes.
+/// Finds prefixes: counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`prefix_schema`]. With
+/// [`Tokens::OfPrefixes`], the second input contains the counters of the tokens in all prefixes.
 ///
-/// The counters are one partition and are read whole before the first document; the documents keep their partitions.
+/// The counters have one partition, which is read before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prefixes {
     /// The number of counters is `2^bits`.
     pub bits: u32,
-    /// The least Jaccard similarity, or the least containment: both have the same prefixes.
+    /// The minimum Jaccard similarity or the minimum containment. Both give the same prefixes.
     pub threshold: f64,
     /// The tokens of a document to return.
     pub tokens: Tokens,
-    /// Tokens with a lower counter are left out, because no document to compare has them: 2 if all documents are counted,
-    /// 1 if only new ones are.
+    /// The minimum counter of a token: 2 if all documents are counted, 1 if only new documents are counted. Tokens with a lower counter are
+    /// omitted, because no document to compare contains them.
     pub least: u8,
 }
 
@@ -236,7 +237,7 @@ pub(crate) struct Prefixes {
 pub enum Tokens {
     /// The tokens of its prefix.
     OfPrefix,
-    /// All tokens that are in the prefix of some document, by the counters.
+    /// All tokens that, by the counters, occur in the prefix of some document.
     OfPrefixes,
 }
 
@@ -268,7 +269,7 @@ impl Description for Prefixes {
 }
 
 impl Prefixes {
-    /// Returns the number of tokens in the prefix of a set of `len`.
+    /// Returns the number of tokens in the prefix of a set with `len` tokens.
     fn length(&self, len: usize) -> usize {
         len - least_contained(len as u64, self.threshold) as usize + usize::from(len > 0)
     }

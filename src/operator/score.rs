@@ -1,7 +1,7 @@
-//! Scores of pairs from stored sketches. Pairs whose score reaches the threshold are kept.
+//! Scores pairs by their sketches, and keeps pairs whose score reaches the threshold.
 //!
-//! [`super::sketch_joins`] joins candidates with their sketches. The search of all pairs is here: it compares each document with
-//! the documents whose size allows a match.
+//! [`super::sketch_joins`] joins candidates with their sketches. The search of all pairs is here: it compares each document with the
+//! documents with a size that allows a match.
 
 use std::fmt;
 use std::iter::StepBy;
@@ -24,35 +24,35 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 
 /// Scores pairs: sketches and probes -> scored pairs that reach the threshold.
 ///
-/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary). Candidates at homes have a column
-/// (home: UInt64) before them. For all pairs, a first column `reference: Boolean` marks reference documents, which are not
-/// compared with each other.
+/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary). For candidates at homes, a first column
+/// (home: UInt64) precedes them. For all pairs, a first column `reference: Boolean` marks reference documents. They are not compared with
+/// each other.
 ///
-/// Sketches that are held whole come in one partition, which is read before the first probe; probes keep their partitions.
-/// Otherwise both inputs are partitioned by home or by document.
+/// If all sketches are held, they have one partition, which is read before the first probe. Probes keep their partitions. Otherwise both
+/// inputs are partitioned by home or by document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
     /// The threshold and the measure.
     pub score: job::Score,
-    /// Bands of the signature.
+    /// The number of bands in a signature.
     pub bands: usize,
-    /// Rows of a band.
+    /// The number of rows in a band.
     pub rows: usize,
-    /// The rows of the probes.
+    /// The meaning of a probe.
     pub probe: Probe,
 }
 
-/// A row of the probes.
+/// The meaning of a row in the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Probe {
     /// (a, b): score this pair. The tasks of a process hold all sketches together.
     Held,
-    /// (a, b): score this pair. A task holds the sketches of its partition, a segment of the documents, and streams the
-    /// sketches of all partitions past them. So its input must be readable more than once.
+    /// (a, b): score this pair. A task holds the sketches of its partition, which is a segment of the documents, and streams the sketches
+    /// of all partitions. So its input must be readable more than once.
     Segments,
-    /// (home, a, b): score this pair with the sketches of its home, which is a block of two segments of the documents.
+    /// (home, a, b): score this pair with the sketches of its home. A home is a block of two document segments.
     Blocks,
-    /// (slice, slices): score the `slice`-th of `slices` shares of all pairs between the key segments `left` and `right` of the
+    /// (slice, slices): score slice number `slice` of `slices`, out of all pairs between the key segments `left` and `right` of the
     /// documents.
     All {
         /// One of the two segments, at most `right`.
@@ -64,7 +64,7 @@ pub(crate) enum Probe {
     },
 }
 
-/// Returns the name of the join of sketches and pairs in `plan`; `None` if `plan` scores nothing.
+/// Returns the name of the join of sketches and pairs in `plan`; `None` if `plan` scores no pairs.
 pub(crate) fn join_name(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
     let own = OperatorExec::<Scoring>::described(plan.as_ref()).map(Scoring::join);
     own.or_else(|| plan.children().into_iter().find_map(join_name))
@@ -207,7 +207,7 @@ struct AllPairsSearch {
 }
 
 impl AllPairsSearch {
-    /// Returns scored pairs in batches of at least `batch_size`. A probe (slice, slices) asks for that share of all pairs.
+    /// Returns scored pairs in batches of at least `batch_size`. A probe (slice, slices) requests one slice of all pairs.
     fn batches(self) -> Batches {
         let batches = stream::try_unfold(self, async |mut search| {
             Ok(search.next_batch().await?.map(|batch| (batch, search)))
@@ -221,7 +221,7 @@ impl AllPairsSearch {
             match self.slice.as_mut().map(Iterator::next) {
                 Some(Some(left)) => {
                     self.search(left, &mut found);
-                    // A search takes long and never waits: let other tasks run, and a stop signal through.
+                    // A search is long and has no await point. Yields here, so that other tasks can run and the run can be stopped.
                     tokio::task::consume_budget().await;
                 }
                 Some(None) => self.slice = None,
@@ -246,7 +246,7 @@ impl AllPairsSearch {
     fn search(&self, at: usize, found: &mut ScoreBuilder) {
         let left = self.lefts[at];
         let score = self.scorer.score;
-        // The smaller size over the larger one bounds the exact Jaccard similarity, but no estimate.
+        // The smaller size divided by the larger size bounds the exact Jaccard similarity, but not an estimate.
         let least = match score.by {
             ScoreBy::Shingles => score.measure.least_jaccard(score.threshold),
             ScoreBy::Signature => None,

@@ -1,13 +1,13 @@
-//! Scores of candidates, by two joins of sketches and pairs on disk.
+//! Scores candidates, by two joins of sketches and pairs on disk.
 //!
-//! At *homes*, a task reads the sketches of its pairs, and then the pairs one after the other. Plans make homes small. A home
-//! that is nevertheless too large, such as the home of a document with very many candidates, is divided into blocks on disk:
-//! sketches by segments of their keys, pairs by the segments of both documents.
+//! At *homes*, a task reads the sketches of its pairs, and then the pairs one after the other. Plans make homes small. A home can still be
+//! too large, such as the home of a document with very many candidates. It is then divided into blocks on disk: sketches by segments of
+//! their keys, pairs by the segments of both documents.
 //!
-//! By *segments* of the documents, a task holds the sketches of one segment, and streams the sketches of all segments past
-//! them: a block nested loop join. The sketches are written once and read once for each segment, for any number of candidates.
-//! A pair belongs to the segment of its lesser document. As many pairs as fit in memory wait in the order of their greater
-//! documents, so that each streamed sketch finds its pairs.
+//! With *segments* of the documents, a task holds the sketches of one segment, and streams the sketches of all segments: a block nested
+//! loop join. The sketches are written once and read once per segment, for any number of candidates. A pair belongs to the segment of its
+//! smaller document. As many pairs as fit in memory are held, sorted by their larger documents, so that each streamed sketch finds its
+//! pairs.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::sketches::{ScoreBuilder, Scorer, SketchedDocument, Sketches, each_document, sketch_keys};
 use crate::plan::{Batches, PartitionReads, PartitionStore};
 
-/// The segments of a home that is too large.
+/// The number of segments of a home that is too large.
 const SEGMENTS: usize = 16;
 
 /// Scores the pairs (home, a, b) of a partition by the sketches (home, doc, shingles, signature) of its homes.
@@ -75,13 +75,13 @@ fn score_batch(sketches: &Sketches, pairs: &RecordBatch, scorer: &Scorer) -> Res
     kept.finish()
 }
 
-/// Returns the two documents of each pair.
+/// Returns the columns with the two documents of each pair.
 fn ends(pairs: &RecordBatch) -> Result<(&[u64], &[u64])> {
     let [.., a, b] = pairs.columns() else { return internal_err!("a pair has two documents") };
     Ok((as_uint64_array(a)?.values(), as_uint64_array(b)?.values()))
 }
 
-/// Returns the segment of a document, by the upper bits of its key. The lower bits decided on the home.
+/// Returns the segment of a document, by the upper bits of its key. The lower bits have selected the home.
 fn segment(doc: u64) -> usize {
     (doc >> 48) as usize % SEGMENTS
 }
@@ -110,7 +110,7 @@ impl Blocks {
             PartitionStore::new("ScoreBlocks", (partitions, PartitionReads::Again), schema, metrics, context)
         };
         let sketches = store(SEGMENTS, rest.schema());
-        // A divided batch makes room for its parts.
+        // A batch is freed when it is divided, which makes room for its parts.
         let read = stream::iter(read).map(|batch| {
             held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
             Ok(batch)
@@ -153,10 +153,10 @@ impl Blocks {
     }
 }
 
-/// The bytes of waiting pairs if the sketches of the segment take less.
+/// The minimum number of bytes for held pairs, if the sketches of the segment use less.
 const LEAST_WAITING: usize = 4 << 20;
 
-/// Scores the `pairs` (a, b) of a segment. `sketches` (doc, shingles, signature) has a partition for each segment.
+/// Scores the `pairs` (a, b) of a segment. `sketches` (doc, shingles, signature) has one partition per segment.
 pub(super) fn score_segment(
     sketches: Arc<dyn ExecutionPlan>,
     segment: usize,
@@ -191,11 +191,11 @@ struct Passes {
     /// The sketches of the segment, read with its first pair.
     held: Sketches,
     waiting: WaitingPairs,
-    /// The distance from this segment to the next one to stream; `None` between two passes.
+    /// The distance from this segment to the next segment to stream; `None` between two passes.
     next: Option<usize>,
-    /// The sketches that are being streamed.
+    /// The stream of sketches of another segment.
     past: Option<SendableRecordBatchStream>,
-    /// The pairs of this pass whose greater document was streamed.
+    /// The number of pairs in this pass whose larger document was streamed.
     found: usize,
 }
 
@@ -212,7 +212,7 @@ impl Passes {
             } else if !self.advance(&mut kept).await? {
                 break;
             }
-            // Sketches in memory never wait: let other tasks run, and a stop signal through.
+            // Streaming sketches from memory has no await point. Yields here, so that other tasks can run and the run can be stopped.
             tokio::task::consume_budget().await;
         }
         kept.finish()
@@ -254,7 +254,7 @@ impl Passes {
         Ok(true)
     }
 
-    /// Scores the pairs whose greater documents are in a batch.
+    /// Scores the pairs whose larger documents are in a batch.
     fn score(&mut self, batch: &RecordBatch, kept: &mut ScoreBuilder) -> Result<()> {
         let Self { held, waiting, scorer, found, .. } = self;
         each_document(batch, |document| {
@@ -264,12 +264,12 @@ impl Passes {
     }
 }
 
-/// The pairs of a segment that wait for the sketches of their greater documents.
+/// The pairs of a segment that wait for the sketches of their larger documents.
 struct WaitingPairs {
-    /// (b, a), in order.
+    /// (b, a), sorted.
     pairs: Vec<(u64, u64)>,
     room: MemoryReservation,
-    /// Read pairs that did not fit.
+    /// Pairs that were read but did not fit in memory.
     ahead: Option<RecordBatch>,
     rest: SendableRecordBatchStream,
 }
@@ -286,7 +286,7 @@ impl WaitingPairs {
         Ok(true)
     }
 
-    /// Reads as many pairs as fit beside `held` bytes of sketches.
+    /// Reads as many pairs as fit in memory besides `held` bytes of sketches.
     async fn fill(&mut self, held: usize) -> Result<()> {
         let most = held.max(LEAST_WAITING);
         self.pairs.clear();
@@ -322,7 +322,7 @@ impl WaitingPairs {
         false
     }
 
-    /// Scores the pairs whose greater document is `b`, and returns their number.
+    /// Scores the pairs whose larger document is `b`, and returns their number.
     fn score(
         &self,
         held: &Sketches,
@@ -357,13 +357,13 @@ mod tests {
         document.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
-    /// Each document shares nine tenths of its shingles with the next, and every tenth pair of neighbours none.
+    /// Each document shares nine tenths of its shingles with the next document. Every tenth pair of neighbours shares no shingles.
     fn home_set(document: u64) -> Vec<u64> {
         let start = document / 10 * 10 * HOME_SHINGLES + document % 10 * HOME_SHINGLES / 20;
         (start..start + HOME_SHINGLES).collect()
     }
 
-    /// The keys of a document and the one before it.
+    /// The keys of a document and the previous document.
     fn neighbours(document: u64) -> (u64, u64) {
         let (one, other) = (key(document - 1), key(document));
         (one.min(other), one.max(other))
@@ -386,7 +386,7 @@ mod tests {
     async fn a_home_that_is_too_large_is_scored_in_blocks() {
         let expected: BTreeSet<_> =
             (1..HOME_DOCUMENTS).filter(|d| !d.is_multiple_of(10)).map(neighbours).collect();
-        // The sketches take over four megabytes, and two segments of sixteen a little over half of one.
+        // All sketches take over four megabytes, and two out of sixteen segments a little over half a megabyte.
         for pool in [1 << 30, 2 << 20] {
             assert_eq!(home_scored(pool).await.unwrap(), expected, "a pool of {pool} bytes");
         }
@@ -397,7 +397,7 @@ mod tests {
     const SEGMENT_DOCUMENTS: u64 = 600;
     const PARTITIONS: u64 = 5;
 
-    /// Documents share nine shingles of ten with those whose number differs by a multiple of 100.
+    /// Documents share nine out of ten shingles if their numbers differ by a multiple of 100.
     fn segment_set(document: u64) -> Vec<u64> {
         let of_group = (0..90).map(|i| document % 100 * 1_000 + i);
         of_group.chain((0..10).map(|i| 1_000_000 + document * 10 + i)).collect()
@@ -415,7 +415,7 @@ mod tests {
         MemorySourceConfig::try_new_exec(&partitions, schema, None).unwrap()
     }
 
-    /// All pairs whose lesser document is in a segment.
+    /// All pairs whose smaller document is in a segment.
     fn pairs(segment: u64) -> Vec<(u64, u64)> {
         segment_documents(segment)
             .into_iter()
@@ -442,7 +442,7 @@ mod tests {
     async fn pairs_that_do_not_fit_wait_for_the_next_pass() {
         let all = (0..PARTITIONS).flat_map(pairs);
         let expected: BTreeSet<_> = all.filter(|(a, b)| (b - a).is_multiple_of(100)).collect();
-        // The sketches of a segment take over a tenth of a megabyte, its pairs over half of one.
+        // The sketches of a segment take over a tenth of a megabyte, and its pairs over half a megabyte.
         for pool in [1 << 30, 400 << 10] {
             assert_eq!(segment_scored(pool, pairs).await.unwrap(), expected, "a pool of {pool} bytes");
         }

@@ -1,7 +1,7 @@
-//! Sketches in memory, and the score of two of them.
+//! Sketches in memory, and the score of two sketches.
 //!
-//! A sketch has the shingles and the signature of a document, and is found by the document's key. A score costs two look-ups and
-//! one merge of two sorted sets, and copies nothing.
+//! A sketch contains the shingles and the signature of a document. The document's key finds it. A score takes two look-ups and one merge of
+//! two sorted sets, without copies.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -44,7 +44,7 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// Sketches in the buffers of their batches: nothing is copied.
+/// Sketches in the buffers of their batches, without copies.
 #[derive(Debug)]
 pub(crate) struct Sketches {
     /// The batches, whose buffers the sketches share.
@@ -65,7 +65,7 @@ pub(super) struct SketchRef {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SketchedDocument<'a> {
     pub(super) doc: u64,
-    /// In ascending order.
+    /// The shingles, in ascending order.
     pub(super) shingles: &'a [u64],
     signature: Signature<'a>,
 }
@@ -76,7 +76,7 @@ struct SketchBatch {
     shingles: OffsetBuffer<i32>,
     shingle_values: ScalarBuffer<u64>,
     signatures: SignatureColumn,
-    /// Marks reference documents; `None` without that column.
+    /// Marks reference documents; `None` if the batch has no such column.
     is_reference: Option<BooleanArray>,
 }
 
@@ -126,7 +126,7 @@ impl SignatureColumn {
 /// Calls `each` with every document of a batch of sketches.
 ///
 /// # Errors
-/// When the batch has other columns, and the errors of `each`.
+/// If the batch has other columns, and the errors of `each`.
 pub(super) fn each_document(
     batch: &RecordBatch,
     mut each: impl FnMut(SketchedDocument<'_>) -> Result<()>,
@@ -144,18 +144,17 @@ pub(super) fn sketch_keys(batch: &RecordBatch) -> Result<&[u64]> {
 }
 
 impl Sketches {
-    /// No sketches yet. `held` accounts for them.
+    /// Returns an empty set of sketches. `held` accounts for their memory.
     pub(super) fn new(held: MemoryReservation) -> Self {
         Self { rows: Vec::new(), sketches: Vec::new(), by_doc: HashMap::default(), held }
     }
 
-    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document may come again with an equal sketch.
+    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document can occur again with an equal sketch.
     ///
     /// # Errors
-    /// [`DataFusionError::ResourcesExhausted`] if the pool has no memory left. Then nothing was added.
+    /// [`DataFusionError::ResourcesExhausted`] if the pool has no memory left. In this case no row was added.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        // An entry takes 16 bytes; the table that holds them is at most doubled while it grows.
-        // The columns of a batch from disk share one buffer.
+        // An entry takes 16 bytes, and the hash table at most doubles while it grows. The columns of a batch from disk share one buffer.
         self.held.try_grow(get_record_batch_memory_size(batch) + 48 * batch.num_rows())?;
         let number = u32::try_from(self.sketches.len()).map_err(|e| DataFusionError::External(e.into()))?;
         for (row, &doc) in (0u32..).zip(sketch_keys(batch)?) {
@@ -182,7 +181,7 @@ impl Sketches {
         (self.rows, self.held)
     }
 
-    /// Returns the document of a key and a sketch.
+    /// Returns a document, from its key and its sketch.
     pub(super) fn document(&self, doc: u64, sketch: SketchRef) -> SketchedDocument<'_> {
         self.sketches[sketch.batch as usize].document(doc, sketch.row)
     }
@@ -190,7 +189,7 @@ impl Sketches {
     /// Returns a document by its key.
     ///
     /// # Errors
-    /// If it has no sketch, which is a bug.
+    /// If there is no sketch of the document, which is a bug.
     pub(super) fn get(&self, doc: u64) -> Result<SketchedDocument<'_>> {
         match self.by_doc.get(&doc) {
             Some(&sketch) => Ok(self.document(doc, sketch)),
@@ -203,7 +202,7 @@ impl Sketches {
         self.sketches.is_empty()
     }
 
-    /// Bytes that are reserved for the sketches.
+    /// The number of bytes reserved for the sketches.
     pub(super) fn bytes(&self) -> usize {
         self.held.size()
     }
@@ -214,7 +213,7 @@ impl Sketches {
         is_reference.as_ref().is_some_and(|is_reference| is_reference.value(sketch.row as usize))
     }
 
-    /// Returns the documents in any order.
+    /// Iterates over the documents in any order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, SketchRef)> {
         self.by_doc.iter().map(|(&doc, &sketch)| (doc, sketch))
     }
@@ -228,8 +227,8 @@ fn slice<'a, T>(offsets: &OffsetBuffer<i32>, values: &'a [T], row: u32) -> &'a [
 
 /// The columns (a, b, shared, shingles_a, shingles_b, estimate, shared_bands) of scored pairs, a < b.
 ///
-/// `shared`, `shingles_a` and `shingles_b` count distinct shingles. `estimate` is the estimate by the two signatures, and
-/// `shared_bands` the number of bands in which they agree in every row.
+/// `shared`, `shingles_a` and `shingles_b` count distinct shingles. `estimate` is the estimate from the two signatures, and `shared_bands`
+/// is the number of bands in which they agree in every row.
 pub(crate) fn score_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("a", DataType::UInt64, false),
@@ -247,9 +246,9 @@ pub(crate) fn score_schema() -> SchemaRef {
 pub(super) struct Scorer {
     /// The threshold and the measure.
     pub(super) score: job::Score,
-    /// Bands of the signature.
+    /// The number of bands in a signature.
     pub(super) bands: usize,
-    /// Rows of a band.
+    /// The number of rows in a band.
     pub(super) rows: usize,
 }
 
@@ -263,7 +262,7 @@ impl Scorer {
     ) {
         let (a, b) = if one.doc < other.doc { (one, other) } else { (other, one) };
         let job::Score { threshold, measure, by, prefilter, min_shared: _ } = self.score;
-        // All signatures of a run have one type and length.
+        // All signatures in a run have the same type and length.
         let estimate = || minhash_similarity(a.signature, b.signature).unwrap_or(0.0);
         let by_estimate = prefilter || by == ScoreBy::Signature;
         if by_estimate && estimate() < threshold {

@@ -57,7 +57,7 @@ impl Axis {
 /// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// Linear, from the smallest value to the largest.
+    /// Linear, from the smallest to the largest value.
     Linear,
     /// Linear from 0, so that lengths can be compared.
     FromZero,
@@ -65,7 +65,7 @@ pub(crate) enum Scale {
     Log,
 }
 
-/// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point of the series with its name.
+/// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point in the series with this name.
 /// Series are in order of appearance, and their points are sorted by the number of documents. Other columns are ignored.
 ///
 /// # Errors
@@ -110,13 +110,13 @@ pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
     Ok(series)
 }
 
-/// The maximum number of ticks of an axis.
+/// The maximum number of ticks on an axis.
 const MAX_TICKS: usize = 9;
 
 impl Scale {
     /// Returns the coordinate of `value` on the axis, before it is scaled to pixels; `None` if the axis cannot show it.
     fn coordinate(self, value: f64) -> Option<f64> {
-        // Larger numbers cannot be distinguished in a drawing, and their differences overflow.
+        // Numbers of 1e100 or more cannot be distinguished in a drawing, and their differences can overflow.
         let drawable = value.is_finite() && value.abs() < 1e100;
         match self {
             Scale::Linear | Scale::FromZero => drawable.then_some(value),
@@ -124,7 +124,7 @@ impl Scale {
         }
     }
 
-    /// Returns the range of coordinates that the drawing shows, with a margin around the given ones.
+    /// Returns the range of coordinates that the drawing shows: the given coordinates and a margin.
     fn range(self, coordinates: impl Iterator<Item = f64>) -> (f64, f64) {
         let (mut low, mut high) =
             coordinates.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), c| (low.min(c), high.max(c)));
@@ -135,7 +135,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= 1e-9 * high.abs().max(low.abs()) {
-            // A single value is in the middle.
+            // A single value is shown in the middle.
             return match self {
                 Scale::FromZero => (0.0, 1.0),
                 Scale::Linear => (low - (high.abs() * 0.5).max(0.5), high + (high.abs() * 0.5).max(0.5)),
@@ -173,7 +173,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     ticks.map(|tick| (tick, decimal(tick, digits))).collect()
 }
 
-/// Returns ticks at 1, 2 and 5 times the powers of ten, or only at the powers if the others would be too many.
+/// Returns ticks at 1, 2 and 5 times the powers of ten, or only at the powers of ten if there would be too many ticks.
 fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let (first, last) = (low.floor() as i32, high.ceil() as i32);
     let tick = |factor: f64, power: i32| {
@@ -188,7 +188,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let fine = (first..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|factor| tick(factor, power)));
     let fine: Vec<_> = fine.filter(is_shown).collect();
     if fine.len() < 3 {
-        // Below a factor of about five, linear steps are clearer.
+        // If the range is below a factor of about five, linear steps are clearer.
         let ticks = linear_ticks(10f64.powf(low), 10f64.powf(high)).into_iter();
         return ticks
             .filter(|(value, _)| *value > 0.0)
@@ -202,8 +202,9 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     (first..=last).step_by(step).map(|power| tick(1.0, power)).filter(is_shown).collect()
 }
 
-/// Sizes in pixels.
+/// The width in pixels.
 const WIDTH: i32 = 800;
+/// The height in pixels.
 const HEIGHT: i32 = 460;
 /// The upper end of the plot, below the title and the label of the vertical axis.
 const TOP: i32 = 78;
@@ -219,12 +220,12 @@ pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
 
 /// Renders `chart` as an SVG file that is legible in light and dark mode and refers to no other file.
 ///
-/// Points that are not finite, or not positive on a logarithmic axis, are left out, and the caption gives their number.
+/// Points that are not finite, or not positive on a logarithmic axis, are omitted. The caption gives their number.
 ///
 /// # Errors
 /// Only if there is a bug.
 pub(crate) fn svg(chart: &Chart) -> Result<String> {
-    // Charts on a page share its style sheet; a file brings its own.
+    // Charts on a page share its style sheet. A file contains its own style sheet.
     let drawing = chart.element(&format!("<style>\n{}</style>\n", palette::style()));
     Ok(format!("{SVG_MARK}{}", drawing.map_err(|e| Error::bug("a chart cannot be drawn").because(e))?))
 }
@@ -264,7 +265,7 @@ struct ChartCurve {
 }
 
 impl ChartCurve {
-    /// Returns the end of the line if its name is so far above or below that a leader connects them.
+    /// Returns the end of the line if its name is so far above or below that they need a leader.
     fn leader(&self) -> Option<(i32, i32)> {
         self.points.last().copied().filter(|(_, y)| (y - self.name_y).abs() > LINE / 3)
     }
@@ -316,7 +317,7 @@ impl Chart {
         .render()
     }
 
-    /// Returns the caption with the number of points that are left out.
+    /// Returns the caption with the number of omitted points.
     pub(super) fn caption(&self) -> String {
         let points = self.series.iter().flat_map(|series| &series.points);
         let caption = without_forbidden(&self.caption);
@@ -352,7 +353,7 @@ fn name_heights(lines: &[Vec<(i32, i32)>]) -> Vec<i32> {
     heights
 }
 
-/// Moves sorted heights apart: by a line, or by as much as fits between top and bottom.
+/// Moves sorted heights apart, by a line or by as much as fits between top and bottom.
 fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     let gaps = i32::try_from(heights.len()).unwrap_or(i32::MAX).saturating_sub(1).max(1);
     let line = LINE.min((bottom - top) / gaps);
@@ -381,7 +382,7 @@ fn cut(text: &str, size: f64, most: i32) -> String {
     text
 }
 
-/// Returns the approximate width of a text in pixels: the fonts of the reader are unknown.
+/// Returns the approximate width of a text in pixels. The reader's fonts are unknown.
 fn width(text: &str, size: f64) -> i32 {
     let em = |c: char| match c {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '('

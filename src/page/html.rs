@@ -56,7 +56,7 @@ pub(crate) fn html(page: &impl Template) -> Result<String> {
 }
 
 impl HtmlTable {
-    /// Whether a column has only formatted numbers or `-`.
+    /// Whether a column contains only formatted numbers or `-`.
     fn is_numeric(&self, column: &usize) -> bool {
         let is_number = |cell: &String| cell == "-" || cell.replace(',', "").parse::<f64>().is_ok();
         let mut cells = self.rows.iter().filter_map(|row| row.get(*column)).filter(|cell| !cell.is_empty());
@@ -103,13 +103,13 @@ pub(crate) fn settings_section(settings: Vec<(&'static str, String)>) -> Section
     Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
 }
 
-/// Returns a setting of one word as in the job file.
+/// Returns a one-word setting in the spelling of the job file.
 fn key_value(setting: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(setting).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns the name of the shingles of a size: `5-word shingles`.
+/// Returns the name of shingles with this size, such as `5-word shingles`.
 pub(crate) fn shingle_name(job: &Job, size: usize) -> String {
     format!("{size}-{} shingles", job.shingle.unit.noun())
 }

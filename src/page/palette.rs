@@ -1,11 +1,11 @@
 //! The light and dark colours of charts and pages, and the dashes and markers that distinguish series without colour.
 //!
-//! The hues follow Okabe and Ito (*Color Universal Design*, 2008): people with the common kinds of colour blindness can distinguish
-//! them. They were made darker or lighter until their contrast with the background was high enough.
+//! The hues follow Okabe and Ito (*Color Universal Design*, 2008): people with the common kinds of colour blindness can distinguish them.
+//! The colours were made darker or lighter until their contrast with the background was high enough.
 
 use std::fmt::{self, Display, Write};
 
-/// A colour in the light and in the dark palette, as 0xRRGGBB. Drawings use the light palette, so [`Display`] writes that colour.
+/// A colour in the light and in the dark palette, as 0xRRGGBB. Drawings use the light palette, so [`Display`] writes the light colour.
 pub(super) struct Colour(u32, u32);
 
 impl Display for Colour {

@@ -1,4 +1,4 @@
-//! Pairs of texts with their common passages marked: in two columns for terminals, and in parts for HTML pages.
+//! Pairs of texts with marked common passages: in two columns for terminals, and in parts for HTML pages.
 //!
 //! Passages are found word by word, ignoring case, by the difference algorithm of Myers (*An O(ND) difference algorithm and its
 //! variations*, Algorithmica 1, 1986). It does not find passages in another order.
@@ -15,8 +15,8 @@ use super::text::count;
 use crate::error::visible::acts;
 use crate::job::{Shingle, Unit};
 
-/// The maximum number of tokens of a text that are compared. The time is proportional to the length times the difference of the two
-/// texts.
+/// The maximum number of tokens per text that are compared. The time is proportional to the length of both texts times the number of
+/// differences.
 const MAX_TOKENS: usize = 5_000;
 /// The minimum width of each side, in columns.
 const MIN_WIDTH: usize = 10;
@@ -26,18 +26,18 @@ const SEPARATOR: &str = " | ";
 /// The mark of a common passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassageMark {
-    /// `[` before it and `]` after it.
+    /// `[` before the passage and `]` after it.
     Brackets,
     /// Bold green, by the escape sequences of terminals.
     Colour,
 }
 
-/// How much of two texts is shown.
+/// The part of two texts to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The tokens that are compared.
     Compared,
-    /// Both texts. Passages are found among the tokens that are compared.
+    /// Both whole texts. Passages are found only among the compared tokens.
     Whole,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct View<'a> {
     pub width: usize,
     /// The mark of a common passage.
     pub mark: PassageMark,
-    /// How much of the texts is shown.
+    /// The part of the texts to show.
     pub extent: Extent,
     /// Passages shorter than a shingle are not marked, because they do not make texts similar.
     pub shingle: &'a Shingle,
@@ -94,7 +94,7 @@ pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -
     SideBySide { lines, whole: whole_a && whole_b }
 }
 
-/// A passage that two texts have in common: its ranges in both, in characters (Unicode code points) or in tokens.
+/// A common passage of two texts: its ranges in both texts, in characters (Unicode code points) or in tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CommonPassage {
     /// The range in the first text.
@@ -119,13 +119,13 @@ struct TextToken {
     text: String,
     /// The range in the text, in characters.
     at: Range<usize>,
-    /// Whether white space precedes it.
+    /// Whether white space precedes the token.
     spaced: bool,
-    /// Whether an empty line precedes it.
+    /// Whether an empty line precedes the token.
     paragraph: bool,
 }
 
-/// Returns the first `most` tokens of a text, and whether these are all tokens.
+/// Returns the first `most` tokens in a text, and whether these are all its tokens.
 fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
     let mut tokens = Vec::new();
     let (mut spaced, mut newlines, mut end) = (true, 0, 0);
@@ -146,14 +146,14 @@ fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
     (tokens, true)
 }
 
-/// Replaces each character that would act on the terminal by one character, so that the text after it does not move.
+/// Replaces each character that would control the terminal by one character, so that the text after it does not move.
 fn printable(text: &str) -> String {
     text.replace(acts, "\u{fffd}")
 }
 
 /// Returns the common passages of two texts, in tokens.
 fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonPassage> {
-    // Tokens are numbered, because each is compared many times.
+    // Tokens are numbered, because each token is compared many times.
     let mut numbers = BTreeMap::new();
     let mut keys = |tokens: &[TextToken]| -> Vec<usize> {
         let number = |token: &TextToken| {
@@ -188,14 +188,14 @@ fn is_long_enough(run: &[TextToken], shingle: &Shingle) -> bool {
 /// The tokens between white space.
 #[derive(Debug, Default)]
 struct Word {
-    /// Runs of tokens, and whether each is coloured.
+    /// Runs of tokens, each with a flag whether it is coloured.
     pieces: Vec<(String, bool)>,
     paragraph: bool,
     /// The number of passages that begin in this word or earlier.
     begun: usize,
 }
 
-/// Joins tokens to words, with the passages marked.
+/// Joins tokens to words and marks the passages.
 fn words<'a>(
     tokens: &[TextToken],
     passages: impl Iterator<Item = &'a Range<usize>>,
@@ -228,7 +228,7 @@ fn words<'a>(
     words
 }
 
-/// Returns the lines of both sides. If a passage begins in different rows, the side that is ahead waits.
+/// Returns the lines of both sides. If a passage would begin in different rows, the side that is ahead gets empty lines.
 fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<TextLine>; 2] {
     let mut sides = words.each_ref().map(|words| (words.as_slice(), TextColumn::new(width)));
     for passage in 1..=passages {
@@ -299,7 +299,7 @@ impl TextColumn {
         word.pieces.iter().for_each(|(text, marked)| self.push_wrapped(text, *marked));
     }
 
-    /// Adds a text, which continues on new lines if it does not fit.
+    /// Adds a text. It continues on new lines if it does not fit.
     fn push_wrapped(&mut self, text: &str, marked: bool) {
         let (mut from, mut filled) = (0, self.filled());
         for (at, grapheme) in text.grapheme_indices(true) {
@@ -329,7 +329,7 @@ impl TextColumn {
     }
 }
 
-/// The maximum number of characters of a text on a page.
+/// The maximum number of characters per text on a page.
 const MAX_CHARACTERS: usize = 4_000;
 
 /// A text in parts.
@@ -339,9 +339,9 @@ pub struct Side {
     pub id: String,
     /// The parts in order.
     pub parts: Vec<TextPart>,
-    /// The number of characters that are shown.
+    /// The number of shown characters.
     pub shown: u64,
-    /// The number of characters of the text.
+    /// The number of characters in the text.
     pub characters: u64,
 }
 
@@ -350,7 +350,7 @@ pub struct Side {
 pub struct TextPart {
     /// The text.
     pub text: String,
-    /// Whether the other text has it too.
+    /// Whether the other text also contains this part.
     pub common: bool,
 }
 
@@ -363,7 +363,8 @@ impl Side {
     }
 }
 
-/// Splits the texts of two documents into parts. Common passages of at least a shingle are marked, and long texts are cut.
+/// Splits the texts of two documents into parts. Common passages with at least the length of a shingle are marked, and long texts are cut
+/// off.
 pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [Side; 2] {
     let cut = texts.map(|text| {
         let end = text.char_indices().nth(MAX_CHARACTERS).map_or(text.len(), |(end, _)| end);
@@ -389,7 +390,7 @@ fn parts<'a>(text: &str, passages: impl Iterator<Item = &'a Range<usize>>) -> Ve
         let (part, after) = rest.split_at(end);
         rest = after;
         if !part.is_empty() {
-            // Line feeds and tabs stay; other control characters would act on the page.
+            // Keeps line feeds and tabs. Other control characters could affect the page.
             let text = part.replace(|c| acts(c) && c != '\n' && c != '\t', "\u{fffd}");
             parts.push(TextPart { text, common });
         }
@@ -428,7 +429,7 @@ mod tests {
             View { width, mark, extent: Extent::Compared, shingle: &two_words() },
         );
         assert!(layout.whole);
-        // Without the line of names and the rule.
+        // Skips the line of names and the rule.
         layout.lines[2..].to_vec()
     }
 
@@ -477,7 +478,7 @@ mod tests {
             lines("日本語日本語", "abcdefghijklm", 23, PassageMark::Brackets),
             ["日本語日本 | abcdefghij", "語         | klm"],
         );
-        // An accent that follows its letter takes no column of its own.
+        // A combining accent takes no column.
         assert_eq!(lines("e\u{301}tude", "x", 23, PassageMark::Brackets), ["e\u{301}tude      | x"]);
     }
 

@@ -2,10 +2,10 @@
 
 use crate::error::visible::visible;
 
-/// The maximum number of characters of an id.
+/// The maximum number of characters in an id.
 const MAX_ID_CHARS: usize = 100;
 
-/// Formats an id, a path or a value on one line: control characters are escaped, and long values are cut.
+/// Formats an id, a path or a value on one line: control characters are escaped, and long values are cut off.
 fn one_line(id: &str) -> String {
     match id.char_indices().nth(MAX_ID_CHARS) {
         Some((end, _)) => visible(&id[..end]).into_owned() + "…",
@@ -21,7 +21,7 @@ pub(crate) fn without_forbidden(text: &str) -> String {
     )
 }
 
-/// Formats for the templates of pages, which call methods only.
+/// Formatting methods for page templates, which can only call methods.
 pub(crate) trait PageWords {
     fn n(&self, number: &u64) -> String {
         count(*number)

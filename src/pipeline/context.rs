@@ -30,7 +30,7 @@ pub(crate) struct StageContext<'a> {
     pub(super) input: &'a RunInput,
     /// The reference documents, if the job has any.
     pub(super) reference: Option<&'a ReferenceDocuments>,
-    /// The documents of the source, also those whose id an earlier one has.
+    /// The documents of the source, including documents that repeat an earlier document's id.
     pub(super) documents: DataFrame,
     /// The prefix join of the documents, computed once.
     pub(super) join: OnceCell<Join>,
@@ -90,7 +90,7 @@ impl<'a> StageContext<'a> {
         Ok(self.runner.find(&table.into().name()).await?.is_some())
     }
 
-    /// Runs the stage of a table that is on no list, because only the data show that it is needed.
+    /// Runs the stage of a table that is in no list of stages, because the data decides whether it is needed.
     pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
         self.runner.expect(1);
         self.write(&table.name(), vec![(table.into(), TableRows::All)], rows).await
@@ -113,12 +113,12 @@ impl<'a> StageContext<'a> {
         self.input.files().iter().map(|file| file.bytes).sum()
     }
 
-    /// The outputs with the reference documents, if these are in outputs.
+    /// The outputs with the reference documents, if the reference documents come from outputs.
     pub(super) fn reference_outputs(&self) -> Option<&'a ReferenceOutputs> {
         self.reference.and_then(ReferenceDocuments::outputs)
     }
 
-    /// The reference documents that may match new ones, if the job has reference documents.
+    /// The reference documents that may match new documents, if the job has reference documents.
     pub(super) fn reference_documents(&self) -> Result<Option<DataFrame>> {
         self.reference.map(|_| self.table(WorkTable::REFERENCE)).transpose()
     }
@@ -136,7 +136,7 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The frequent shingles (shingle, ..), which do not count; `None` if all shingles count.
+    /// The frequent shingles (shingle, ..), which comparisons ignore; `None` if all shingles are compared.
     pub(super) fn frequent(&self) -> Result<Option<DataFrame>> {
         if self.job.max_frequency.is_none() {
             return Ok(None);

@@ -36,11 +36,11 @@ pub enum OnExisting {
     Overwrite,
 }
 
-/// The result of `job` over the inputs in `reads`, by its fingerprint, if the output holds it. `None` if the output holds no finished
-/// result.
+/// Returns the output's result if its fingerprint shows that `job` made it from the inputs in `reads`. `None` if the output holds no
+/// finished result.
 ///
 /// # Errors
-/// If the result is of another job or of another format, or is damaged.
+/// If the result comes from another job, has another format version, or is damaged.
 pub(super) async fn finished(
     output: &Layout,
     fingerprint: &str,
@@ -60,8 +60,8 @@ pub(super) async fn finished(
                 difference(job, &reads, manifest)
             )));
         }
-        // Files are not synced one by one, so a power cut may have damaged them. Their sizes are enough only if the machine that wrote
-        // them has not restarted.
+        // Files are not synced one by one, so a power cut can damage them. A check of sizes is enough only if the machine that wrote the
+        // files has not restarted.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
         Ok(if output.folder().is_some() && !same_start { CheckDepth::Bytes } else { CheckDepth::Sizes })
     };
@@ -74,7 +74,7 @@ pub(super) async fn finished(
     }
 }
 
-/// The result before the run, which `--overwrite` replaces with one put when the new result is complete.
+/// The result that the output held before the run. `--overwrite` replaces it with a single put when the new result is complete.
 pub(super) struct PreviousResult {
     /// The bytes and the version of `manifest.json`, if there was one.
     stored: Option<(Bytes, UpdateVersion)>,
@@ -86,12 +86,12 @@ impl PreviousResult {
     /// Reads the result of `output`.
     ///
     /// # Errors
-    /// If the store does not answer, if another program wrote the manifest, or if there is a result of `apply`.
+    /// If the store does not answer, if another program wrote the manifest, or if the output holds a result of `apply`.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let stored = output.manifest_bytes().await?;
         let manifest = stored.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&stored, &manifest) {
-            // A manifest of another version can be replaced, but its files are unknown and stay.
+            // A manifest of another version can be replaced. Its files are unknown, so they are kept.
             ownership::refuse_writer(bytes, output.shown())?;
         }
         if stored.is_none() && output.is_applied().await? {
@@ -113,8 +113,8 @@ impl PreviousResult {
         self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
     }
 
-    /// The key of this run's stages: its fingerprint, and with `--overwrite` also the result that it replaces. So the run resumes from
-    /// its own stages and never from the stages of that result.
+    /// The key of this run's stages: its fingerprint and, with `--overwrite`, also the result that it replaces. Therefore the run never
+    /// resumes from the stages of the replaced result.
     pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
         let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
         match (existing, &self.stored) {
@@ -129,7 +129,7 @@ impl PreviousResult {
     /// Replaces the previous manifest by `manifest`. Returns false if another process has put one in the meantime.
     ///
     /// # Errors
-    /// If the store refuses.
+    /// If the store refuses the put.
     pub(super) async fn put(&self, output: &Layout, manifest: &Manifest) -> Result<bool> {
         match &self.stored {
             None => output.create("manifest.json", manifest).await,
@@ -138,10 +138,10 @@ impl PreviousResult {
     }
 }
 
-/// The number of keys and files that a message names.
+/// The maximum number of keys, and of files, in a message.
 const NAMED: usize = 3;
 
-/// The keys of a job that change no row.
+/// The job keys that do not change rows.
 const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
 
 /// The files and reference outputs that a run reads.
@@ -189,7 +189,7 @@ fn named(mut all: Vec<String>) -> String {
 fn keys(now: &Value, before: &Value) -> Vec<String> {
     let (mut now, mut before) = (now.clone(), before.clone());
     if ["bands", "rows"].iter().all(|key| now["lsh"][key] == before["lsh"][key]) {
-        // The way in which these were chosen changes no row.
+        // The same bands and rows give the same result, however they were chosen.
         for job in [&mut now, &mut before] {
             _ = job.get_mut("lsh").and_then(Value::as_object_mut).and_then(|lsh| lsh.remove("choice"));
         }
@@ -197,7 +197,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
     let (now, before) = (job::keys(&now), job::keys(&before));
     let mut all: Vec<&String> =
         now.keys().chain(before.keys().filter(|key| !now.contains_key(*key))).collect();
-    // A merge explains everything, and URLs explain more than other keys.
+    // A merge comes first, since it explains all other differences. URLs come second.
     all.sort_by_key(|key| (*key != "merge", !key.ends_with(".url")));
     let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
     let differ = all.into_iter().filter(|key| {
@@ -213,7 +213,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The files that only one of the two runs read, and the files that were written again.
+/// The files that only one of the two runs read, and the files that changed between the runs.
 fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
     let before: BTreeMap<_, _> = before.iter().map(|file| (file.path.as_str(), file)).collect();
     let now: BTreeMap<_, _> = now.iter().map(|file| (file.path.as_str(), file)).collect();
@@ -228,7 +228,7 @@ fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
     new.chain(gone).collect()
 }
 
-/// The reference outputs that only one of the two runs has, and the outputs that were made again.
+/// The reference outputs that only one of the two runs used, and the outputs that were made again between the runs.
 fn outputs(now: &[ReferenceOutput], before: &[ReferenceOutput]) -> Vec<String> {
     let runs = |outputs: &[ReferenceOutput]| outputs.iter().map(ReferenceOutput::version).collect::<Vec<_>>();
     let plain = |output: &ReferenceOutput| output.named().trim_end_matches('/').to_owned();

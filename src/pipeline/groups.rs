@@ -50,7 +50,7 @@ pub(super) fn copy_key(job: &Job) -> Vec<Expr> {
     key
 }
 
-/// [`copy_key`] of the run's own documents, whatever columns the table `documents` keeps.
+/// [`copy_key`] of the run's own documents. The hashes come from the table `keys`, since `documents` may not keep them.
 pub(super) fn own_copy_keys(cx: &StageContext<'_>) -> Result<DataFrame> {
     let keys = cx.table(WorkTable::KEYS)?.select(columns(SET))?;
     match cx.job.candidates.compare {

@@ -83,8 +83,8 @@ impl RunInput {
         fingerprint(job, &inputs)
     }
 
-    /// The fingerprint of `job` if the run of `finished` has the same one, also if files of the source were written again with the
-    /// contents that it read. `None` if a file has other contents.
+    /// The fingerprint of `job` if it equals the fingerprint of `finished`. Files that were rewritten with the same contents count as
+    /// unchanged. `None` if the contents of a file differ.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -147,7 +147,7 @@ impl RunInput {
         }
     }
 
-    /// The documents that `limit` draws of the files.
+    /// The documents that `limit` draws from the files.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -215,7 +215,7 @@ impl RunInput {
         }
     }
 
-    /// The runs that cut the texts, if these were other runs.
+    /// The earlier runs that read the texts; empty if this run reads them.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         match self {
             RunInput::Read(_) => Vec::new(),
@@ -261,7 +261,7 @@ impl Reused {
         let stored = Stored::open(session, url).await?;
         let made = stored.job();
         let same_kept = *keeps_shingles == made.output.keep.shingles();
-        // The job may name another of the carried columns.
+        // The job may use another carried column as the group.
         let source = Source { group: made.source.group.clone(), ..job.source.clone() };
         let settings = |job: &Job| (job.shingle.clone(), job.max_frequency, job.minhash.clone());
         if !same_kept || settings(made) != settings(job) || made.source != source {
@@ -319,7 +319,8 @@ fn quoted(value: impl std::fmt::Debug) -> String {
 /// Opens the outputs at `urls`, and checks that one run could have found their pairs.
 ///
 /// # Errors
-/// As [`Chain::open`] and [`Chain::check_compared`], and [`Kind::Job`](crate::error::Kind::Job) if an output was made by other rules.
+/// The errors of [`Chain::open`] and [`Chain::check_compared`], and [`Kind::Job`](crate::error::Kind::Job) if an output was made with other
+/// rules.
 async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;

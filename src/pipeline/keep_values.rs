@@ -1,5 +1,4 @@
-//! The columns and values by which `clusters.keep` orders documents: the columns that its names mean, and whether the values have an
-//! order.
+//! Checks of `clusters.keep`: resolves each name to a column, and verifies that the column's values can be ordered.
 
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
@@ -14,8 +13,8 @@ use crate::schema::Table;
 use crate::source;
 use crate::udf::values::shown;
 
-/// The job in which every name of `clusters.keep` has one meaning. A name without brackets is a column of the data if they have it, which
-/// documents then carry. Otherwise it is the value that all documents have.
+/// Resolves the names in `clusters.keep`. A name without brackets means the column of the data with this name, which documents then carry.
+/// If the data has no such column, it means the program's own value.
 ///
 /// # Errors
 /// If the source cannot be listed.
@@ -38,7 +37,7 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
     Ok(job)
 }
 
-/// Refuses columns of numbers and texts, and warns of entries of `clusters.keep` that decide nothing.
+/// Refuses columns that mix numbers and texts, and warns of entries of `clusters.keep` that decide nothing.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) with a number and a text of a column that has both.
@@ -77,8 +76,8 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reports a fault of an entry for `column`. `found` has the least and the greatest value, the number of documents, the number of
-/// documents with NaN, and the number of documents with each value of a list.
+/// Reports a fault of an entry for `column`. `found` contains the minimum and maximum value, the number of documents, the number of
+/// documents with NaN, and the number of documents for each value of a list.
 fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     const KEY: &str = "clusters.keep";
     let [least, most, documents, nan, listed @ ..] = found else {

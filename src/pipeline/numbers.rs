@@ -29,7 +29,7 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     Ok(number)
 }
 
-/// The `most` smallest ids of a frame (id, ..), in quotes.
+/// The smallest ids of a frame (id, ..), at most `most`, in quotes.
 pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
     let named =
         frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;

@@ -11,8 +11,8 @@ use crate::job;
 use crate::output::Layout;
 use crate::source::{Listed, Reach, same_store};
 
-/// Refuses a source and an output of which one contains the other. A run would read its own files, or could remove documents.
-/// `setting` names the output's URL in messages.
+/// Refuses an output that contains the source or is inside it. Otherwise a run could read its own files or remove documents. `setting`
+/// names the output's URL in messages.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.

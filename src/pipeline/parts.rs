@@ -1,10 +1,10 @@
 //! Parts of a stage that reads the source. Each part is published when it is written, so that a run that was killed does not read it
 //! again.
 //!
-//! A part is the files, or the row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each
-//! other. Each records its files in `_work/` when it has written them, as a stage of its own. The name of that stage has a hash of the
-//! files and row groups. A run that resumes divides the source into as many parts as before, whatever its threads are, and runs the
-//! parts without a record.
+//! A part is the files, or the row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each other.
+//! When a partition has written its files, it records them in `_work/` as a separate stage. The name of that stage contains a hash of the
+//! files and row groups. A run that resumes divides the source into as many parts as before, for any number of threads, and runs the parts
+//! without a record.
 //!
 //! This needs a plan in this process that keeps the rows of each partition together. Other plans publish the whole stage.
 
@@ -26,21 +26,21 @@ use crate::output::manifest::{File, FinishedStage};
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 use crate::source::{self, Checksums};
 
-/// The approximate bytes of the source that a part reads. Opening a file counts as reading some bytes.
+/// The approximate bytes of the source that a part reads. Opening a file counts as reading [`OPENING_BYTES`].
 const PART_BYTES: u64 = 16 << 20;
 const OPENING_BYTES: u64 = 128 << 10;
 
-/// The most parts of a stage, since each has a file in every table.
+/// The maximum number of parts in a stage. Each part writes a file in every table.
 const MAX_PARTS: u64 = 256;
 
-/// The number of parts in which these files are read, if there are fewer threads.
+/// The minimum number of parts in which to read these files. With more threads, there are more parts.
 pub(super) fn count(files: &[InputFile]) -> usize {
     let bytes: u64 = files.iter().map(|file| file.bytes.saturating_add(OPENING_BYTES)).sum();
     (bytes / PART_BYTES).clamp(1, MAX_PARTS) as usize
 }
 
 impl Runner<'_> {
-    /// Runs the parts of a stage that no earlier attempt wrote, with fewer tasks at once if one runs out of memory. `None` if the stage
+    /// Runs the parts of a stage that no earlier attempt wrote. If a task runs out of memory, fewer tasks run at once. `None` if the stage
     /// must be written as a whole, because it is small or its plan mixes the rows of parts.
     pub(super) async fn write_parts(
         &self,
@@ -58,7 +58,7 @@ impl Runner<'_> {
                 Err(error) if error.kind() == Kind::Memory => error,
                 ended => return ended,
             };
-            // A stage that is written as a whole can also be planned in other ways.
+            // With a single task, the stage is written as a whole, since other plans can then use less memory.
             let Some(fewer) = session::fewer_tasks(&config) else { return Ok(None) };
             let (tasks, why) = (session::tasks_at_once(&fewer), error.one_line());
             tracing::warn!(stage = %work.name, tasks, why, "a task ran out of memory, so fewer run at once");
@@ -80,7 +80,7 @@ impl Runner<'_> {
         let count = earlier.first().map_or(work.rows.parts.max(tasks), |part| part.of);
         let plan = self.plan(work, frame.clone(), &divided(config, count)).await?;
         let Some(parts) = source::parts(&plan) else { return Ok(None) };
-        // Partitions that share files use more threads than there are parts.
+        // The source has fewer parts than threads. A stage that is written as a whole splits files among all threads.
         if parts.len() < tasks && earlier.is_empty() {
             return Ok(None);
         }
@@ -130,7 +130,7 @@ impl Runner<'_> {
         record.map(|record| record.read).unwrap_or_default()
     }
 
-    /// The parts of a stage that have records.
+    /// The parts of a stage for which a record exists.
     async fn earlier_parts(&self, stage: &str) -> Result<Vec<SourcePart>> {
         let names = self.finished_earlier().await?;
         Ok(names.iter().filter_map(|name| SourcePart::parse(stage, name)).collect())
@@ -149,7 +149,7 @@ fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
 struct SourcePart {
     /// The hash of the files and row groups that it reads.
     hash: u64,
-    /// The number of parts that the source was to be divided into.
+    /// The number of parts into which the source is divided.
     of: usize,
 }
 

@@ -23,7 +23,7 @@ use crate::output::manifest::{self, Run as Manifest};
 use crate::output::{Layout, attempt, check, delta, ownership};
 use crate::schema::Table;
 
-/// Checks the totals, and writes `manifest.json`: the one put that publishes. `inputs` are the files that the run read.
+/// Checks the totals, and writes `manifest.json`. This put publishes the result. `inputs` are the files that the run read.
 pub(super) async fn publish(
     cx: StageContext<'_>,
     inputs: &[InputFile],
@@ -81,7 +81,7 @@ pub(super) async fn publish(
         publish_logs(output, job).await?;
         return Ok(other);
     }
-    // The result is published. The logs are updated before files are removed that they still name.
+    // The result is published. Next come the logs, then the removal of files, since the old logs still name these files.
     publish_logs(output, job).await?;
     tidy(output, claim.attempt()).await;
     Ok(Outcome { manifest, already_finished: false, stages_reused })
@@ -118,7 +118,7 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         ..Counts::default()
     };
     if job.candidates.method.has_candidates() && merged.is_none() {
-        // The tables for hot and for dense documents contain all candidates.
+        // The later tables include the candidates of the earlier tables.
         let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
         counts.candidates = tables.into_iter().map(|table| cx.rows(table)).max();
     }
@@ -187,7 +187,7 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
     })
 }
 
-/// `job` with the versions of the Delta tables that the run read, so that later commands read the same ones.
+/// `job` with the versions of the Delta tables that the run read, so that later commands read the same versions.
 fn pinned(job: &Job, input: &RunInput, reference: Option<&ReferenceDocuments>) -> Job {
     let mut job = job.clone();
     if let RunInput::Read(listed) = input {
@@ -203,8 +203,7 @@ fn pinned(job: &Job, input: &RunInput, reference: Option<&ReferenceDocuments>) -
     job
 }
 
-/// The outcome if another process published while this one was about to. A result of the same job and inputs is also the result of this
-/// run.
+/// The outcome if another process published first. If its job and inputs are the same, its result is also the result of this run.
 async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, reads: RunReads) -> Result<Outcome> {
     match finished(output, fingerprint, job, reads).await? {
         Some(other) => Ok(other),
@@ -215,7 +214,7 @@ async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, reads: RunRead
     }
 }
 
-/// The ids of all known attempts that wrote to the output, this one last.
+/// The ids of all known attempts that wrote to the output. This attempt comes last.
 async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> Result<Vec<String>> {
     let mut ids = replaced.attempts();
     for id in attempt::ids(output).await? {
@@ -227,7 +226,7 @@ async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> 
     Ok(ids.split_off(ids.len().saturating_sub(MAX_ATTEMPTS)))
 }
 
-/// The most attempts that a manifest names. Files that an older attempt writes later are not recognised and stay.
+/// The maximum number of attempts in a manifest. Files that an older attempt writes later are not recognised, so they are kept.
 const MAX_ATTEMPTS: usize = 1_000;
 
 /// Removes the files that a finished output does not need. Errors of the store are only logged, since the result is published.

@@ -26,7 +26,7 @@ use crate::plan::OperatorExec;
 use crate::schema::Table;
 use crate::source::{self, Checksums, checksum_of};
 
-/// Runs stages on an engine and publishes each by its own manifest.
+/// Runs stages on an engine, and publishes each stage with its own manifest.
 pub(crate) struct Runner<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) output: &'a Layout,
@@ -34,7 +34,7 @@ pub(crate) struct Runner<'a> {
     pub(super) control: &'a RunControl,
     /// The fingerprint of the run. Stages of other runs are not taken over.
     pub(super) fingerprint: &'a str,
-    /// A part of the names of stage manifests, so that a run that replaces a result does not take over stages of that result.
+    /// A part of the names of stage manifests. It prevents a run from reusing stages of the result that it replaces.
     pub(super) key: String,
     reached: Mutex<RunProgress>,
     /// The stages of earlier attempts, each checked once.
@@ -52,15 +52,15 @@ pub(crate) struct StageWork<'w> {
     pub(crate) rows: Planned<'w>,
 }
 
-/// The rows that a stage writes into its tables, and how they are made.
+/// The plan of a stage: its frames, the bytes that they shuffle, and the division into parts.
 pub(crate) struct Planned<'a> {
     pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
-    /// The bytes that are shuffled between partitions, which determine the number of partitions.
+    /// The number of bytes that are shuffled between partitions. It determines the number of partitions.
     pub(crate) bytes: u64,
-    /// The rows of a batch, if the stage needs another number than others.
+    /// The number of rows per batch; `None` for the engine's batch size.
     pub(crate) batch_rows: Option<usize>,
-    /// The number of parts in which the stage reads the source, each published when it is written. A stage of fewer than 2 parts is
-    /// published as a whole.
+    /// The number of parts in which the stage reads the source. Each part is published when it is written. A stage with fewer than 2 parts
+    /// is published as a whole.
     pub(crate) parts: usize,
     pub(crate) place: StagePlacement,
 }
@@ -87,7 +87,7 @@ impl<'a> Planned<'a> {
 pub(crate) enum StagePlacement {
     /// On the engine of the run.
     Engine,
-    /// In this process, for rows in its memory, which may be too many to send to a cluster.
+    /// In this process. The rows are in its memory and may be too many to send to a cluster.
     Here,
 }
 
@@ -100,7 +100,7 @@ struct RunProgress {
     begun: usize,
     /// The number of stages that an earlier run had finished.
     reused: usize,
-    /// The stages that are done, by the order in which they began.
+    /// The finished stages, by the order in which they began.
     done: BTreeMap<usize, FinishedStage>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().any(|done| done.stage == name)
     }
 
-    /// The stage of an earlier attempt; `None` if it has to run, or if its files are damaged.
+    /// The stage of an earlier attempt; `None` if the stage has not finished or its files are damaged.
     pub(super) async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
         if let Some(finished) = self.earlier.lock().get(name) {
             return Ok(Some(finished.clone()));
@@ -162,7 +162,7 @@ impl<'a> Runner<'a> {
         let inside = Layout::stage(name, &self.key);
         let damage = match self.output.read::<FinishedStage>(&inside).await {
             Ok(None) => return Ok(None),
-            // The names of stage manifests have only half of the fingerprint, so this may be another run's stage.
+            // The name of a stage manifest contains only half of the fingerprint, so this can be another run's stage.
             Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
                 "it belongs to another run".to_owned()
             }
@@ -177,7 +177,7 @@ impl<'a> Runner<'a> {
                     Some(first) => first.to_string(),
                 }
             }
-            // The manifest is incomplete, as after a power cut.
+            // The manifest is incomplete, for example after a power cut.
             Err(error) if error.source().is_some_and(|cause| cause.is::<serde_json::Error>()) => {
                 format!("{inside} cannot be read")
             }
@@ -258,7 +258,7 @@ impl<'a> Runner<'a> {
         let mut attempt = StageAttempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
-            // The caller found the stage finished a moment ago and planned nothing for it.
+            // The caller had found the stage finished, so it did not plan any frames.
             return Err(self.removed(stage));
         }
         if let [frame] = made.as_slice()
@@ -295,8 +295,8 @@ impl<'a> Runner<'a> {
         Ok(StageFiles { files, join: join.map(str::to_owned), read: Vec::new() })
     }
 
-    /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or with
-    /// fewer tasks at once. `None` if a task already runs alone with all the memory.
+    /// The next attempt after tasks ran out of memory in frame number `frame`. It has more partitions, so that a task holds fewer rows, or
+    /// runs fewer tasks at once. `None` if a task already had all the memory.
     async fn with_more_memory(
         &self,
         engine: &dyn Engine,
@@ -306,7 +306,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<StageAttempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
-        // It is unknown whether a task's memory grows with its rows, so both are tried in turn.
+        // A task's memory may or may not grow with its number of rows, so fewer tasks and more partitions are tried in turn.
         let fewer =
             || Some(StageAttempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
@@ -323,7 +323,7 @@ impl<'a> Runner<'a> {
             if divides(&plan) {
                 return Ok(Some(more));
             }
-            // With more partitions, each task would need as much memory.
+            // More partitions would not reduce the memory of a task.
             if sorts(&plan) && !tried.sorts_alone {
                 let config = session::sort_alone(config, engine.task_bytes());
                 return Ok(Some(StageAttempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
@@ -345,7 +345,7 @@ impl<'a> Runner<'a> {
         options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
         let why = || format!("cannot plan {}", work.name);
         let mut physical = state.create_physical_plan(&plan).await.context(why)?;
-        // If the plan reads the source in parts, its joins have to hold their sides.
+        // A plan that reads the source in parts needs joins that hold one side in memory.
         if let Some(config) = holding_less(&physical, state.config())
             && source::parts(&physical).is_none()
         {
@@ -373,7 +373,7 @@ impl<'a> Runner<'a> {
         Ok(plan)
     }
 
-    /// Writes the manifest of the stage. If another run of the same job has written one, that one counts.
+    /// Writes the manifest of the stage. If another run of the same job has already written one, that manifest is used.
     async fn publish(&self, finished: FinishedStage) -> Result<FinishedStage> {
         if self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await? {
             return Ok(finished);
@@ -391,19 +391,19 @@ impl<'a> Runner<'a> {
         ))
     }
 
-    /// The files of a table that a stage wrote.
+    /// The files that a finished stage wrote into a table.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
         let reached = self.reached.lock();
         let files = reached.done.values().flat_map(|done| &done.files);
         files.filter(|file| file.table == table).cloned().collect()
     }
 
-    /// The ranges of the source that the stages so far read.
+    /// The ranges of the source that finished stages have read.
     fn read_so_far(&self) -> Vec<ReadRanges> {
         self.reached.lock().done.values().flat_map(|done| done.read.iter().cloned()).collect()
     }
 
-    /// The number of rows of a table that a stage wrote.
+    /// The number of rows that a finished stage wrote into a table.
     pub(super) fn rows(&self, table: &str) -> u64 {
         self.reached.lock().done.values().map(|done| done.rows(table)).sum()
     }
@@ -442,9 +442,9 @@ impl<'a> Runner<'a> {
 pub(super) struct StageAttempt {
     pub(super) config: SessionConfig,
     pub(super) partitions: usize,
-    /// Whether it has more partitions than the attempt before and as many tasks at once.
+    /// Whether it has more partitions than the previous attempt, with the same number of concurrent tasks.
     pub(super) is_divided: bool,
-    /// Whether its only sort has the memory alone.
+    /// Whether its only sort can use all the memory.
     pub(super) sorts_alone: bool,
 }
 
@@ -453,11 +453,11 @@ pub(super) struct StageFiles {
     pub(super) files: Vec<File>,
     /// The ranges of the source that were read.
     pub(super) read: Vec<ReadRanges>,
-    /// The join of sketches and candidates, if the stage compares any.
+    /// The join of sketches and candidates, if the stage compares candidates.
     pub(super) join: Option<String>,
 }
 
-/// Whether a plan divides rows among its partitions by a key.
+/// Whether a plan repartitions rows by a key.
 fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let by_key = plan
         .downcast_ref::<RepartitionExec>()
@@ -470,7 +470,7 @@ fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
 }
 
-/// The number of rows that is reported for a stage: of its public tables, or of all tables if none is public.
+/// The number of rows to report for a stage: in its public tables, or in all tables if no table is public.
 fn rows_of(finished: &FinishedStage) -> u64 {
     let is_public = |file: &File| Table::named(&file.table).is_some();
     let any_public = finished.files.iter().any(is_public);

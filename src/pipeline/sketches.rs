@@ -1,8 +1,8 @@
 //! The sketches by which candidates are compared, and the texts that are read again for them.
 //!
-//! Candidates name few of many documents, and shingles are nearly all bytes of a sketch. So shingles are not written between the
-//! stages: the positions of the documents are written, and only their texts are read again. Shingles are stored if all documents'
-//! shingles are needed, if they are needed more than once, or if the user keeps them.
+//! Usually few documents are in candidates, and a sketch consists almost entirely of shingles. Therefore stages write positions instead of
+//! shingles, and only the texts of candidates are read again. Shingles are stored if all documents' shingles are needed, if they are needed
+//! more than once, or if the user keeps them.
 
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::logical_expr::Expr;
@@ -23,17 +23,17 @@ use crate::source::{self, DocumentPlaces};
 /// Sketches (doc, shingles, signature, ..), stored or cut when they are read.
 pub(super) struct Sketched {
     pub(super) frame: DataFrame,
-    /// An upper bound of their number.
+    /// An upper bound on the number of rows.
     pub(super) count: u64,
 }
 
 /// The columns of a sketch.
 pub(super) const SKETCH: [&str; 4] = ["doc", "shingle_count", "shingles", "signature"];
 
-/// Bytes of a row (document, file, position); the file takes little.
+/// The bytes of a row (document, file, position). The file takes few bytes.
 pub(super) const BYTES_OF_POSITION: u64 = 32;
 
-/// The number of the job's own source, which is null in tables.
+/// The number of the job's own source. Tables store it as null.
 const OWN: u64 = u64::MAX;
 
 /// The texts at `places` (source, position, origin, ..). `select` chooses the same columns of [`frames::documents`] for each source.
@@ -49,7 +49,7 @@ pub(super) async fn read_texts(
     };
     let mut sources = cx.reference.map(ReferenceDocuments::sources).unwrap_or_default();
     sources.push((OWN, &cx.job.source, listed));
-    // A frame without rows needs the columns too.
+    // A frame without rows also needs the columns.
     let places =
         DocumentPlaces::from_frame(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
     let read = source::read_at(cx.session(), sources, places, cut).await?.into_iter();
@@ -65,8 +65,8 @@ pub(super) async fn read_texts(
     frames::union(texts)?.ok_or_else(|| Error::bug("no source is read"))
 }
 
-/// Finds the texts of the documents `needed` (needed), among the run's own and the reference documents `known`. The search for the keys
-/// shuffles about `bytes`.
+/// Finds the positions of the texts of the documents `needed` (needed), among the run's own documents and the reference documents `known`.
+/// The search for the keys shuffles about `bytes`.
 pub(super) fn find_texts(
     cx: &StageContext<'_>,
     needed: DataFrame,
@@ -82,7 +82,7 @@ pub(super) fn find_texts(
     Ok(Planned::new(bytes + count(cx) * BYTES_OF_POSITION, vec![positions]))
 }
 
-/// As [`find_texts`], without reference documents whose shingles are stored.
+/// Like [`find_texts`], without reference documents with stored shingles.
 pub(super) fn find_texts_to_cut(
     cx: &StageContext<'_>,
     needed: DataFrame,
@@ -98,7 +98,7 @@ fn count(cx: &StageContext<'_>) -> u64 {
     cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE)
 }
 
-/// The stored sketches of the run's own documents, if there are any.
+/// The stored sketches of the run's own documents, if they are stored.
 fn stored_new(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let stored = match AllSketches::new(cx.job) {
         AllSketches::InDocuments => cx.table(Table::Documents)?,
@@ -123,7 +123,7 @@ pub(super) fn all(cx: &StageContext<'_>) -> Result<DataFrame> {
     stored(cx)?.ok_or_else(not_stored)
 }
 
-/// The sketches of at least the documents in the prefix join.
+/// The sketches of the documents in the prefix join, and possibly of more documents.
 pub(super) fn joined(cx: &StageContext<'_>) -> Result<Sketched> {
     let table = WorkTable::HOT_SKETCHES;
     Ok(match stored(cx)? {
@@ -161,7 +161,7 @@ pub(super) async fn join<'c>(cx: &'c StageContext<'_>) -> Result<&'c Join> {
     join.await
 }
 
-/// The sketches of at least the documents `needed` (needed) of candidates.
+/// The sketches of the documents `needed` (needed) in candidates, and possibly of more documents.
 pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame) -> Result<Sketched> {
     if let Some(frame) = stored(cx)? {
         return Ok(Sketched { frame, count: count(cx) });
@@ -171,10 +171,10 @@ pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame)
     Ok(Sketched { frame, count: cx.rows(at) + cx.rows(WorkTable::REFERENCE) })
 }
 
-/// The columns `names` of the sketches of the documents `needed` (needed).
+/// Selects the columns `names` of the sketches of the documents `needed` (needed).
 ///
-/// Stored sketches and the `known` sketches of reference documents are read. All others are cut from their texts, at the `positions`
-/// of [`find_texts_to_cut`].
+/// Stored sketches and the `known` sketches of reference documents are read. All other sketches are computed from the texts at the
+/// `positions` of [`find_texts_to_cut`].
 pub(super) async fn sketches(
     cx: &StageContext<'_>,
     positions: WorkTable,
@@ -230,7 +230,7 @@ pub(super) async fn average_bytes(cx: &StageContext<'_>) -> Result<u64> {
     average.await.copied()
 }
 
-/// The reference documents that clusters may have, with the columns of [`WorkTable::REFERENCE`].
+/// The reference documents that can be in clusters, with the columns of [`WorkTable::REFERENCE`].
 pub(super) fn clustered_reference(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     match cx.reference_outputs() {
         Some(outputs) => outputs.documents(cx).map(Some),

@@ -10,7 +10,7 @@ use crate::output::Layout;
 use crate::output::write::{TableRows, TableTarget};
 use crate::schema::{self, SourceTypes, Table};
 
-/// A table between stages, which is removed when the run is finished. The file of the stage that writes it has its name and columns.
+/// A table between stages. The run removes it when it finishes. The source file of its stage defines the table's name and columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkTable {
     name: &'static str,
@@ -117,7 +117,7 @@ pub(super) const POSITION_COLUMNS: &[WorkColumns] = &[
 /// Pairs of documents.
 pub(super) const PAIR_COLUMNS: &[WorkColumns] = &[WorkColumns::Numbers(&["a", "b"])];
 
-/// The type of signatures between stages.
+/// The type of signatures in work tables.
 pub(super) fn signature_type(job: &Job) -> DataType {
     match job.minhash.bits {
         Bits::Of16 => DataType::Binary,
@@ -134,7 +134,7 @@ pub(super) enum AllSketches {
     InSketches,
     /// In the output that is reused.
     InOutput,
-    /// Nowhere: the texts that are needed are read again.
+    /// Nowhere: the needed texts are read again.
     Nowhere,
 }
 
@@ -154,7 +154,7 @@ impl AllSketches {
     }
 }
 
-/// The tables of a stage, and the rows that each gets.
+/// The tables of a stage, and the rows for each table.
 pub(crate) type StageTables = Vec<(AnyTable, TableRows)>;
 
 /// A table that a stage writes.
@@ -193,7 +193,7 @@ impl AnyTable {
         }
     }
 
-    /// The target of these rows for the writer node.
+    /// The target of `rows` for the writer node.
     pub(super) fn target(self, rows: TableRows, job: &Job, source: &SourceTypes) -> TableTarget {
         let carried =
             if matches!(self, AnyTable::Public(Table::Documents)) { source.columns.len() } else { 0 };

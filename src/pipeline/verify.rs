@@ -1,6 +1,6 @@
 //! Verification: scores candidates by their sketches, or every two documents.
 //!
-//! Of the joins of sketches and candidates, the one that moves the fewest bytes is chosen, by numbers that are known before.
+//! The join of sketches and candidates is chosen by its estimated cost: the join that moves the fewest bytes is used.
 
 use std::sync::Arc;
 
@@ -26,34 +26,34 @@ use crate::job::{Compare, Job, NewPairs, ScoreBy};
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
-/// Signatures are compared first if all shingles would move at least this many times as many bytes.
+/// Signatures are compared first if moving all shingles takes at least this many times as many bytes.
 const WORTH_A_PASS: f64 = 2.0;
 
-/// Only the sketches of candidates are read if candidates name at most one in this many documents.
+/// Only the sketches of candidates are read if at most one in this many documents is in a candidate.
 const FEW: u64 = 2;
 
-/// Slices per thread in the comparison of all pairs: enough that no thread waits long at the end.
+/// Slices per thread in the comparison of all pairs. Many small slices keep all threads busy until the end.
 const SLICES_PER_THREAD: usize = 16;
 
-/// The share of a task's memory that sketches may take if they are held whole.
+/// The share of a task's memory that sketches may use if all of them are held in memory.
 const HELD_SHARE: f64 = 0.4;
 
-/// [`Engine::partitions`] leaves most of a task's memory to other rows. A partition that holds nothing but sketches may have this many
-/// times more.
+/// [`Engine::partitions`] leaves most of a task's memory for other rows. A partition that holds only sketches may use this many times more
+/// bytes.
 const LARGER_SEGMENTS: u64 = 2;
 
-/// Bytes of rows in a shuffle: of a pair, of a pair with its home, and of a request (home, document).
+/// The bytes of a row in a shuffle: a pair, a pair with its home, and a request (home, document).
 const BYTES_OF_PAIR: f64 = 16.0;
 const BYTES_AT_HOME: f64 = 24.0;
 const BYTES_OF_REQUEST: f64 = 16.0;
 
-/// At least this many bytes of pairs fit in memory while sketches are read past them.
+/// The minimum number of bytes of pairs that are held in memory while sketches are streamed.
 const LEAST_WAITING: f64 = 4e6;
 
 /// The documents and candidates to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Load {
-    /// The most documents that candidates name.
+    /// The maximum number of documents in candidates.
     documents: u64,
     candidates: u64,
     /// The average bytes of a sketch.
@@ -64,7 +64,7 @@ struct Load {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct JoinCost {
     join: SketchJoin,
-    /// The approximate bytes that are written or sent, and read again.
+    /// The approximate number of bytes that are written or sent, and then read.
     moved: f64,
     /// The bytes that are divided among partitions: see [`Engine::partitions`].
     shuffled: u64,
@@ -79,7 +79,7 @@ impl Load {
     /// The cheapest join that `engine` can make.
     fn cheapest_join(self, engine: &dyn Engine) -> JoinCost {
         let divided = self.cheapest_divided(engine, 1);
-        // Nothing is held whole if joins must not hold a side.
+        // No side is held in memory if the configuration disables such joins.
         let holds = engine.config().options().optimizer.hash_join_single_partition_threshold > 0;
         if !holds || self.sketches() > HELD_SHARE * engine.task_bytes() as f64 {
             return divided;
@@ -92,7 +92,7 @@ impl Load {
         JoinCost { join: SketchJoin::Held, moved, shuffled: 0 }
     }
 
-    /// The cheapest join that holds no side whole, in a plan of at least `least` partitions.
+    /// The cheapest join that does not hold a whole side, in a plan with at least `least` partitions.
     fn cheapest_divided(self, engine: &dyn Engine, least: usize) -> JoinCost {
         let partitions = |bytes| engine.partitions(bytes).max(least);
         let blocks = self.in_blocks(partitions);
@@ -100,8 +100,8 @@ impl Load {
         segments.filter(|segments| segments.moved <= blocks.moved).unwrap_or(blocks)
     }
 
-    /// The cost of [`SketchJoin::Segments`]: all sketches are written once, and a partition reads them once for as many of its pairs as
-    /// fit in memory.
+    /// The cost of [`SketchJoin::Segments`]: all sketches are written once. A partition reads them once for each set of pairs that fits in
+    /// memory.
     fn by_segments(self, partitions: impl Fn(u64) -> usize) -> JoinCost {
         let shuffled = self.sketches() as u64 / LARGER_SEGMENTS;
         let (partitions, pairs) = (partitions(shuffled) as f64, self.candidates as f64 * BYTES_OF_PAIR);
@@ -111,12 +111,12 @@ impl Load {
         JoinCost { join: SketchJoin::Segments, moved, shuffled }
     }
 
-    /// The cost of [`SketchJoin::Blocks`]: a sketch is shuffled by its document, and once more for each home that needs it.
+    /// The cost of [`SketchJoin::Blocks`]: a sketch is shuffled by its document, and again for each home that needs it.
     fn in_blocks(self, partitions: impl Fn(u64) -> usize) -> JoinCost {
         // A candidate needs at most two sketches.
         let most = 2.0 * self.candidates as f64;
         let bytes = |requests: f64| (requests * (self.sketch as f64 + BYTES_AT_HOME)) as u64;
-        // The expected number of different segments if the candidates of a document choose them at random.
+        // The expected number of distinct segments if the candidates of a document are spread at random.
         let segments = segments(partitions(bytes(most))) as f64;
         let each = most / self.documents.max(1) as f64;
         let places = segments * -(-each / segments).exp_m1();
@@ -133,7 +133,7 @@ impl Load {
 pub(super) struct CandidatePairs {
     /// (a, b).
     pub(super) pairs: DataFrame,
-    /// An upper bound of their number.
+    /// An upper bound on the number of pairs.
     pub(super) rows: u64,
 }
 
@@ -143,12 +143,12 @@ impl CandidatePairs {
         Ok(Self { pairs: cx.table(table)?, rows: cx.rows(table) })
     }
 
-    /// All remaining candidates, after all searches.
+    /// The candidates that remain after all search stages.
     pub(super) fn found(cx: &StageContext<'_>) -> Result<Self> {
         Self::read(cx, candidate_table(cx))
     }
 
-    /// The candidates whose scores are not known.
+    /// The candidates without a known score.
     pub(super) fn to_compare(cx: &StageContext<'_>) -> Result<Self> {
         let found = Self::found(cx)?;
         Ok(match known_scores(cx)? {
@@ -165,10 +165,10 @@ fn candidate_table(cx: &StageContext<'_>) -> WorkTable {
     later.into_iter().find(|table| cx.is_taken(*table)).unwrap_or(WorkTable::CANDIDATES)
 }
 
-/// The scores of new documents and reference documents with the same shingles, which are known without reading them again: most
-/// documents that come again have not changed.
+/// The scores between new documents and reference documents with the same shingles. They are known without reading texts again, and common:
+/// most repeated documents have not changed.
 ///
-/// `None` if there are no reference documents, or if the documents of one group, as copies are, are not compared.
+/// `None` if there are no reference documents, or if documents in the same group are not compared, since copies are in one group.
 pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.reference.is_none() || cx.job.candidates.compare == Compare::Across {
         return Ok(None);
@@ -187,7 +187,7 @@ pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     scores_of_equal_sets(new, known, cx.job.lsh.bands).map(Some)
 }
 
-/// Scores candidates by the sketches of their documents, and adds the known `scores` of others.
+/// Scores candidates by the sketches of their documents, and adds the known `scores`.
 pub(super) async fn verify<'a>(
     cx: &'a StageContext<'_>,
     documents: Sketched,
@@ -202,7 +202,7 @@ pub(super) async fn verify<'a>(
     compare(cx, documents, sketches::average_bytes(cx).await?, candidates, score)
 }
 
-/// Drops the pairs of `candidates` whose signatures agree in less than the threshold.
+/// Drops pairs of `candidates` whose signatures agree in fewer positions than the threshold requires.
 pub(super) fn agree<'a>(
     cx: &'a StageContext<'_>,
     signatures: Sketched,
@@ -223,11 +223,11 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     }
     let Some(signatures) = sketches::signatures(cx)? else { return Ok(false) };
     if cx.is_done(WorkTable::AGREEING).await? {
-        // The positions of the texts of the remaining candidates may have been found already.
+        // An earlier attempt may have found the positions of the remaining candidates' texts.
         return Ok(true);
     }
     let candidates = cx.rows(candidate_table(cx));
-    // If candidates are few, most of them may be pairs.
+    // If there are few candidates, most of them may be pairs.
     if candidates < signatures.count {
         return Ok(false);
     }
@@ -238,12 +238,12 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     Ok(moved(signature_bytes(job)) * WORTH_A_PASS <= moved(sketches::average_bytes(cx).await?))
 }
 
-/// Bytes of a document and its signature.
+/// The bytes of a document's key and signature.
 fn signature_bytes(job: &Job) -> u64 {
     scores::sketch_bytes_without_shingles(&job.minhash)
 }
 
-/// Plans the frames of `made` over documents, whose sketches take `bytes` each, and `candidates`.
+/// Plans the frames of `made` over `candidates` and documents. Each sketch takes `bytes`.
 fn compare<'a>(
     cx: &'a StageContext<'_>,
     documents: Sketched,
@@ -263,7 +263,7 @@ fn compare<'a>(
     }
     let (join, megabytes) = (first.join, (first.moved / 1e6) as u64);
     let frames = move |partitions| {
-        // More partitions are asked for if the data that were to be held did not fit. Then they are divided.
+        // The runner asks for more partitions if the held side did not fit in memory. A divided join is then used.
         let divided = || load.cheapest_divided(cx.engine(), partitions).join;
         let join = if partitions == at_first { first.join } else { divided() };
         let documents = match join {
@@ -277,7 +277,7 @@ fn compare<'a>(
     Ok(Planned::made(first.shuffled, frames))
 }
 
-/// (a, b, ..) -> the pairs that the job compares, by whether their documents are reference documents.
+/// (a, b, ..) -> the pairs that the job compares. New and reference documents decide which pairs are compared.
 fn compared_sides(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     match cx.reference_docs()? {
         Some(reference) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
@@ -287,8 +287,8 @@ fn compared_sides(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> 
     }
 }
 
-/// Scores every two `documents` (doc, shingles, signature, ..) that the job compares, and keeps the scores that reach the threshold, in
-/// as many frames as are needed to hold few sketches at once.
+/// Scores every two `documents` (doc, shingles, signature, ..) that the job compares, and keeps scores that reach the threshold. The number
+/// of frames is chosen so that few sketches are held at once.
 pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<DataFrame>> {
     let job = cx.job;
     let documents = match cx.reference_docs()? {
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn the_join_that_moves_the_fewest_bytes_is_taken() {
         for (memory, documents, each, sketch, expected) in [
-            // Twenty thousand posts, each a candidate with 124 others.
+            // Twenty thousand posts, each a candidate with 124 other posts.
             (4096, 19_466, 124.0, 12_800, SketchJoin::Held),
             (512, 50_000, 500.0, 2_200, SketchJoin::Held),
             (512, 19_466, 124.0, 12_800, SketchJoin::Segments),

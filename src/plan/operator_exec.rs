@@ -1,4 +1,4 @@
-//! The description of an operator, and the node of a plan that is made of it.
+//! The description of an operator, and the plan node that runs it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use tokio::sync::OnceCell;
 /// The batches of one partition.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// The description of an operator, which maps rows of its inputs to rows. Plans show its name and its settings.
+/// The description of an operator, which maps rows of its inputs to output rows. Plans show its name and settings.
 pub trait Description: fmt::Debug + Clone + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;
@@ -39,7 +39,7 @@ pub trait Description: fmt::Debug + Clone + Send + Sync + 'static {
     /// Whether the node counts the output rows. Otherwise the operator records its own metrics.
     const COUNTS_ROWS: bool = true;
 
-    /// The state that the partitions of a node share while they run. A copy of the plan has its own.
+    /// The state that the partitions of a node share while they run. A copy of the plan has its own state.
     type Shared: Default + Send + Sync + 'static;
 
     /// Writes the settings for `EXPLAIN` and logs.
@@ -53,13 +53,13 @@ pub trait Description: fmt::Debug + Clone + Send + Sync + 'static {
     /// Returns the output over `inputs`, and the requirements for each input.
     ///
     /// # Errors
-    /// When the operator does not take these inputs or their columns.
+    /// If the operator does not accept these inputs or their columns.
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape>;
 
     /// Starts a partition of the output.
     ///
     /// # Errors
-    /// When an input cannot start.
+    /// If an input cannot start.
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches>;
 }
 
@@ -85,7 +85,7 @@ impl<S> Task<'_, S> {
     /// Starts this partition of the `nth` input.
     ///
     /// # Errors
-    /// When there is no such input, or it cannot start.
+    /// If there is no such input, or it cannot start.
     pub(crate) fn rows_of(&self, nth: usize) -> Result<SendableRecordBatchStream> {
         match self.inputs.get(nth) {
             Some(input) => input.execute(self.partition, Arc::clone(&self.context)),
@@ -93,14 +93,14 @@ impl<S> Task<'_, S> {
         }
     }
 
-    /// Returns all inputs but the last one. Every task reads them whole.
+    /// Returns all inputs except for the last input. Every task reads them completely.
     pub(crate) fn whole_inputs(&self) -> Vec<Arc<dyn ExecutionPlan>> {
         self.inputs.split_last().map_or_else(Vec::new, |(_, whole)| whole.to_vec())
     }
 }
 
 impl<T: Send + Sync + 'static> Task<'_, SharedValue<T>> {
-    /// Returns `rows`, each batch mapped by `map` with the shared value, which `make` makes for all partitions.
+    /// Maps each batch of `rows` by `map` with a shared value. `make` makes the value once for all partitions.
     pub(crate) fn map_with_shared(
         self,
         rows: SendableRecordBatchStream,
@@ -116,14 +116,14 @@ impl<T: Send + Sync + 'static> Task<'_, SharedValue<T>> {
     }
 }
 
-/// Returns the batches that `next` makes of each batch of `rows`, and of `None` after the last one.
+/// Returns the batches that `next` makes from each batch in `rows`, and finally from `None`.
 pub(crate) fn map_to_end(
     rows: SendableRecordBatchStream,
     mut next: impl FnMut(Option<RecordBatch>) -> Result<Option<RecordBatch>> + Send + 'static,
 ) -> Batches {
     let input = rows.map_ok(Some).chain(stream::once(async { Ok(None) }));
     let batches = input.and_then(async |batch| {
-        // A sort in memory never waits: let other tasks run, and a stop signal through.
+        // A sort in memory has no await point. Yields here, so that other tasks can run and the run can be stopped.
         tokio::task::consume_budget().await;
         Ok(batch)
     });
@@ -133,7 +133,7 @@ pub(crate) fn map_to_end(
 /// Returns the only input of the operator `name`.
 ///
 /// # Errors
-/// When there is no input, or more than one.
+/// If there is no input, or more than one.
 pub(crate) fn only_input<'a>(
     name: &str,
     inputs: &'a [Arc<dyn ExecutionPlan>],
@@ -147,7 +147,7 @@ pub(crate) fn only_input<'a>(
 /// The requirements for an input.
 #[derive(Debug, Clone)]
 pub(crate) struct Requirement {
-    /// Its partitioning.
+    /// The partitioning of the input.
     pub distribution: Distribution,
     /// The order inside each partition.
     pub ordering: Option<OrderingRequirements>,
@@ -169,7 +169,7 @@ impl Requirement {
         Self { distribution: Distribution::KeyPartitioned(vec![column(rows, 0)]), ordering: None }
     }
 
-    /// Rows with the same first column in the same partition, sorted by it and by the columns at these places.
+    /// Rows with the same first column in the same partition, sorted by it and by the columns at the indices in `further`.
     pub(crate) fn sorted(rows: &Schema, further: impl IntoIterator<Item = (usize, SortOptions)>) -> Self {
         let further = further.into_iter().map(|(at, options)| (at, Some(options)));
         let sorted = std::iter::once((0, None)).chain(further);
@@ -197,7 +197,7 @@ impl Shape {
         Self { properties, requirements, co_partitioned, partitions_matter, is_row_by_row: false }
     }
 
-    /// The columns of `schema` in `count` partitions, emitted as the rows of `input` are.
+    /// The columns of `schema` in `count` partitions, emitted in the same way as the rows of `input`.
     pub(crate) fn in_partitions(
         count: usize,
         schema: SchemaRef,
@@ -207,10 +207,10 @@ impl Shape {
         Self::new(Arc::new(properties(schema, Partitioning::UnknownPartitioning(count), input)), requirements)
     }
 
-    /// The columns of `schema` in as many partitions as the last of `inputs` has.
+    /// The columns of `schema` in as many partitions as the last input.
     ///
     /// # Errors
-    /// When there are no inputs.
+    /// If there are no inputs.
     pub(crate) fn over(
         inputs: &[Arc<dyn ExecutionPlan>],
         schema: SchemaRef,
@@ -221,25 +221,25 @@ impl Shape {
         Ok(Self::in_partitions(count, schema, last, requirements))
     }
 
-    /// The columns of `schema` in the partitions of the last of `inputs`. Every task reads all other inputs whole.
+    /// The columns of `schema` in the partitions of the last input. Every task reads all other inputs completely.
     ///
     /// # Errors
-    /// When there are no inputs.
+    /// If there are no inputs.
     pub(crate) fn beside_whole_inputs(inputs: &[Arc<dyn ExecutionPlan>], schema: SchemaRef) -> Result<Self> {
         let mut requirements = vec![Requirement::single_partition(); inputs.len().saturating_sub(1)];
         requirements.push(Requirement::none());
         Self::over(inputs, schema, requirements)
     }
 
-    /// The columns of `schema` in the partitions of `input`, which were made for the operator and must not change.
+    /// The columns of `schema` in the partitions of `input`. These partitions were made for the operator and must not change.
     pub(crate) fn in_partitions_of(input: &Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
         let properties = properties(schema, input.output_partitioning().clone(), input)
             .with_scheduling_type(input.properties().scheduling_type);
         Self { partitions_matter: true, ..Self::new(Arc::new(properties), vec![Requirement::none()]) }
     }
 
-    /// Promises that rows stay in the partition of their key, if `input` is partitioned by its first column. The first column of
-    /// the output must be the same.
+    /// Promises that rows remain in the partition of their key, if `input` is partitioned by its first column. The first column of the
+    /// output must be the same.
     pub(crate) fn partitioned_as(self, input: &Arc<dyn ExecutionPlan>) -> Self {
         let is_first = |key: &Arc<dyn PhysicalExpr>| {
             key.downcast_ref::<Column>().is_some_and(|column| column.index() == 0)
@@ -277,7 +277,7 @@ fn properties(
     PlanProperties::new(equivalences, partitioning, input.pipeline_behavior(), input.boundedness())
 }
 
-/// Returns the number of rows in the files of a scan; `None` if a file has no row count.
+/// Returns the number of rows in the files of a scan; `None` if the row count of a file is unknown.
 pub(crate) fn scanned_rows(scan: &FileScanConfig) -> Option<u64> {
     let files = scan.file_groups.iter().flat_map(|group| group.iter());
     let rows = files.map(|file| file.statistics.as_ref()?.num_rows.get_value().copied());
@@ -289,7 +289,7 @@ pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig
     plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
 }
 
-/// A value that the first partition makes for all partitions in this process. An error is shared too.
+/// A value that the first partition makes for all partitions in this process. An error is also shared.
 pub(crate) struct SharedValue<T>(OnceCell<Result<Arc<T>, Arc<DataFusionError>>>);
 
 impl<T> Default for SharedValue<T> {
@@ -338,7 +338,7 @@ impl<D: Description> OperatorExec<D> {
     /// Plans the operator over `inputs`.
     ///
     /// # Errors
-    /// When the operator does not take these inputs.
+    /// If the operator does not accept these inputs.
     pub fn plan(description: D, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self::over(Arc::new(description), inputs)?))
     }
@@ -459,7 +459,7 @@ mod tests {
 
     use super::*;
 
-    /// Yields one row for each partition: the number of partitions that have begun.
+    /// Yields one row per partition: the number of partitions that have begun.
     #[derive(Debug, Clone)]
     struct Begun {
         text: &'static str,

@@ -1,5 +1,5 @@
-//! The store of partitions that spill: rows wait in numbered partitions, in memory while the pool has room and otherwise
-//! on disk. Everything that writes rows to disk between two operators uses it:
+//! The store of partitions that spill. Numbered partitions hold rows in memory while the pool has room, and otherwise on disk. All code
+//! that writes rows to disk between two operators uses it:
 //!
 //! | user | partitions | read |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | a home that is too large ([`crate::operator::score`]) | sketches by segment, pairs by two segments | again |
 //! | rows by bucket ([`crate::operator::bucket_groups`]) | a sorted run each | once |
 //!
-//! Sorts and aggregations are the engine's own and spill by themselves.
+//! The engine's own sorts and aggregations spill by themselves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,8 +27,9 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-/// The rows and bytes of a batch that is read from a partition.
+/// The number of rows in a batch that is read from a partition.
 const READ_ROWS: usize = 8_192;
+/// The number of bytes in such a batch.
 const READ_BYTES: usize = 1 << 20;
 
 /// Gathers batches into one.
@@ -46,10 +47,10 @@ impl Gathered {
         self.batches.push(batch);
     }
 
-    /// Takes all rows so far as one batch of `schema`.
+    /// Removes all rows and returns them as one batch with `schema`.
     ///
     /// # Errors
-    /// When a batch has another schema.
+    /// If a batch has another schema.
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         let Self { batches, .. } = std::mem::take(self);
         Ok(concat_batches(schema, &batches)?)
@@ -61,7 +62,7 @@ impl Gathered {
 pub(crate) enum PartitionReads {
     /// Once; reading removes the rows.
     Once,
-    /// Any number of times. All rows are on disk once the store is complete, so that the readers have the memory.
+    /// Any number of times. When the store is complete, all rows are on disk, so that readers can use the memory.
     Again,
 }
 
@@ -76,12 +77,12 @@ pub(crate) struct PartitionStore {
 #[derive(Debug)]
 struct Inner {
     partitions: Vec<Partition>,
-    /// The memory of all partitions.
+    /// The memory reservation for all partitions.
     held: MemoryReservation,
 }
 
 impl PartitionStore {
-    /// A store of `count` empty partitions for rows of `schema`, reserved in the memory pool as `consumer`.
+    /// Returns a store of `count` empty partitions for rows with `schema`. `consumer` names its memory reservation.
     pub(crate) fn new(
         consumer: &str,
         (count, reads): (usize, PartitionReads),
@@ -90,16 +91,16 @@ impl PartitionStore {
         context: &TaskContext,
     ) -> Self {
         let spills = SpillManager::new(context.runtime_env(), metrics, schema);
-        // A store of runs holds no memory. As a consumer that can spill, it would reduce the shares of other consumers.
+        // A store of runs holds no memory. If it counted as a consumer that can spill, it would reduce the shares of other consumers.
         let held = MemoryConsumer::new(consumer).with_can_spill(count > 0).register(context.memory_pool());
         let partitions = (0..count).map(|_| Partition::default()).collect();
         Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { partitions, held }) }
     }
 
-    /// Adds rows to partitions, by number. If the pool has no memory for them, all rows in memory go to disk first.
+    /// Adds rows to partitions, by number. If the pool has no memory for them, all rows in memory are first written to disk.
     ///
     /// # Errors
-    /// When a partition does not exist, or the disk cannot be written.
+    /// If a partition does not exist, or the disk cannot be written.
     pub(crate) fn add(&self, parts: impl Iterator<Item = Result<(usize, RecordBatch)>>) -> Result<()> {
         let schema = self.spills.schema();
         let parts = parts
@@ -138,7 +139,7 @@ impl PartitionStore {
     /// Writes `batches` to disk as a new partition, which is read once.
     ///
     /// # Errors
-    /// When the disk cannot be written.
+    /// If the disk cannot be written.
     pub(crate) fn spill_partition(&self, batches: &[RecordBatch]) -> Result<()> {
         let files = self.spills.spill_record_batch_and_finish(batches, "a sorted run")?.into_iter().collect();
         self.inner.lock().partitions.push(Partition { files, ..Partition::default() });
@@ -148,7 +149,7 @@ impl PartitionStore {
     /// Completes the store. No more rows may be added, and the files on disk can be read to their ends.
     ///
     /// # Errors
-    /// When the disk cannot be written.
+    /// If the disk cannot be written.
     pub(crate) fn complete(&self) -> Result<()> {
         let mut inner = self.inner.lock();
         match self.reads {
@@ -163,7 +164,7 @@ impl PartitionStore {
         self.inner.lock().partitions.len()
     }
 
-    /// Whether a partition has no rows, in a complete store that is read again.
+    /// Whether a partition has no rows. The store must be complete and of the kind that is read again.
     pub(crate) fn has_no_files(&self, number: usize) -> bool {
         self.inner.lock().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
     }
@@ -171,7 +172,7 @@ impl PartitionStore {
     /// Returns the rows of a partition.
     ///
     /// # Errors
-    /// When it does not exist.
+    /// If the partition does not exist.
     pub(crate) fn read(&self, number: usize) -> Result<SendableRecordBatchStream> {
         let mut inner = self.inner.lock();
         let partition = inner.partition(number)?;
@@ -183,7 +184,7 @@ impl PartitionStore {
         let bytes = memory.iter().map(get_record_batch_memory_size).sum();
         let held = inner.held.split(bytes);
         let memory = stream::iter(memory).map(move |batch| {
-            // From here on the reader accounts for the batch.
+            // From now on the reader accounts for the batch.
             held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
             Ok(batch)
         });
@@ -222,10 +223,10 @@ impl Inner {
     }
 }
 
-/// Copies a batch. The parts of a divided batch share the memory of the whole batch, which would be counted for each part
-/// and freed after the last one.
+/// Copies a batch. Without the copy, the parts of a divided batch share the memory of the whole batch. It would be counted for each part
+/// and freed with the last part.
 fn copied(part: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    // Two batches are copied into one; a single batch would be shared.
+    // `concat_batches` copies two batches, but shares a single batch.
     Ok(concat_batches(schema, [part, &part.slice(0, 0)])?)
 }
 
@@ -253,7 +254,7 @@ fn gather(
 /// The rows of a partition: first the rows on disk, then the rows in memory.
 #[derive(Default)]
 struct Partition {
-    /// Files that stay when they are read.
+    /// Files that are kept after they are read.
     files: Vec<Arc<dyn SpillFile>>,
     /// The two ends of a file that is removed while it is read: the end to write and the end to read.
     sink: Option<SpillPoolSink>,
@@ -282,7 +283,7 @@ impl Partition {
             return Ok(());
         }
         if self.disk.is_none() {
-            // One file, which is read once and then removed whole.
+            // All batches go into one file, which is read once and then removed.
             let (sink, disk) = spsc_channel(usize::MAX, Arc::clone(spills));
             (self.sink, self.disk) = (Some(sink), Some(disk));
         }

@@ -12,8 +12,8 @@ use crate::lookup::rows::query;
 use crate::output::Stored;
 use crate::schema::Table;
 
-/// Returns the query that counts the documents of `table` that only one of two outputs has. Ids are compared as text, because the
-/// column may have changed its type.
+/// Returns the query that counts the documents in `table` that are in only one of two outputs. Ids are compared as text, because the type
+/// of the column may have changed.
 fn documents(table: &str) -> String {
     format!(
         "SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
@@ -29,8 +29,8 @@ const PAIRS: &str = "
     FULL JOIN (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM before_pairs) b
     ON n.a = b.a AND n.b = b.b AND n.r = b.r";
 
-/// Counts new, gone and changed clusters. No document of a new cluster was in a cluster before, and no document of a gone cluster is
-/// in a cluster now. A cluster is changed if no cluster of the other output has exactly its documents.
+/// Counts new, gone and changed clusters. No document in a new cluster was in a cluster before, and no document from a gone cluster is in a
+/// cluster now. A cluster is changed if no cluster in the other output contains exactly the same documents.
 const CLUSTERS: &str = "
     WITH n AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM clusters),
         b AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM before_clusters),

@@ -1,4 +1,4 @@
-//! Three clusters with their texts: the largest, the loosest and a random one, with the pairs that connect each.
+//! Three clusters with their texts: the largest, the loosest and a random cluster, and the pairs that connect each cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ use crate::lookup::rows::query;
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::page::sides;
 
-/// The maximum number of documents of a cluster that are listed.
+/// The maximum number of listed documents per cluster.
 const MAX_MEMBERS: usize = 12;
-/// The maximum number of bridges of a cluster that are listed.
+/// The maximum number of listed bridges per cluster.
 const MAX_BRIDGES: usize = 3;
-/// The maximum number of pairs of a cluster among which links are searched. They are held in memory.
+/// The maximum number of pairs in a cluster for the search of links. The pairs are held in memory.
 const MAX_EDGES: usize = 200_000;
 
 /// Pairs of documents whose texts are shown, each with a phrase that describes it.
@@ -177,13 +177,14 @@ async fn read_cluster(
 
 /// The pairs within a cluster.
 struct ClusterLinks {
-    /// The id of each document with a pair, and whether it is a reference document.
+    /// The id of each paired document, and whether it is a reference document.
     documents: Vec<(String, bool)>,
     edges: Vec<ClusterEdge>,
 }
 
 impl ClusterLinks {
-    /// Reads the pairs within the cluster of the table `drawn`; `None` if there are too many, or some may be in other outputs.
+    /// Reads the pairs within the cluster of the table `drawn`; `None` if there are too many pairs, or if some pairs may be in other
+    /// outputs.
     async fn read(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         let known = session.table("drawn").await?.filter(col("reference"))?;
         if matches!(job.reference(), Some(Reference::Outputs { .. })) && known.count().await? > 1 {
@@ -255,13 +256,13 @@ struct ClusterEdge {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bridge {
     edge: ClusterEdge,
-    /// The number of documents that stay connected with `a`.
+    /// The number of documents that remain connected with `a`.
     side_a: usize,
-    /// The number of documents that stay connected with `b`.
+    /// The number of documents that remain connected with `b`.
     side_b: usize,
 }
 
-/// Returns the lightest edge of the maximum spanning forest (Kruskal, 1956); `None` without edges.
+/// Returns the lightest edge of the maximum spanning forest (Kruskal, 1956); `None` if there are no edges.
 fn weakest(nodes: usize, edges: &[ClusterEdge]) -> Option<ClusterEdge> {
     let mut order: Vec<&ClusterEdge> = edges.iter().collect();
     order.sort_by(|a, b| b.jaccard.total_cmp(&a.jaccard).then((a.a, a.b).cmp(&(b.a, b.b))));
@@ -402,7 +403,7 @@ mod tests {
             let mut found = bridges(8, &edges);
             found.sort_by_key(|bridge| (bridge.edge.a, bridge.edge.b));
             prop_assert_eq!(found, expected);
-            // The weakest link is the greatest similarity that every connected pair of documents keeps.
+            // The weakest link is the largest threshold at which all connected documents remain connected.
             let keeps = |least: f64| {
                 let strong: Vec<ClusterEdge> = edges.iter().filter(|edge| edge.jaccard >= least).copied().collect();
                 (0..8).all(|node| reached(node, &strong) == reached(node, &edges))

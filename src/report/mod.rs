@@ -26,13 +26,13 @@ pub use view::*;
 pub struct ReportSettings {
     /// The seed of the random cluster.
     pub seed: u64,
-    /// An earlier output to compare with.
+    /// An earlier output with which to compare.
     pub before: Option<String>,
     /// The new locations of a source that was moved, one for each of its URLs; empty if it was not moved.
     pub places: Vec<String>,
     /// The approximate number of shingle sets to draw for the recall; `None` if the recall is not measured.
     pub evaluate: Option<usize>,
-    /// A file of labels of the pairs.
+    /// A file with labels of pairs.
     pub labels: Option<String>,
     /// The record of the run that made the output, with its forecast.
     pub record: Option<ReportRecord>,
@@ -40,8 +40,8 @@ pub struct ReportSettings {
     pub memory: u64,
 }
 
-/// Reads the tables of the finished output at `url`, and the texts of the documents that are shown. If the texts cannot be read, the
-/// report gives the reason instead.
+/// Reads the tables of the finished output at `url`, and the texts of the shown documents. If the texts cannot be read, the report gives
+/// the reason instead.
 ///
 /// # Errors
 /// The errors of [`Finished::open`] for both outputs, of [`evaluate::evaluate`] and of [`audit::judge`].
@@ -89,7 +89,7 @@ impl ReportRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a run that succeeded.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a successful run.
     pub fn read(file: &str) -> Result<Self> {
         let text = std::fs::read_to_string(file).context(|| format!("cannot read the record {file}"))?;
         serde_json::from_str(&text).map_err(|e| {

@@ -21,9 +21,9 @@ use crate::page::text::{count, either};
 use crate::page::{job_settings, shingle_name};
 use crate::schema::{Table, contract};
 
-/// The maximum number of groups that are listed.
+/// The maximum number of listed groups.
 const MAX_GROUPS: usize = 30;
-/// The maximum number of warnings that are listed.
+/// The maximum number of listed warnings.
 const MAX_WARNINGS: usize = 50;
 
 /// Reads the report on `finished`, without clusters, texts and an earlier output.
@@ -91,7 +91,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     })
 }
 
-/// Returns the last part of the first URL that is no pattern, and the number of further URLs.
+/// Returns the last part of the first URL that is not a pattern, and the number of other URLs.
 fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
     let first = masked(first);
@@ -127,7 +127,7 @@ fn sentence(numbers: &ReportNumbers, method: Method) -> String {
     }
 }
 
-/// Counts removals by reason. A removal that keeps at least 98 % of its shingles is contained: see `crate::apply`.
+/// Counts removals by reason. A removal is contained if the representative contains at least 98 % of its shingles: see `crate::apply`.
 const BY_REASON: &str = "
     SELECT CASE WHEN r.jaccard IS NULL THEN 'chain' WHEN r.jaccard = 1 THEN 'same_shingles' WHEN r.containment IS NULL THEN 'not_counted'
         WHEN r.containment >= 0.98 THEN 'contained' ELSE 'lossy' END AS reason,
@@ -193,8 +193,8 @@ fn per_unit(threshold: f64) -> u32 {
     }
 }
 
-/// Counts the pairs of the table `pairs` by similarity, in intervals without gaps up to 1. Pairs of similarity 1 have an interval of
-/// their own.
+/// Counts the pairs of the table `pairs` by similarity, in intervals without gaps up to 1. Pairs with similarity 1 have a separate
+/// interval.
 pub(super) async fn similarities(
     session: &SessionContext,
     pairs: &str,
@@ -278,7 +278,7 @@ async fn passages(session: &SessionContext, finished: &Finished) -> Result<Optio
     }))
 }
 
-/// Reads the most frequent shingles that do not count; `None` if all shingles count.
+/// Reads the most frequent shingles that comparisons ignore; `None` if all shingles are compared.
 async fn frequent_shingles(
     session: &SessionContext,
     finished: &Finished,
@@ -338,7 +338,7 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
     })
 }
 
-/// The number of pairs of a similarity, rounded to four digits.
+/// The number of pairs with a similarity, which is rounded to four digits.
 #[derive(Deserialize)]
 struct PairsOfSimilarity {
     jaccard: f64,
@@ -347,14 +347,14 @@ struct PairsOfSimilarity {
     pairs: u64,
 }
 
-/// Returns the expected recall over all pairs. Each found pair represents the number of pairs of its similarity that are needed to
-/// find one (Horvitz and Thompson, 1952).
+/// Returns the expected recall over all pairs. A found pair counts as 1 / p pairs, if p is the probability of finding a pair with its
+/// similarity (Horvitz and Thompson, 1952).
 fn expected(pairs: &[PairsOfSimilarity], job: &Job) -> Option<f64> {
     let curve = job.curve();
     let by_estimate = job.score.by == ScoreBy::Signature;
     let reaching = || pairs.iter().filter(|row| !by_estimate || row.reaches);
     let found: u64 = reaching().map(|row| row.pairs).sum();
-    // The weight of a pair that is hardly ever found is bounded.
+    // Bounds the weight of a pair that is hardly ever found.
     let all: f64 = reaching().map(|row| row.pairs as f64 / curve.kept(row.jaccard).max(1e-6)).sum();
     (found > 0).then(|| found as f64 / all)
 }

@@ -14,7 +14,7 @@ use crate::page::{self, Axis, Chart, PageWords, Scale, Series, count};
 #[template(path = "report.html", config = "src/page/askama.toml")]
 struct ReportPage<'a> {
     report: &'a Report,
-    /// The precision by threshold; `None` without labels.
+    /// The precision by threshold; `None` if there are no labels.
     precision: Option<Chart>,
 }
 
@@ -27,7 +27,7 @@ pub fn html(report: &Report) -> Result<String> {
     page::html(&ReportPage { report, precision: judged.map(precision) })
 }
 
-/// Returns the chart of the share of true duplicates by threshold, with the ends of its interval.
+/// Returns the chart of the share of true duplicates by threshold, with both ends of its interval.
 fn precision(judged: &Judged) -> Chart {
     let series = |name: &str, value: fn(&Estimate) -> f64| {
         let points = judged.curve.iter().filter_map(|at| Some((at.threshold, value(at.share.as_ref()?))));
@@ -112,7 +112,7 @@ impl ReportPage<'_> {
         }
     }
 
-    /// Whether the list leaves documents of the cluster out.
+    /// Whether the list omits documents of the cluster.
     fn lists_some(&self, cluster: &DrawnCluster) -> bool {
         (cluster.members.len() as u64) < cluster.size
     }

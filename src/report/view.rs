@@ -44,19 +44,19 @@ pub struct Report {
     pub clusters: Vec<DrawnCluster>,
     /// The reason why there are no texts; `None` if they were read.
     pub no_texts: Option<String>,
-    /// The documents that stay besides the representatives, by reason; `None` if the job does not ask for it.
+    /// The documents that are kept besides the representatives, by reason; `None` if the job does not spare documents.
     pub spared: Option<Vec<Spared>>,
     /// Examples of these documents.
     pub spared_examples: Vec<SpareExample>,
     /// The documents that were not compared.
     pub rejected: Vec<Rejected>,
-    /// The passages that repeat inside documents; `None` if the job does not search for them.
+    /// The repeated passages inside documents; `None` if the job does not search for them.
     pub passages: Option<RepeatedPassages>,
-    /// The frequent shingles, which do not count; `None` if all shingles count.
+    /// The frequent shingles, which comparisons ignore; `None` if all shingles are compared.
     pub frequent_shingles: Option<FrequentShingles>,
     /// The expected and the measured recall.
     pub recall: RecallView,
-    /// The estimates from labels; `None` without a file of labels.
+    /// The estimates from labels; `None` if there is no file of labels.
     pub judged: Option<Judged>,
     /// The time, memory and bytes of the run.
     pub cost: Cost,
@@ -75,7 +75,7 @@ pub struct ReportNumbers {
     pub pairs: u64,
     /// The number of clusters.
     pub clusters: u64,
-    /// The number of documents that would be removed.
+    /// The number of documents that `apply` would remove.
     pub removed: u64,
     /// The number of removals that lose more than 2 % of their shingles; `None` if the run did not count them.
     pub lossy_removals: Option<u64>,
@@ -99,7 +99,7 @@ pub struct RemovedView {
     pub by_reason: Vec<RemovalsBy>,
     /// The removals by group, the groups with the most removals first; `None` if the job has no groups.
     pub by_group: Option<Vec<RemovalsOfGroup>>,
-    /// The number of groups that the list leaves out.
+    /// The number of groups that the list omits.
     pub more_groups: u64,
     /// The sum of the sizes of the shingle sets of all documents.
     pub shingles: u64,
@@ -109,7 +109,7 @@ pub struct RemovedView {
     pub source_bytes: u64,
     /// The estimated bytes of the removed documents, in proportion to the shingles; `None` with reference documents.
     pub about_bytes: Option<u64>,
-    /// The number of shingles that no kept document of the cluster has; `None` if the run did not count them.
+    /// The number of shingles that no kept document in the cluster contains; `None` if the run did not count them.
     pub lost_shingles: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ pub struct RemovalsBy {
 /// Removals of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemovalsOfGroup {
-    /// The name; `None` for documents without a group.
+    /// The name of the group; `None` for documents without a group.
     pub group: Option<String>,
     /// The number of documents.
     pub documents: u64,
@@ -138,9 +138,9 @@ pub struct RemovalsOfGroup {
 /// The pairs in an interval of similarity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SimilarityBin {
-    /// The least Jaccard similarity.
+    /// The minimum Jaccard similarity.
     pub from: f64,
-    /// The end of the interval, not included; 1 for pairs of similarity 1.
+    /// The end of the interval, which is excluded. It is 1 for pairs with similarity 1.
     pub to: f64,
     /// The number of pairs.
     pub pairs: u64,
@@ -173,15 +173,15 @@ pub struct DrawnCluster {
     /// The weakest link that connects the cluster. `None` if there are too many pairs, if some may be in other outputs, or if all
     /// documents have the same shingles.
     pub weakest_link: Option<Link>,
-    /// Pairs without which the cluster would be two, the largest smaller parts first.
+    /// Pairs whose removal would divide the cluster. Pairs whose smaller part is larger come first.
     pub bridges: Vec<BridgeLink>,
-    /// The number of all such pairs; `None` if there are too many pairs, or some may be in other outputs.
+    /// The number of all bridges; `None` if the cluster has too many pairs, or if some pairs may be in other outputs.
     pub all_bridges: Option<u64>,
     /// Pairs with their texts.
     pub texts: Vec<PairOfTexts>,
 }
 
-/// A document of a cluster.
+/// A document in a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemberOf {
     /// The id.
@@ -192,7 +192,7 @@ pub struct MemberOf {
     pub reference: bool,
     /// The Jaccard similarity with the representative; `None` if they are not a pair.
     pub jaccard: Option<f64>,
-    /// The least similarity on the best path to the representative, if the output has it.
+    /// The minimum similarity on the best path to the representative, if the output contains it.
     pub weakest_link: Option<f64>,
 }
 
@@ -207,7 +207,7 @@ pub struct Link {
     pub jaccard: f64,
 }
 
-/// A pair that alone connects two parts of a cluster.
+/// A pair that is the only connection between two parts of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BridgeLink {
     /// The pair.
@@ -226,9 +226,9 @@ pub struct PairOfTexts {
     pub what: String,
     /// The Jaccard similarity.
     pub jaccard: f64,
-    /// The share of the shingles of the first that the second has.
+    /// The share of the first document's shingles that the second contains.
     pub containment_a: f64,
-    /// The share of the shingles of the second that the first has.
+    /// The share of the second document's shingles that the first contains.
     pub containment_b: f64,
     /// The two texts.
     pub sides: [Side; 2],
@@ -254,9 +254,9 @@ pub struct SpareExample {
     pub representative: String,
     /// The reason, see [`Spared`].
     pub reason: String,
-    /// The Jaccard similarity of the two.
+    /// The Jaccard similarity of the document and the representative.
     pub jaccard: Option<f64>,
-    /// The share of its shingles that the representative has.
+    /// The share of its shingles that the representative contains.
     pub containment: Option<f64>,
     /// The number of shingles that its removal would lose.
     pub lost_shingles: Option<u64>,
@@ -291,14 +291,14 @@ pub struct Example {
 /// The expected and the measured recall.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecallView {
-    /// The ways in which the job may miss pairs, in sentences.
+    /// The ways in which the job can miss pairs, as sentences.
     pub missed: Vec<String>,
     /// The share of the pairs at the threshold that the job is expected to find.
     pub at_threshold: f64,
-    /// The expected share of all pairs whose exact similarity reaches the threshold. It is estimated from the similarities of the
-    /// found pairs; `None` without a pair.
+    /// The expected share of all pairs whose exact similarity reaches the threshold. It is estimated from the similarities of the found
+    /// pairs; `None` if there are no pairs.
     pub expected: Option<f64>,
-    /// The reason why the recall cannot be measured; `None` if it can.
+    /// The reason why the recall cannot be measured; `None` if it can be measured.
     pub refusal: Option<&'static str>,
     /// The result of an evaluation, if any.
     pub measured: Option<Evaluation>,
@@ -317,7 +317,7 @@ pub struct Cost {
     pub tables: Vec<TableCost>,
     /// The forecast of the run, if any.
     pub forecast: Option<Forecast>,
-    /// The peak memory of the process in bytes, if the record of the run has it.
+    /// The peak memory of the process in bytes, if the record of the run contains it.
     pub peak_memory: Option<u64>,
 }
 
@@ -363,7 +363,7 @@ pub struct Setting {
 pub struct Before {
     /// The earlier output, as the user named it.
     pub output: String,
-    /// Counts of both runs.
+    /// The counts of both runs.
     pub counts: Vec<Change<u64>>,
     /// The differences by kind of row.
     pub compared: Vec<ComparedOutputs>,
@@ -394,11 +394,11 @@ pub struct ComparedOutputs {
     pub new: u64,
     /// The number of rows only in the earlier output.
     pub gone: u64,
-    /// The number of rows in both that differ: pairs with another similarity, clusters with other documents.
+    /// The number of rows that are in both outputs and differ: pairs with another similarity, clusters with other documents.
     pub changed: Option<u64>,
 }
 
-/// The passages of an output that repeat.
+/// The repeated passages in an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RepeatedPassages {
     /// The number of passages.
@@ -409,10 +409,10 @@ pub struct RepeatedPassages {
     pub most_frequent: Vec<FrequentPassage>,
 }
 
-/// A passage that repeats.
+/// A repeated passage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrequentPassage {
-    /// The id, as `show --passage` takes it.
+    /// The id, in the form that `show --passage` accepts.
     pub passage_id: String,
     /// The beginning of the passage.
     pub sample: String,
@@ -427,7 +427,7 @@ pub struct FrequentPassage {
 /// The frequent shingles of an output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrequentShingles {
-    /// The share of the documents above which a shingle does not count.
+    /// The share of documents above which comparisons ignore a shingle.
     pub max_frequency: f64,
     /// The number of frequent shingles; `None` if the run did not count them.
     pub shingles: Option<u64>,
@@ -435,16 +435,16 @@ pub struct FrequentShingles {
     pub most_frequent: Vec<FrequentShingle>,
 }
 
-/// A shingle that does not count.
+/// A shingle that comparisons ignore.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FrequentShingle {
     /// The text.
     pub sample: String,
-    /// The number of documents that have it. With groups, this is the group in which its share is the largest.
+    /// The number of documents that contain it. With groups, the count is for the group with the largest share.
     pub documents: u64,
-    /// The share of the documents, or of the documents of that group.
+    /// The share of all documents, or of the documents in the group.
     pub share: f64,
-    /// The group.
+    /// The group with the largest share, if the job has groups.
     #[serde(default)]
     pub group: Option<String>,
 }

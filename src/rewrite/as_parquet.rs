@@ -1,4 +1,4 @@
-//! Files of formats that this program does not write, such as SGML: rewritten as Parquet with ids and texts.
+//! Rewrites files whose format this program does not write, such as SGML, as Parquet with ids and texts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::kernel::text::passages::without_spans;
 use crate::output::upload::Upload;
 use crate::source::{self, Listed, ReadRequest, SourceFile};
 
-/// The encoded bytes at which a row group ends. Independent of the memory, so that every attempt writes the same file.
+/// The encoded bytes at which a row group ends. The value does not depend on the memory, so that every attempt writes the same file.
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
 /// Writes the kept documents of a file, and separate rejects. Returns the counts and the written files.
@@ -76,7 +76,7 @@ pub(super) async fn write(
     Ok((counts, written))
 }
 
-/// All documents (id, text, position: UInt64) of a file, in their order.
+/// All documents (id, text, position: UInt64) in a file, in order.
 ///
 /// # Errors
 /// If the file cannot be read.

@@ -22,8 +22,9 @@ use crate::output::{Layout, read};
 use crate::schema::IdType;
 use crate::source::{AddedValue, RowFormat};
 
-/// The actions in the table: the document is removed, or the job rejected it. Documents without an action are kept.
+/// The action for a removed document. Documents without an action are kept.
 pub(crate) const REMOVE: &str = "remove";
+/// The action for a document that the job rejected.
 pub(crate) const REJECT: &str = "reject";
 
 /// The sort order of the table.
@@ -33,8 +34,8 @@ pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start",
 const TEXTS: [&str; 7] =
     ["action", "cluster_id", "representative", "kept_id", "cluster_size", "group", "documents"];
 
-/// The columns of the table. Several rows may describe a document. Each has some of the values: the action, a passage that is cut
-/// or marked, the values of added columns, or the number of documents of a group.
+/// The columns of the table. Several rows can describe a document. Each row contains some of the values: the action, a passage to cut or
+/// mark, the values of added columns, or the number of documents in a group.
 pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("source", DataType::Utf8, false),
@@ -57,9 +58,9 @@ pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
 pub(super) enum RowAction {
     #[default]
     Keep,
-    /// It is a duplicate, or became too short.
+    /// Removed as a duplicate, or because it became too short.
     Remove,
-    /// The job rejected it.
+    /// Rejected by the job.
     Reject,
 }
 
@@ -67,7 +68,7 @@ pub(super) enum RowAction {
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     pub action: RowAction,
-    /// The byte ranges of its text that are cut out, in ascending order.
+    /// The byte ranges to cut out of its text, in ascending order.
     pub cuts: Vec<Range<usize>>,
     /// The values of the added columns.
     pub added: Vec<AddedValue>,
@@ -131,7 +132,7 @@ struct DecisionRows {
 }
 
 impl Decisions {
-    /// The decisions in the table `files` about source files with names in the range `sources`.
+    /// Opens the decisions in the table `files` about source files with names in the range `sources`.
     pub(super) fn open(
         session: &SessionContext,
         records: &Layout,
@@ -157,7 +158,7 @@ impl Decisions {
         Ok(walk(Some(table.filter(is_inside)?.select(columns)?.sort(order)?)))
     }
 
-    /// The decision about the document at `position` of the file `source`. Calls must be in ascending order.
+    /// The decision about the document at `position` in the file `source`. Calls must be in ascending order.
     pub(super) async fn at(&self, source: &str, position: u64) -> Result<Decision> {
         let mut walk = self.walk.lock().await;
         let mut decided = DocumentRows::default();
@@ -209,7 +210,7 @@ impl DecisionRows {
 #[derive(Default)]
 struct DocumentRows {
     spans: Vec<Range<usize>>,
-    /// The documents of each group.
+    /// The number of documents per group.
     groups: Vec<(Option<String>, String)>,
     /// The other values of the columns [`TEXTS`].
     texts: BTreeMap<&'static str, String>,
@@ -268,7 +269,7 @@ impl DocumentRows {
         AddedValue::Literal(format!("{{{}}}", fields.join(",")))
     }
 
-    /// The spans as a JSON array; null without spans.
+    /// The spans as a JSON array; null if there are no spans.
     fn repeated_spans(&self) -> AddedValue {
         if self.spans.is_empty() {
             return AddedValue::Null;
@@ -278,7 +279,7 @@ impl DocumentRows {
     }
 }
 
-/// The error about a text that lacks the passages which the run found.
+/// The error for a text that lacks the passages found by the run.
 pub(super) fn other_text(path: &str, position: u64) -> Error {
     Error::input(format!(
         "the text of row {position} of {path}, counted from 0, is not the one in which the run found passages: run the job again with \
@@ -330,7 +331,7 @@ impl Annotation {
     }
 }
 
-/// The names and types of the columns of `annotations`, in their order.
+/// The names and types of the columns of `annotations`, in order.
 pub(super) fn columns(annotations: &[Annotation], id: IdType) -> Vec<(&'static str, DataType)> {
     annotations.iter().flat_map(|annotation| annotation.columns(id)).collect()
 }
@@ -343,7 +344,7 @@ pub(crate) fn names(annotations: &[Annotation]) -> Vec<&'static str> {
 /// Appends the columns of `annotations` to the header of the file `path`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the header already has one of the names.
+/// [`Kind::Input`](crate::error::Kind::Input) if the header already contains one of the names.
 pub(crate) fn append_names(
     format: &dyn RowFormat,
     source: &job::Source,
@@ -354,12 +355,12 @@ pub(crate) fn append_names(
     format.append_names(source, header, &names(annotations), to).map_err(|name| column_exists(name, path))
 }
 
-/// The error about a file that already has a column of this name.
+/// The error for a file that already has a column with this name.
 pub(crate) fn column_exists(name: &str, path: &str) -> Error {
     name_exists(name, &format!("{path} has a column `{name}`"))
 }
 
-/// The error about a name that an annotation would add and `what` already has.
+/// The error for a column name that an annotation would add, but that `what` already contains.
 pub(super) fn name_exists(name: &str, what: &str) -> Error {
     let adds = |annotation: &Annotation| names(&[*annotation]).contains(&name);
     let option = Annotation::ALL.into_iter().find(adds).map_or("this", Annotation::option);

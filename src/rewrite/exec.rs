@@ -1,4 +1,4 @@
-//! The operator that rewrites files. Each partition rewrites some parts of the source, one after the other.
+//! The operator that rewrites files. Each partition rewrites its parts of the source one after the other.
 
 use std::fmt;
 use std::ops::Range;
@@ -36,8 +36,8 @@ use crate::source::{
 
 /// Source files to rewrite, with the settings.
 ///
-/// Input: one column of UInt32, indices into `parts`. Output: no rows, with the columns of [`File`]. Partitions stay. Finished parts are
-/// recorded in the folder of the result, and skipped.
+/// Input: one column of UInt32, indices into `parts`. Output: no rows, with the columns of [`File`], in the same partitions. Finished parts
+/// are recorded in the folder of the result. A resumed run skips them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Rewrite {
     /// The parts to which the indices of the input refer.
@@ -49,7 +49,7 @@ pub(crate) struct Rewrite {
     pub fingerprint: String,
     /// The files of the table of decisions. Paths are inside the folder of records.
     pub decisions: Vec<File>,
-    /// The columns that are added to kept documents.
+    /// The columns to add to kept documents.
     pub annotations: Vec<Annotation>,
     /// Whether passages are cut out of texts.
     pub cuts: bool,
@@ -203,12 +203,12 @@ async fn rewrite_file(
     let (counts, written) = match format_of(work.source.format).rewriting {
         Rewriting::AsParquet => as_parquet::write(work, file, path, expected).await?,
         Rewriting::WholeFile => whole_file(work, file, path).await?,
-        // Frameworks leave files without bytes behind, which readers of the format refuse.
+        // Frameworks leave empty files behind, and readers of the format refuse them.
         _ if file.size() == 0 => (DocumentCounts::default(), Vec::new()),
         Rewriting::ParquetValues => parquet::write(work, file, path, expected, bytes).await?,
         Rewriting::Rows(format) => rows::write(work, format, file, path, expected, bytes).await?,
     };
-    // Rows that the run left out are kept.
+    // The rewritten file also keeps rows that the run skipped (by `source.where` or `limit`), so it can have more rows than the run read.
     let has_more = work.source.leaves_rows_out() && counts.read > expected.read;
     if (!has_more && counts.read != expected.read) || counts.rejected != expected.rejected {
         return Err(Error::input(format!(
@@ -241,7 +241,7 @@ async fn whole_file(
     Ok((counts, copied.into_iter().collect()))
 }
 
-/// Copies a file without `spans` of its text, which starts after a byte order mark.
+/// Copies a file without the byte ranges `spans` of its text. The text starts after a byte order mark, if any.
 async fn without_spans(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -271,7 +271,7 @@ async fn without_spans(
     if cutter.end() { written(upload, 1).await } else { Err(other_text(file.path(), 0)) }
 }
 
-/// The number of rows of a file of `source`, including rows that are no documents. Reads only the footer of Parquet files.
+/// The number of rows in a file of `source`, including rows that are not documents. Reads only the footer of Parquet files.
 ///
 /// # Errors
 /// If the file cannot be read to its end.

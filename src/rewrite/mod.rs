@@ -1,8 +1,8 @@
 //! Rewrites the files of a source without some of their rows or passages, or with more columns.
 //!
-//! `decisions` reads the table with the decision about each row. `exec` is the operator, which every engine can run. It rewrites
-//! Parquet value by value (`parquet`), CSV and JSON lines byte for byte (`rows`), text files whole, and other formats as Parquet
-//! (`as_parquet`). Files get their names when they are complete. Finished parts are recorded (`work`), so that a killed run resumes.
+//! `decisions` reads the table with the decision about each row. `exec` is the operator, which every engine can run. It rewrites Parquet
+//! value by value (`parquet`), CSV and JSON lines byte for byte (`rows`), text files whole, and other formats as Parquet (`as_parquet`). A
+//! file gets its final name when it is complete. Finished parts are recorded (`work`), so that a killed run can resume.
 //!
 //! If a function does not document its errors, it fails only if a table of the output cannot be read.
 

@@ -17,7 +17,7 @@ use crate::output::Layout;
 use crate::output::upload::Upload;
 use crate::source::{CannotAppend, FileBytes, FilePiece, Row, RowFormat, SourceFile, TextPlace};
 
-/// The bytes that are gathered before they are compressed or uploaded.
+/// The number of bytes to gather before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
 
 /// Writes the kept rows of a file, and separate rejects. Returns the counts and the written files.
@@ -39,7 +39,7 @@ pub(super) async fn write(
     let kept = begin(path).await?;
     let rejected =
         if work.rejects.are_separate(expected) { Some(begin(&rejected_path(path)).await?) } else { None };
-    // Files without a header have a place for the text too.
+    // Files without a header also have a place for the text.
     let text = format.text_place(&work.source, &work.text, b"");
     let counts = DocumentCounts::default();
     let mut copy = RowCopy { work, format, path: file.path(), text, counts, kept, rejected };
@@ -122,7 +122,7 @@ struct RowCopy<'a> {
 }
 
 impl RowCopy<'_> {
-    /// The files to which rows go.
+    /// The files that receive rows.
     fn files(&mut self) -> impl Iterator<Item = &mut RowFile> {
         std::iter::once(&mut self.kept).chain(&mut self.rejected)
     }
@@ -213,7 +213,7 @@ impl RowCopy<'_> {
 struct RowFile {
     upload: Upload,
     encoder: Box<dyn Encoder>,
-    /// Bytes that are not compressed and uploaded yet.
+    /// Bytes that are not yet compressed and uploaded.
     buffer: Vec<u8>,
     rows: u64,
     has_header: bool,

@@ -37,7 +37,7 @@ pub(super) struct RewriteSettings {
     pub target: Layout,
     pub rejects: Rejects,
     pub decisions: Decisions,
-    /// Separate cursors for Parquet: texts and added columns are written after the rows of a row group were chosen.
+    /// Separate cursors for Parquet, because texts and added columns are written after the rows of a row group are chosen.
     pub decisions_of_texts: Decisions,
     pub decisions_of_columns: Decisions,
     /// Whether passages are cut out of texts.
@@ -45,7 +45,7 @@ pub(super) struct RewriteSettings {
     /// The columns that are added to kept documents.
     pub annotations: Arc<[Annotation]>,
     pub id: IdType,
-    /// The counter of the bytes that were read.
+    /// The counter of bytes that were read.
     pub read: Count,
 }
 
@@ -67,13 +67,13 @@ impl Rejects {
         }
     }
 
-    /// Whether a file with these counts has a file of separate rejects.
+    /// Whether a file with these counts gets a file of separate rejects.
     pub(super) fn are_separate(self, expected: DocumentCounts) -> bool {
         self == Self::Separate && expected.rejected > 0
     }
 }
 
-/// The path of the separate rejects of the file at `path`. Patterns that match that file do not match it.
+/// The path of the separate rejects of the file at `path`. Patterns that match the file do not match its rejects.
 pub(super) fn rejected_path(path: &str) -> String {
     format!("{APPLIED}/rejected/{path}.rejected")
 }
@@ -90,7 +90,7 @@ pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
 /// The folder of the records of parts.
 const PARTS: &str = "_work/parts";
 
-/// Numbers of documents: `kept + removed + rejected = read`.
+/// The numbers of documents: `kept + removed + rejected = read`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentCounts {
     /// Documents of the source.
@@ -129,32 +129,32 @@ impl DocumentCounts {
 /// The files written from a file of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
-    /// Its number among the sources.
+    /// The number of the file's source.
     pub origin: u64,
     /// The file, by its name in tables.
     pub source: String,
-    /// Its documents.
+    /// The documents in the file.
     #[serde(flatten)]
     pub counts: DocumentCounts,
-    /// The files with its documents; empty if no row is left and the format needs no header.
+    /// The files with its documents. Empty if no row remains and the format needs no header.
     pub written: Vec<WrittenFile>,
 }
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenFile {
-    /// Its path in the folder of the result. Separate rejects are in `_resemblance/`.
+    /// The path in the folder of the result. Separate rejects are in `_resemblance/`.
     pub path: String,
-    /// Its documents.
+    /// The documents in the file.
     pub rows: u64,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// CRC-32 (IEEE) of its bytes.
+    /// The CRC-32 (IEEE) of the bytes.
     pub crc32: u32,
 }
 
 impl WrittenFile {
-    /// Whether it holds kept documents.
+    /// Whether the file contains kept documents.
     pub(crate) fn is_kept(&self) -> bool {
         !self.path.starts_with(APPLIED)
     }
@@ -163,7 +163,7 @@ impl WrittenFile {
 /// A finished part of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FinishedPart {
-    /// The fingerprint of the settings that decide about the files.
+    /// The fingerprint of the settings that determine the files.
     pub fingerprint: String,
     /// The files of the part.
     pub files: Vec<SourceRecord>,
@@ -183,7 +183,7 @@ pub(crate) async fn finished_part(
         Ok(Some(part)) if part.fingerprint == fingerprint => part,
         Ok(None) => return Ok(None),
         Err(error) if !is_content(&error) => return Err(error),
-        // Incomplete, such as after a power cut.
+        // The record is incomplete, for example after a power cut.
         Ok(Some(_)) | Err(_) => {
             records.discard(&inside).await?;
             return Ok(None);
@@ -204,7 +204,7 @@ pub(crate) async fn finished_part(
 /// If the store refuses.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
     let records = target.within(APPLIED);
-    // A task that counted as lost writes the same record.
+    // A task that was considered lost writes the same record.
     if records.create(&part_name(number), part).await?
         || records.read::<FinishedPart>(&part_name(number)).await?.as_ref() == Some(part)
     {
@@ -220,7 +220,7 @@ fn part_name(number: usize) -> String {
     format!("{PARTS}/{number:06}.json")
 }
 
-/// Whether the content of a file caused the error, not its reading.
+/// Whether the content of a file caused the error, as opposed to a failed read.
 pub(crate) fn is_content(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.is::<serde_json::Error>())
 }

@@ -1,10 +1,10 @@
-//! The error of the functions.
+//! The error type of the functions.
 
 use std::fmt;
 
 use datafusion::error::DataFusionError;
 
-/// A result of the functions.
+/// The result type of the functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A setting or an argument that a function cannot use, with a message that says what to do.
@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error(String);
 
 impl Error {
-    /// An error with this message.
+    /// Returns an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }

@@ -2,24 +2,24 @@
 
 use strsim::{levenshtein, normalized_levenshtein};
 
-/// Returns the edits between `word` and a `candidate`, if they are at most a third of the characters of `word`, or two.
+/// Returns the edit distance between `word` and `candidate`, if it is at most two or at most a third of the characters in `word`.
 pub fn near(word: &str, candidate: &str) -> Option<usize> {
     let chars = word.chars().count();
     let most = (chars / 3).max(2);
-    // The difference in length is the least number of edits, and cheap.
+    // The difference in length is a cheap lower bound on the number of edits.
     if candidate.chars().count().abs_diff(chars) > most {
         return None;
     }
     Some(levenshtein(word, candidate)).filter(|&edits| edits <= most)
 }
 
-/// Returns the candidate with the fewest edits, if `word` may be a misspelling of it; the first of several.
+/// Returns the candidate with the smallest edit distance, if `word` may be a misspelling of it. Ties go to the first candidate.
 pub fn nearest<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let near = candidates.filter_map(|candidate| Some((near(word, candidate)?, candidate)));
     near.min_by_key(|&(edits, _)| edits).map(|(_, candidate)| candidate)
 }
 
-/// Sorts words by their likeness to `word`, without regard to case. Equally unlike words keep their order.
+/// Sorts words by their similarity to `word`, ignoring case. Equally similar words keep their order.
 pub fn sort_by_likeness(word: &str, others: &mut [String]) {
     let word = word.to_lowercase();
     let likeness = |other: &String| normalized_levenshtein(&word, &other.to_lowercase());

@@ -61,7 +61,7 @@ impl AppliedResult {
         files
     }
 
-    /// Returns the files that are gone or have other bytes.
+    /// Returns the files that are missing or have other bytes.
     ///
     /// # Errors
     /// If the store does not answer, or the manifest names a file outside the folder.
@@ -79,7 +79,7 @@ fn file(WrittenFile { path, rows, bytes, crc32 }: &WrittenFile) -> File {
     File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
 }
 
-/// Files whose metadata are read at the same time.
+/// The number of files whose metadata is read at the same time.
 const CONCURRENT_FILES: usize = 32;
 
 /// The names of the tables.
@@ -115,7 +115,7 @@ impl AppliedResult {
         self.table(&self.manifest.removed, removed_schema(self.manifest.id))
     }
 
-    /// A table of these files. No files are a table without rows.
+    /// A table of these files. Without files, the table has no rows.
     fn table(&self, files: &[File], schema: SchemaRef) -> Result<DataFrame> {
         match files {
             [] => Ok(self.session.read_table(Arc::new(EmptyTable::new(schema)))?),
@@ -123,7 +123,7 @@ impl AppliedResult {
         }
     }
 
-    /// The rows of the files that `wanted` selects, with the columns of any of them; `None` without such files.
+    /// The rows of the files that `wanted` selects, with the union of their columns. `None` if it selects no file.
     async fn documents(&self, wanted: impl Fn(&WrittenFile) -> bool) -> Result<Option<DataFrame>> {
         let mut all = Vec::new();
         for (number, origin) in (0..).zip(&self.manifest.origins) {
@@ -158,7 +158,7 @@ impl AppliedResult {
             .zip(files)
             .map(|(meta, file)| {
                 let shown = self.target.within(&file.path).shown().to_owned();
-                // The ending of a path tells its compression.
+                // The extension of a path determines its compression.
                 let path = shown.strip_suffix(".rejected").map_or(shown.clone(), str::to_owned);
                 SourceFile::new(&path, &file.path, self.target.store_url().clone(), meta)
             })
@@ -168,7 +168,7 @@ impl AppliedResult {
             Some(first) => inspect::column_names(&self.session, &source, first).await?,
             None => Vec::new(),
         };
-        // Leave out names that several columns share.
+        // Skip names that several columns share.
         let is_alone = |name: &&String| columns.iter().filter(|other| other == name).count() == 1;
         let columns = columns.iter().filter(is_alone).cloned().collect();
         // The table includes rows that could not be read.

@@ -1,4 +1,4 @@
-//! Removed documents with their representatives, and the texts of both.
+//! Removed documents and their representatives, with their texts.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ use crate::source::{self, DocumentPlaces};
 pub struct Removed {
     /// Pairs of a kept document and a document that was removed because of it.
     pub pairs: Vec<PairRow>,
-    /// Their texts.
+    /// The texts of these documents.
     pub texts: MemberTexts,
     /// The number of removed documents in the selection.
     pub all: u64,
-    /// Removed documents that are left out because the kept document is in a reference output or a second source.
+    /// The number of removed documents that are omitted because the kept document is in a reference output or a second source.
     pub by_reference: u64,
     /// The job that read the texts.
     pub job: Job,
@@ -37,7 +37,7 @@ pub struct Removed {
 /// The selection of removed documents.
 #[derive(Debug, Clone, Copy)]
 pub enum RemovedFilter<'a> {
-    /// All of them.
+    /// All removed documents.
     All,
     /// Documents with this id, or removed because of the document with this id.
     Document(&'a str),
@@ -45,7 +45,7 @@ pub enum RemovedFilter<'a> {
     Cluster(&'a str),
 }
 
-/// The place of a document: its origin, its file and its row there.
+/// The place of a document: its origin, its file and its row in the file.
 type DocumentPlace = (u64, String, u64);
 
 /// A removed document and its representative.
@@ -57,11 +57,11 @@ struct RemovedRow {
 }
 
 impl AppliedResult {
-    /// Reads the first `most` removed documents with their texts from the source. Holds only these in memory.
+    /// Reads the first `most` removed documents with their texts from the source. Holds only these documents in memory.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if no removed document has the id; [`Kind::Input`](crate::error::Kind::Input) if
-    /// the source is gone or has changed.
+    /// [`Kind::Job`](crate::error::Kind::Job) if no removed document has the id; [`Kind::Input`](crate::error::Kind::Input) if the source
+    /// is missing or has changed.
     pub async fn removed(&self, first: PairOrder, of: RemovedFilter<'_>, most: usize) -> Result<Removed> {
         let rows = self.wanted(of).await?;
         let (mut firsts, mut all, mut by_reference) = (BTreeMap::new(), 0, 0);
@@ -82,7 +82,7 @@ impl AppliedResult {
                 }
                 let (id, kept) = (ids.value(row).to_owned(), kept.value(row).to_owned());
                 let similarity = jaccard.is_valid(row).then(|| jaccard.value(row).to_bits());
-                // A document without a similarity is not paired, so it is less similar than all pairs.
+                // A document without a similarity is not paired, so it counts as less similar than all pairs.
                 let similarity = similarity.unwrap_or_default();
                 let order = match first {
                     PairOrder::MostSimilar => u64::MAX - similarity,
@@ -172,7 +172,7 @@ impl AppliedResult {
         Ok(id.own())
     }
 
-    /// The texts of the documents in `rows`, and a job that read them.
+    /// The texts of the documents in `rows`, and one of the jobs that read them.
     async fn texts(&self, rows: &[RemovedRow]) -> Result<(Job, BTreeMap<DocumentPlace, String>)> {
         let mut wanted = DocumentPlaces::default();
         for (origin, source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {

@@ -16,15 +16,16 @@ use crate::error::{Context, Error, Result};
 use crate::output::ownership;
 use crate::pipeline::OnExisting;
 
-/// The maximum number of rows of a row group.
+/// The maximum number of rows in a row group.
 const ROW_GROUP: usize = 50_000;
-/// The number of encoded bytes at which a row group ends earlier. Each open file holds as many in memory.
+/// The number of encoded bytes at which a row group ends early. Each open file holds up to this many bytes in memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
-/// The approximate limits of rows and bytes of text that are generated at a time.
+/// The approximate maximum number of rows to generate at a time.
 const BATCH: usize = 4_096;
+/// The approximate maximum number of bytes of text to generate at a time.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The maximum number of files of a corpus. Up to this number, their names sort like their numbers.
+/// The maximum number of files in a corpus. Up to this number, the files' names sort like their numbers.
 const MAX_FILES: usize = 100_000;
 
 /// Files that were written.
@@ -40,13 +41,13 @@ pub struct CorpusFiles {
 
 /// Writes the documents as Parquet with the columns `id` and `text`.
 ///
-/// If `out` ends in `.parquet`, it is the only file. Otherwise it is a folder for `part-00000.parquet` and so on: `files` files with
-/// equally many consecutive documents. A file gets its name when it is complete. Several threads call `advanced` with the number of
-/// documents that they have generated since their last call. [`OnExisting::Overwrite`] replaces the files of an earlier corpus and
-/// keeps other files.
+/// If `out` ends in `.parquet`, it is the only file. Otherwise it is a folder for `part-00000.parquet` and so on: `files` files with the
+/// same number of consecutive documents. A file gets its final name when it is complete. Several threads call `advanced` with the number of
+/// documents that they have generated since their last call. [`OnExisting::Overwrite`] replaces the files of an earlier corpus and keeps
+/// other files.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `out` exists or cannot be written, or is one file and `files` is not 1;
+/// [`Kind::Job`](crate::error::Kind::Job) if `out` exists or cannot be written, or if it is one file and `files` is not 1;
 /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub fn write_documents(
     corpus: &Corpus,
@@ -67,8 +68,8 @@ pub fn write_documents(
     Ok(CorpusFiles { files: paths, rows: documents, bytes })
 }
 
-/// Writes a row for each planted document and its original as Parquet: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`,
-/// `identical`), `jaccard` (exact) and `size` (words in a shingle).
+/// Writes one Parquet row per planted document and its original: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`, `identical`),
+/// `jaccard` (exact) and `size` (words in a shingle).
 ///
 /// # Errors
 /// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
@@ -97,7 +98,7 @@ pub(in crate::lab) struct PlantedPair {
     pub(in crate::lab) jaccard: f64,
 }
 
-/// Returns rows of the table of planted pairs, for shingles of `size` words.
+/// Returns rows for the table of planted pairs, for shingles of `size` words.
 pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> Result<RecordBatch> {
     pairs.iter_mut().for_each(|pair| pair.ids.sort_unstable());
     let ids = |end: usize| -> ArrayRef {
@@ -177,7 +178,7 @@ fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
     earlier.iter().try_for_each(std::fs::remove_file).context(cannot)
 }
 
-/// A Parquet file that gets its name when it is complete. An incomplete file is removed.
+/// A Parquet file that gets its final name when it is complete. An incomplete file is removed.
 pub(in crate::lab) struct NewFile {
     writer: ArrowWriter<File>,
     path: PathBuf,
@@ -206,7 +207,7 @@ impl NewFile {
             }
             created => created.context(|| format!("cannot write {}", path.display()))?,
         };
-        // No dictionaries, because ids and texts differ. The footer has the names of this program and of the file.
+        // Disables dictionaries, because ids and texts are distinct. The footer contains the names of this program and of the file.
         let properties = WriterProperties::builder()
             .set_created_by(ownership::generated_as(path))
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -245,12 +246,12 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // A complete file no longer has this name, and an error of writing is reported elsewhere.
+        // A complete file no longer has this name, and a write error is reported elsewhere.
         let _ = std::fs::remove_file(&self.partial);
     }
 }
 
-/// Runs `work` for each number under `count` on as many threads as there are cores. Returns the sum of the results.
+/// Runs `work` for each number below `count` on as many threads as there are cores. Returns the sum of the results.
 fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Result<u64> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     let next = AtomicUsize::new(0);
@@ -303,7 +304,7 @@ fn write_range(
     file.finish()
 }
 
-/// Returns rows of the table of documents.
+/// Returns rows for the table of documents.
 pub(in crate::lab) fn documents_batch(ids: StringArray, texts: StringArray) -> Result<RecordBatch> {
     let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
     Ok(RecordBatch::try_from_iter(columns)?)

@@ -1,11 +1,11 @@
-//! Generated corpora: documents of made-up words, some of them planted.
+//! Generated corpora: documents of made-up words. Some documents are planted.
 //!
-//! Planted documents are copies, near-duplicates of a known Jaccard similarity, or passages of other documents. Some documents share
+//! Planted documents are copies, near-duplicates with a known Jaccard similarity, or passages of other documents. Some documents share
 //! boilerplate.
 //!
-//! A document depends on the settings and its number only. So a corpus of any size is written in little memory, in any order and by
-//! any number of threads, and is always the same. Planted documents and their originals are spread over the corpus, and no two have
-//! the same original. Thus all similar pairs are known, except for pairs that are similar because of boilerplate.
+//! A document depends only on the settings and its number. So a corpus of any size can be written with little memory, in any order and by
+//! any number of threads, and is always the same. Planted documents and their originals are spread over the corpus, and no two planted
+//! documents have the same original. Thus all similar pairs are known, except for pairs that are similar because of boilerplate.
 
 pub mod files;
 pub(super) mod words;
@@ -14,13 +14,13 @@ use crate::error::{Error, Result};
 use crate::kernel::hash::SplitMix64;
 use words::{Vocabulary, below};
 
-/// The maximum average number of words of a document.
+/// The maximum average number of words in a document.
 pub(crate) const MAX_WORDS: usize = 10_000_000;
 /// The maximum number of different words.
 pub(crate) const MAX_VOCABULARY: usize = 1_000_000;
 /// The maximum number of words in a shingle.
 pub(crate) const MAX_SHINGLE: usize = 1_000;
-/// The maximum number of documents of a corpus.
+/// The maximum number of documents in a corpus.
 pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
 /// The settings of a corpus. Shares are shares of all documents, in [0, 1].
@@ -28,11 +28,11 @@ pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 pub struct CorpusSettings {
     /// The number of documents.
     pub documents: u64,
-    /// The average number of words of a document. Lengths are distributed evenly between half of it and one and a half times it.
+    /// The average number of words in a document. Lengths are distributed evenly between half and one and a half times the average.
     pub words: usize,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// The number of words in a shingle, for which the Jaccard similarities are stated.
+    /// The number of words in a shingle. The stated Jaccard similarities are for such shingles.
     pub shingle: usize,
     /// The number of different words, at least 2.
     pub vocabulary: usize,
@@ -40,13 +40,13 @@ pub struct CorpusSettings {
     pub copies: f64,
     /// The share of documents that are another document with some words replaced.
     pub near: f64,
-    /// Jaccard similarities of the near-duplicates in turn, each over 0 and at most 1.
+    /// The Jaccard similarities of near-duplicates, used in turn. Each is over 0 and at most 1.
     pub jaccards: Vec<f64>,
-    /// The share of documents that are half of another document.
+    /// The share of documents that consist of half of another document.
     pub contained: f64,
-    /// The share of the documents that are not planted which begin with the boilerplate. Documents made from them may have it too.
+    /// The share of unplanted documents that begin with the boilerplate. Documents made from them can also contain it.
     pub boilerplate: f64,
-    /// The number of words of the boilerplate. It replaces words of a document, but leaves at least one shingle.
+    /// The number of words in the boilerplate. It replaces words of a document, but leaves at least one shingle.
     pub boilerplate_words: usize,
     /// The number of documents that are equal to each other and similar to no other document.
     pub identical: u64,
@@ -127,7 +127,7 @@ pub(crate) enum PlantedKind {
     Near,
     /// A passage of another document.
     Contained,
-    /// One of the identical documents: a copy of the first of them.
+    /// An identical document: a copy of the first identical document.
     Identical,
 }
 
@@ -148,18 +148,18 @@ impl PlantedKind {
 pub(crate) struct CorpusDocument {
     /// The number of the document.
     pub document: u64,
-    /// The number of its original.
+    /// The number of the document's original.
     pub original: u64,
     /// The kind.
     pub kind: PlantedKind,
-    /// The exact Jaccard similarity of the two, for shingles of [`CorpusSettings::shingle`] words.
+    /// The exact Jaccard similarity of document and original, for shingles of [`CorpusSettings::shingle`] words.
     pub jaccard: f64,
 }
 
 /// The data from which the documents of a corpus are made.
 ///
-/// Documents have *slots*, in this order: copies, near-duplicates, contained ones, identical ones, originals. The first three are
-/// made from the first originals, in the same order. A permutation assigns the slots to documents.
+/// Documents have *slots*, in this order: copies, near-duplicates, contained documents, identical documents, originals. The first three
+/// kinds are made from the first originals, in the same order. A permutation assigns the slots to documents.
 #[derive(Debug)]
 pub struct Corpus {
     settings: CorpusSettings,
@@ -210,20 +210,21 @@ impl Corpus {
         &self.settings
     }
 
-    /// Returns the id of a document: `d` and its number in at least nine digits, so that ids below a billion sort like the numbers.
+    /// Returns the id of a document: `d` and its number with at least nine digits. Ids of documents below one billion sort like their
+    /// numbers.
     fn id(&self, document: u64) -> String {
         format!("d{document:09}")
     }
 
-    /// Appends the text of a document: words separated by spaces. Its number is less than [`CorpusSettings::documents`]. `words` is
-    /// a buffer that is reused.
+    /// Appends the text of a document: words separated by spaces. Its number is less than [`CorpusSettings::documents`]. `words` is a
+    /// reused buffer.
     pub fn text(&self, document: u64, words: &mut Vec<u32>, out: &mut String) {
         self.words(self.order.slot(document), words);
         words.iter().for_each(|&word| self.vocabulary.push(word, out));
         out.pop();
     }
 
-    /// Returns how a document was planted; `None` for an original.
+    /// Returns the planting of a document; `None` for an original.
     fn planted(&self, document: u64) -> Option<CorpusDocument> {
         let slot = self.order.slot(document);
         let (kind, original) = self.origin(slot)?;
@@ -275,7 +276,8 @@ impl Corpus {
         }
     }
 
-    /// Whether the original with this number has the boilerplate. It is spread evenly, with exactly the share in the settings.
+    /// Whether the original with this number begins with the boilerplate. The boilerplate is spread evenly, with exactly the share in the
+    /// settings.
     fn has_boilerplate(&self, original: u64) -> bool {
         let originals = self.settings.documents - self.ends[3];
         let with_boilerplate = (originals as f64 * self.settings.boilerplate).round() as u128;
@@ -296,7 +298,7 @@ impl Corpus {
 /// The number of rounds of the Feistel network.
 const ROUNDS: usize = 4;
 
-/// A pseudorandom permutation of 0..n that is computed in both directions and not stored.
+/// A pseudorandom permutation of 0..n. It is computed in both directions instead of stored.
 ///
 /// A Feistel network over the next even number of bits is repeated until the result is in the range (Black and Rogaway, *Ciphers
 /// with arbitrary finite domains*, CT-RSA 2002).
@@ -382,7 +384,7 @@ mod tests {
         a.intersection(&b).count() as f64 / a.union(&b).count() as f64
     }
 
-    /// Measurements over generated corpora are compared over time, so a corpus must not change by accident.
+    /// Measurements on generated corpora are compared over time, so a corpus must not change by accident.
     #[test]
     fn reference_documents() {
         let corpus =

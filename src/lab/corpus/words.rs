@@ -10,21 +10,22 @@ use crate::kernel::measure::jaccard_of;
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";
 
-/// The number of letters of a word by its rank: the end of the ranks, the minimum and the maximum. With the frequencies, this makes
-/// words of about five letters in a running text, as in English.
+/// The number of letters in a word by its rank: the end of the ranks, the minimum and the maximum. With the word frequencies, a word in a
+/// text has about five letters on average, as in English.
 const LENGTHS: [(usize, usize, usize); 3] = [(100, 2, 5), (1_000, 4, 6), (usize::MAX, 5, 10)];
 
 /// Words by rank, the most frequent first, and the table that draws them.
 ///
 /// The word of rank r, from 0, is drawn with a probability proportional to 1 / (r + 2): Zipf's law with Mandelbrot's shift (*An
-/// informational theory of the statistical structure of languages*, 1953). With 20,000 words, one word in 19 is the first.
+/// informational theory of the statistical structure of languages*, 1953). With 20,000 words, one in 19 words of a text is the most
+/// frequent word.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     /// The words, each followed by a space.
     text: String,
     /// The start of each word in `text`, and the end of the last word.
     starts: Vec<u32>,
-    /// The columns of the alias table: the share of the column's own word, in 2^-32, and the word that has the rest.
+    /// The columns of the alias table: the share of the column's own word, in units of 2^-32, and the word for the rest.
     columns: Vec<(u32, u32)>,
 }
 
@@ -100,16 +101,15 @@ fn alias_table(mut weights: Vec<f64>) -> Vec<(u32, u32)> {
             small.push(high);
         }
     }
-    // The columns that remain in either list are full, except for rounding.
+    // The columns that remain in either list are full, up to rounding.
     columns
 }
 
 /// Replaces words of a text so that its Jaccard similarity with the original text comes as close to `target` as possible.
 ///
-/// A text of n shingles of `size` words that has d of them replaced by others has the similarity (n - d) / (n + d). A replaced word
-/// in the middle replaces `size` shingles, and r words at the end replace r shingles. So single words, `size` or more apart, and
-/// fewer than `size` words at the end replace any number of shingles exactly. In texts that repeat their own shingles the similarity
-/// is slightly different.
+/// If d of the n shingles in a text are replaced by other shingles, the similarity is (n - d) / (n + d). A replaced word in the middle
+/// replaces `size` shingles, and r words at the end replace r shingles. So any number of shingles can be replaced exactly: by single words,
+/// at least `size` words apart, and fewer than `size` words at the end. In texts with repeated shingles the similarity differs slightly.
 pub(super) fn edit(
     words: &mut [u32],
     target: f64,
@@ -139,7 +139,7 @@ fn replace(word: &mut u32, vocabulary: &Vocabulary, random: &mut SplitMix64) {
     }
 }
 
-/// Keeps one passage: half of the words, and at least `size`.
+/// Keeps one passage with half of the words, but at least `size` words.
 pub(super) fn passage(words: &mut Vec<u32>, size: usize, random: &mut SplitMix64) {
     let length = (words.len() / 2).max(size).min(words.len());
     let start = below(random.next(), (words.len() - length + 1) as u64) as usize;
@@ -216,7 +216,7 @@ mod tests {
             words in 1usize..300, size in 1usize..8, target in 0.05..=1.0f64, seed in any::<u64>(),
         ) {
             prop_assume!(words >= size);
-            // Words outside the vocabulary, so that no replacement can restore a word.
+            // These words are outside the vocabulary, so that no replacement can restore a word.
             let before: Vec<u32> = (0..words as u32).map(|word| 10_000 + word).collect();
             let mut after = before.clone();
             edit(&mut after, target, size, &VOCABULARY, &mut SplitMix64(seed));
@@ -224,7 +224,7 @@ mod tests {
             let lost = (runs * (1.0 - target) / (1.0 + target)).round();
             let found = jaccard(&before, &after, size);
             let expected = (runs - lost) / (runs + lost);
-            // New words may repeat each other if the shingles are single words.
+            // New words can repeat each other if the shingles are single words.
             let slack = if size == 1 { 0.2 } else { 1e-12 };
             prop_assert!((found - expected).abs() <= slack, "{found}, {expected}");
         }

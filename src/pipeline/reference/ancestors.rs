@@ -1,7 +1,7 @@
 //! The lineage of outputs: the outputs that a run was made against, and whether outputs can be used together.
 //!
-//! Merging compares nothing, so each output must have been made against all outputs before it. A merged output replaces the outputs
-//! that it was merged from.
+//! A merge does not compare documents, so each output must have been made against all outputs before it. A merged output replaces its
+//! parts.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -14,7 +14,8 @@ use crate::job::{InputFile, Job, NewPairs, Source, fingerprint};
 use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run, read_job};
 
-/// The outputs that each of `outputs` was made against. An output of a second source among `outputs` takes the place of that source.
+/// For each of `outputs`, the outputs that it was made against. An output of a second source among `outputs` takes the place of that
+/// source.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a job in a manifest cannot be read.
@@ -35,7 +36,7 @@ pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput
 }
 
 /// Whether `output` holds the documents of `second`, the second source of the job `made`. `recorded` is the fingerprint of that source in
-/// the manifest. The job of `output` may have other columns and another group, which decide no document.
+/// the manifest. The job of `output` may name other columns and another group, since these do not affect which documents it holds.
 fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result<bool> {
     if !output.manifest().merged.is_empty() {
         return Ok(false);
@@ -51,8 +52,8 @@ fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) ->
     Ok(fingerprint(&made.second_source_job(&source), &files)? == recorded)
 }
 
-/// Checks that every output comes after the outputs that it was made `against`, since its clusters have their documents. Also checks that
-/// no run's documents are repeated. `named_by` is the setting that names the outputs.
+/// Checks that every output comes after the outputs that it was made `against`, since its clusters contain their documents. Also checks
+/// that the documents of no run are included twice. `named_by` is the setting that names the outputs.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
@@ -61,7 +62,7 @@ pub(crate) fn check_order(
     against: &[Vec<ReferenceOutput>],
     named_by: &str,
 ) -> Result<()> {
-    // The URLs of outputs, by the fingerprints of their runs and of the runs they were merged from.
+    // The URL of each output, by the fingerprint of its run and of every run that was merged into it.
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
     for (stored, against) in outputs.iter().zip(against) {
         let (manifest, shown) = (stored.manifest(), stored.layout().shown());
@@ -98,7 +99,8 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// The reason why the documents of an output of the job `made` were not compared with each other, and the advice. `None` if they were.
+/// The reason why the documents of an output of the job `made` were not compared with each other, and the advice. `None` if they were
+/// compared.
 pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     if !made.candidates.method.compares() {
         return Some([
@@ -162,7 +164,7 @@ impl<'a> KnownFingerprints<'a> {
 /// Checks that all `outputs` have the same frequent shingles.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with two outputs where they differ.
+/// [`Kind::Job`](crate::error::Kind::Job) with two outputs that differ.
 pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>) -> Result<()> {
     let mut first: Option<(&Stored, HashSet<u64>)> = None;
     for stored in outputs {

@@ -22,12 +22,12 @@ use crate::udf::expr_fn::document_key;
 /// The number of outputs that are opened at the same time.
 pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
 
-/// At least one finished output, in the order in which they were made.
+/// One or more finished outputs, in the order in which they were made.
 pub(crate) struct Chain {
     pub(in crate::pipeline) outputs: Vec<Stored>,
-    /// The outputs that each was made against: see [`ancestors::made_against`].
+    /// The reference outputs of each output: see [`ancestors::made_against`].
     against: Vec<Vec<ReferenceOutput>>,
-    /// The result of `apply` that was named instead of each output, if any.
+    /// For each output, the result of `apply` that the job names instead, if any.
     applied: Vec<Option<AppliedOutput>>,
 }
 
@@ -36,9 +36,8 @@ impl Chain {
     /// compared with those of `job`. A reference output may be named by a result of `apply` over it.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if one cannot be read or is damaged;
-    /// [`Kind::Job`](crate::error::Kind::Job) if one was made against an output that is not named before it, or with
-    /// other settings.
+    /// [`Kind::Input`](crate::error::Kind::Input) if an output cannot be read or is damaged; [`Kind::Job`](crate::error::Kind::Job) if an
+    /// output was made with other settings, or if its reference output is not named before it.
     pub(crate) async fn open(
         session: &SessionContext,
         urls: &[String],
@@ -60,12 +59,12 @@ impl Chain {
     /// Checks that every two documents of the outputs were compared.
     ///
     /// # Errors
-    /// As [`ancestors::check_compared`].
+    /// The errors of [`ancestors::check_compared`].
     pub(crate) fn check_compared(&self) -> Result<()> {
         ancestors::check_compared(&self.outputs, &self.against)
     }
 
-    /// Refuses an output that overlaps with one of these or with one of their sources. `setting` names the output's URL in messages.
+    /// Refuses an output that overlaps with an output of the chain or with its source. `setting` names the output's URL in messages.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -82,7 +81,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Checks that the results of `apply` are the same as the ones that outputs were made against.
+    /// Checks that the named results of `apply` equal the results that later outputs used as reference.
     fn check_results(&self) -> Result<()> {
         let records = self.record();
         for made in self.against.iter().flatten() {
@@ -127,12 +126,12 @@ impl Chain {
         self.outputs.iter().flat_map(Stored::origins).collect()
     }
 
-    /// The place in [`Self::origins`] of the first origin of the output at `at`.
+    /// The index in [`Self::origins`] of the first origin of the output at `at`.
     pub(crate) fn first_origin(&self, at: usize) -> u64 {
         self.outputs[..at].iter().map(Stored::origin_count).sum()
     }
 
-    /// The place in [`Self::origins`] of the run that read a document of the output at `at`.
+    /// The index in [`Self::origins`] of the run that read a document of the output at `at`.
     pub(crate) fn origin(&self, at: usize) -> Expr {
         col("origin_number") + lit(self.first_origin(at))
     }
@@ -146,7 +145,7 @@ impl Chain {
         self.outputs.iter().flat_map(runs).collect()
     }
 
-    /// The number of documents that the runs of the outputs replaced, including the outputs that these are merged from.
+    /// The number of documents that the runs of the outputs replaced, including the outputs from which they were merged.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let replaced = |stored: &Stored| {
             let Counts { replaced_documents, replaced_in_sources, .. } = &stored.manifest().counts;
@@ -173,7 +172,7 @@ impl Chain {
         self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
 
-    /// Whether one of the runs replaced documents of earlier ones.
+    /// Whether any run replaced documents of earlier runs.
     pub(crate) fn replaced(&self) -> bool {
         self.outputs.iter().any(is_replacing)
     }
@@ -181,7 +180,7 @@ impl Chain {
     /// Checks that all outputs carry the column `name`, which the job's `key` names.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the output that does not.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the output that lacks the column.
     pub(crate) fn check_column(&self, name: &str, key: &str) -> Result<()> {
         let lacks =
             |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
@@ -195,8 +194,8 @@ impl Chain {
         }
     }
 
-    /// Checks that an id is in two outputs only if the later run replaced its document. Runs against outputs have checked this already,
-    /// but new documents may have the ids of a second source.
+    /// Checks that an id is in two outputs only if the later run replaced its document. Runs with reference outputs have checked this
+    /// already, but new documents can share ids with documents of a second source.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
@@ -232,17 +231,17 @@ impl Chain {
         Ok(())
     }
 
-    /// The rows that `rows` returns for each output and its place, with the place in the column `run`.
+    /// The rows that `rows` returns for each output. The column `run` is the index of the output.
     fn by_run(&self, rows: impl Fn(usize, &Stored) -> Result<DataFrame>) -> Result<DataFrame> {
         union(self.outputs.iter().enumerate().map(|(run, stored)| with_run(run, rows(run, stored)?)))
     }
 
-    /// `run` and these columns of a table of all outputs.
+    /// Selects `run` and `columns` from the table in all outputs.
     fn every(&self, table: Table, columns: &[Expr]) -> Result<DataFrame> {
         self.by_run(|_, stored| Ok(stored.table(table)?.select(columns.to_vec())?))
     }
 
-    /// The documents that no later run replaced: `doc`, and the other columns that `columns` returns for the output at each place.
+    /// The documents that no later run replaced: `doc`, and the columns that `columns` returns for each output and its index.
     pub(crate) fn live(&self, columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>) -> Result<DataFrame> {
         let documents = |run: usize, stored: &Stored| -> Result<DataFrame> {
             Ok(stored.table(Table::Documents)?.select(columns(run, stored)?)?)
@@ -271,14 +270,14 @@ impl Chain {
         reference::founders(clusters, documents)
     }
 
-    /// The founders of clusters of outputs that are merged.
+    /// The founders of clusters in merged outputs.
     pub(crate) fn founders_of_merged(&self) -> Result<Founders> {
         let documents = self.replaced().then(|| self.live(|at, _| Ok(since(at)))).transpose()?;
         self.founders(documents)
     }
 
-    /// The documents (doc) that the outputs remove: documents that do not represent their last cluster, or that a result of `apply`
-    /// removed.
+    /// The documents (doc) that the outputs remove: documents that do not represent their latest cluster, and documents that a result of
+    /// `apply` removed.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
         let clusters = self.by_run(|run, stored| {
             let clusters = own_clusters(stored)?;
@@ -296,7 +295,7 @@ impl Chain {
         if !self.replaced() {
             return Ok(removed.select(columns(["doc"]))?);
         }
-        // A later run may have replaced the text of a removed document.
+        // A later run may have replaced a removed document with a new text.
         let documents = self.live(|at, _| Ok(since(at)))?;
         reference::removed_since(removed, documents, &[])
     }
@@ -320,7 +319,7 @@ impl Chain {
         reference::removed_since(cuts, compared.union(rejects)?, &CUT_SPAN).map(Some)
     }
 
-    /// Whether the rejects of the output at this place still exist. A result of `apply` may have left them out.
+    /// Whether the rejects of output number `at` still exist. A result of `apply` can leave them out.
     pub(super) fn has_rejects(&self, at: usize) -> bool {
         self.applied.get(at).and_then(Option::as_ref).is_none_or(AppliedOutput::keeps_rejects)
     }
@@ -331,7 +330,7 @@ impl Chain {
     }
 
     /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which documents are
-    /// copies. `new` has these columns of the documents that replace others now.
+    /// copies. `new` contains these columns for the documents that now replace others.
     pub(crate) fn pairs_of_groups(
         &self,
         columns: &[Expr],
@@ -390,7 +389,8 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The table `clusters` without documents of a second source. The output of that source has their clusters, and says whether they stay.
+/// The table `clusters` without documents of a second source. The output of that source contains their clusters and decides whether they
+/// are kept.
 fn own_clusters(stored: &Stored) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     match stored.job().second_source() {
@@ -399,12 +399,12 @@ fn own_clusters(stored: &Stored) -> Result<DataFrame> {
     }
 }
 
-/// The columns `doc` and `since`, the place of the output with the document.
+/// The columns `doc` and `since`. `since` is the index of the output with the document.
 pub(super) fn since(at: usize) -> Vec<Expr> {
     vec![col("doc"), lit(at as u64).alias("since")]
 }
 
-/// Whether the run of an output replaced documents of earlier ones. A merged output has only the remaining documents.
+/// Whether the run of an output replaced documents of earlier outputs. A merged output contains only the remaining documents.
 fn is_replacing(stored: &Stored) -> bool {
     let Run { merged, counts, .. } = stored.manifest();
     merged.is_empty() && counts.replaced_documents.is_some_and(|count| count > 0)
@@ -423,7 +423,7 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
         ("shingle.min_words", a.min_words == b.min_words),
         ("shingle.short", a.short == b.short),
         ("shingle.max_frequency", made.max_frequency == job.max_frequency),
-        // The frequent shingles depend on the groups.
+        // Frequent shingles are counted per group.
         ("source.group", job.max_frequency.is_none() || made.source.group == job.source.group),
         ("minhash.permutations", c.permutations == d.permutations),
         ("minhash.seed", c.seed == d.seed),
@@ -434,7 +434,7 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
     first_other(&keys)
 }
 
-/// The first key that is not the same.
+/// The first key that differs.
 pub(crate) fn first_other(keys: &[(&'static str, bool)]) -> Option<&'static str> {
     keys.iter().find(|(_, same)| !same).map(|(key, _)| *key)
 }

@@ -30,11 +30,11 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The documents that clusters may have, without documents that this run replaces: the columns of [`groups::ordered`], `set_hash_0`,
+    /// The documents that can be in clusters, without documents that this run replaces: the columns of [`groups::ordered`], `set_hash_0`,
     /// `set_hash_1` and `before`. `like` has the types of the columns.
     ///
-    /// The second value is the `before` of new documents. [`Preference::Reference`](crate::job::Preference::Reference) orders documents
-    /// by it, the least number first.
+    /// The second value is the value of `before` for new documents. [`Preference::Reference`](crate::job::Preference::Reference) orders
+    /// documents by `before`, ascending.
     pub(crate) fn clustered(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
             Self::Outputs(outputs) => Ok((outputs.clustered(cx)?, lit(outputs.place_of_new()))),
@@ -42,7 +42,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// As [`Self::clustered`], for all documents that can be compared, and without hashes for documents of a second source.
+    /// Like [`Self::clustered`], but for all documents that can be compared. Documents of a second source have no hashes.
     pub(crate) fn in_order(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
             Self::Outputs(_) => self.clustered(cx, like),
@@ -67,7 +67,7 @@ impl ReferenceDocuments {
     }
 }
 
-/// Documents of a second source, which come before all new ones, with the `before` of new ones: see
+/// The documents of a second source, which come before all new documents, and the value of `before` for new documents: see
 /// [`ReferenceDocuments::clustered`].
 fn before_new(documents: DataFrame, job: &Job, like: &DataFrame) -> Result<(DataFrame, Expr)> {
     let documents = documents.with_column(BEFORE, lit(0_u64))?;
@@ -79,7 +79,7 @@ fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }
 
-/// The pairs of outputs, by groups of copies that still have a document.
+/// The pairs of outputs, per group of copies that still contains a document.
 struct Groups {
     /// See [`merged::pairs_of_groups`].
     pairs: DataFrame,
@@ -90,8 +90,8 @@ struct Groups {
 }
 
 impl ReferenceOutputs {
-    /// The reference documents that neither a later output nor this run replaced: `doc`, and the other columns that `columns` returns for
-    /// the output at each place.
+    /// The reference documents that neither a later output nor this run replaced: `doc`, and the columns that `columns` returns for each
+    /// output and its index.
     fn live(
         &self,
         cx: &StageContext<'_>,
@@ -154,7 +154,7 @@ impl ReferenceOutputs {
     /// The edges (a, b) of the outputs.
     async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         match self.groups(cx).await? {
-            // A replaced document may have connected a cluster, so the pairs of the other documents are used.
+            // A replaced document may have connected a cluster. Therefore the edges come from the pairs between remaining documents.
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
             }
@@ -171,7 +171,7 @@ impl ReferenceOutputs {
         }
     }
 
-    /// The pairs of the outputs by groups of copies, if this run or one of theirs replaces documents.
+    /// The pairs of the outputs per group of copies, if this run or an earlier run replaced documents.
     async fn groups(&self, cx: &StageContext<'_>) -> Result<Option<Groups>> {
         let replaces = replaces(cx.job) && rows_of(self.replaced(cx)?).await? > 0;
         if !replaces && !self.chain.replaced() {
@@ -185,14 +185,14 @@ impl ReferenceOutputs {
         Ok(Some(Groups { pairs, documents, representatives }))
     }
 
-    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the place of the output.
+    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the index of the output.
     fn clustered(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         let documents = self.live(cx, |at, _| {
             let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();
             Ok([groups::ordered(cx.job)?, sets].concat())
         })?;
-        // Documents that the outputs remove come last. If they came before new documents, these would be removed in favour of
-        // documents that no clean dataset has.
+        // Documents that the outputs remove come last. Otherwise a new document could be removed in favour of a document that no clean
+        // dataset contains.
         reference::with_place(documents, self.chain.removed()?, self.place_of_new() + 1)
     }
 
@@ -201,7 +201,7 @@ impl ReferenceOutputs {
         self.chain.outputs.len() as u64
     }
 
-    /// The documents that the outputs kept and that do not represent their `clusters` (id, representative, reference, ..) now.
+    /// The documents that the outputs kept and that no longer represent their `clusters` (id, representative, reference, ..).
     pub(crate) fn superseded(&self, clusters: DataFrame) -> Result<DataFrame> {
         let others = clusters.filter(col("reference").and(!col("representative")))?;
         let others = others.select(vec![document_key(col("id")).alias("doc")])?;
@@ -232,5 +232,5 @@ impl ReferenceOutputs {
     }
 }
 
-/// The number of ids that a warning names.
+/// The maximum number of ids in a warning.
 const NAMED: usize = 5;

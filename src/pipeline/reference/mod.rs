@@ -1,4 +1,4 @@
-//! The reference documents, of other outputs or of a second source, with which a run compares its new documents.
+//! The reference documents of a run, from earlier outputs or from a second source. New documents are compared with them.
 
 pub(super) mod ancestors;
 pub(super) mod chain;
@@ -31,7 +31,7 @@ impl ReferenceDocuments {
     /// Opens the reference documents of `[against]` in `job`; `None` if it has no such section.
     ///
     /// # Errors
-    /// As [`ReferenceOutputs::open`], and if a second source cannot be listed or read.
+    /// The errors of [`ReferenceOutputs::open`], and if a second source cannot be listed or read.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         Ok(Some(match job.reference() {
             None => return Ok(None),
@@ -81,7 +81,8 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The record if files of a second source were written again with the contents that the run of `finished` read.
+    /// The record in a manifest, under the assumption that rewritten files of a second source still have the contents that the run of
+    /// `finished` read.
     pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Result<Vec<ReferenceOutput>> {
         match self {
             Self::Outputs(_) => Ok(self.record()),
@@ -93,7 +94,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Whether the files of a second source that were written again have the contents that the run of `finished` read.
+    /// Whether rewritten files of a second source have the contents that the run of `finished` read.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -123,7 +124,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The outputs with the reference documents, if these are in outputs.
+    /// The outputs with the reference documents, if the reference documents come from outputs.
     pub(crate) fn outputs(&self) -> Option<&ReferenceOutputs> {
         match self {
             Self::Outputs(outputs) => Some(outputs),
@@ -132,20 +133,20 @@ impl ReferenceDocuments {
     }
 }
 
-/// A second source. It is read once, and only the documents that may match a new one are kept, with their sketches.
+/// A second source. It is read once. Only documents that may match a new document are kept, with their sketches.
 #[derive(Debug)]
 pub(crate) struct SecondSource {
     pub(super) source: Source,
     pub(super) listed: Listed,
-    /// The documents as [`frames::documents`] returns them, also documents whose id an earlier one has.
+    /// The documents as [`frames::documents`] returns them, including documents that repeat an earlier document's id.
     pub(super) documents: DataFrame,
     types: SourceTypes,
-    /// The fingerprint of a run over this source alone, by the settings of the job.
+    /// The fingerprint of a run over this source alone, with the settings of the job.
     fingerprint: String,
 }
 
 impl SecondSource {
-    /// Lists and opens `source`, whose texts are cut by the rules of `job`.
+    /// Lists and opens `source`. Its texts are split into shingles with the settings of `job`.
     ///
     /// # Errors
     /// If the source cannot be listed or read.
@@ -165,8 +166,8 @@ impl SecondSource {
     }
 }
 
-/// The reference documents of `job` for samples, in the columns of [`with_group`]; `None` if it has none. `types` are the types of its
-/// source.
+/// The reference documents of `job` for samples, in the columns of [`with_group`]; `None` if the job has none. `types` are the types of the
+/// job's source.
 ///
 /// # Errors
 /// The errors of a run of the job, and if the source of a reference output is gone or has changed.

@@ -15,12 +15,11 @@ use crate::source::Listed;
 
 /// The finished outputs with the reference documents.
 pub(crate) struct ReferenceOutputs {
-    /// The outputs. Their documents are read by `live` alone, which leaves out documents that this run replaces.
+    /// The outputs. Read their documents only through `live`, which skips documents that this run replaces.
     pub(in crate::pipeline) chain: Chain,
-    /// For each output, the sources of its texts with the jobs that read them; `None` if no text is read, since the output keeps
-    /// shingles.
+    /// For each output, the sources of its texts and the jobs that read them. `None` if the output keeps shingles, so that no text is read.
     sources: Vec<Option<Vec<(Job, Listed)>>>,
-    /// The column of a document's group.
+    /// The column with a document's group.
     pub(super) group: Option<String>,
 }
 
@@ -28,7 +27,7 @@ impl ReferenceOutputs {
     /// Opens the outputs at `urls` for `job`.
     ///
     /// # Errors
-    /// As [`Chain::open`], and if texts are needed that are gone or have changed.
+    /// The errors of [`Chain::open`], and if a source whose texts are needed is gone or has changed.
     pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
         let chain = Chain::open(session, urls, "against.output", job).await?;
         chain.check_ids().await?;
@@ -62,7 +61,7 @@ impl ReferenceOutputs {
                 )));
             }
             for preference in &job.clusters.keep {
-                // Lists of values compare texts.
+                // An entry with a list of values compares them as texts.
                 let Preference::Column { column, prefer: Prefer::Least | Prefer::Most } = preference else {
                     continue;
                 };
@@ -78,7 +77,7 @@ impl ReferenceOutputs {
         Ok(())
     }
 
-    /// The outputs whose rejects are reference documents too, with the number of a reject's source among [`Self::sources`].
+    /// The outputs whose rejects are also reference documents. The expression is the number of a reject's source in [`Self::sources`].
     pub(crate) fn with_rejects(&self) -> impl Iterator<Item = (Expr, &Stored)> {
         let outputs = self.chain.outputs.iter().enumerate();
         let outputs = outputs.filter(|(at, _)| self.chain.has_rejects(*at));

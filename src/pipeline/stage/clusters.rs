@@ -20,7 +20,7 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::WorkColumns::{Flag, Floats, Id, Nullable, Numbers};
 
 impl WorkTable {
-    /// Documents of pairs by components, in their order.
+    /// The documents in pairs, by component and rank.
     pub(crate) const RANKS: Self =
         Self::new("ranks", &[Id, Numbers(&["doc", "set", "root", "rank"]), Flag("reference")]);
     /// The representatives of the shingle sets of components.
@@ -46,7 +46,7 @@ pub(super) static RANKS: Stage = Stage::work(
                 ranks_with_reference(components, clustered(cx, reference)?, new, &order)?
             }
             (None, Some(chain)) => {
-                // Documents that the merged outputs keep come before documents that they remove.
+                // Documents that the merged outputs keep come before the documents that they remove.
                 let members = members(cx, &order)?.with_column(BEFORE, lit(0_u64))?;
                 ranks(with_place(members, chain.removed()?, 1)?, components, &order, true)?
             }
@@ -73,7 +73,7 @@ fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -> Result<Da
     })
 }
 
-/// The documents of pairs, with the columns that order them.
+/// The documents in pairs, with the columns that order them.
 fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     let members = cx.table(WorkTable::MEMBERS)?;
     if keep::names(order).is_empty() {
@@ -83,7 +83,7 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     with_columns(members, cx.table(Table::Documents)?.select(columns)?)
 }
 
-/// Finds the representative of each document, and how well the two are connected.
+/// Finds the representative of each document, and the strength of the connection between them.
 pub(super) static REPRESENTED: Stage = Stage::work(
     WorkTable::REPRESENTED,
     |job| job.clusters.method.describe_search().into(),
@@ -98,8 +98,8 @@ pub(super) static REPRESENTED: Stage = Stage::work(
     }),
 );
 
-/// Whether documents with the same shingles are pairs, by the column `reference`. Documents of other outputs always count as pairs, and
-/// two documents of a second source never do.
+/// Whether documents with the same shingles are pairs, by the column `reference`. Two documents of other outputs always count as a pair.
+/// Two documents of a second source never do.
 pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     let new = Rules::new(job).paired() != Paired::None;
     match job.reference() {
@@ -110,8 +110,8 @@ pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     }
 }
 
-/// The pairs of the shingle sets of components (a, b, shared, shingles_a, shingles_b, ..), also of reference outputs, and an upper bound of
-/// their number. With reference documents, a pair may come in both directions.
+/// The pairs between the shingle sets in components (a, b, shared, shingles_a, shingles_b, ..), including pairs of reference outputs, and
+/// an upper bound on their number. With reference documents, a pair can occur in both directions.
 pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataFrame, u64)> {
     let mut scores = cx.table(WorkTable::SCORES)?;
     let mut count = cx.rows(WorkTable::SCORES);

@@ -27,15 +27,15 @@ const LARGE: &str = "large_star";
 const SMALL: &str = "small_star";
 
 impl WorkTable {
-    /// A document and the least document of its component.
+    /// A document, and the smallest document in its component.
     pub(crate) const COMPONENTS: Self = Self::new("components", &[Numbers(&["doc", "root"])]);
-    /// A half of a round: every node's higher neighbours are joined with its least one.
+    /// The first half of a round: connects every node's higher neighbours with its smallest neighbour.
     const LARGE_STAR: Self = Self::new(LARGE, &[Numbers(&["high", "low"])]);
-    /// The other half: every node's lower neighbours are joined with its least one.
+    /// The second half of a round: connects every node's lower neighbours with its smallest neighbour.
     const SMALL_STAR: Self = Self::new(SMALL, &[Numbers(&["high", "low"])]);
 }
 
-/// Finds which documents scores connect.
+/// Finds the documents that scores connect.
 pub(super) static COMPONENTS: Stage = Stage::work(
     WorkTable::COMPONENTS,
     |_| "find which documents are connected by scores".into(),
@@ -60,10 +60,10 @@ pub(super) static COMPONENTS: Stage = Stage::work(
 /// The name of the union-find in the memory pool.
 const CONSUMER: &str = "connected components";
 
-/// The quarters of the memory pool that the union-find may take. The rest is for the table that the stage writes.
+/// The number of quarters of the memory pool that the union-find may use. The rest is for the table that the stage writes.
 const QUARTERS: usize = 3;
 
-/// Rows of a batch of the table.
+/// The number of rows per batch of the table.
 const BATCH_ROWS: usize = 8_192;
 
 /// Components, and the memory that is reserved for them.
@@ -116,7 +116,7 @@ impl ReservedComponents {
     }
 }
 
-/// The rows (doc, root) of components in memory, which are read once.
+/// The rows (doc, root) of components in memory. They can be read once.
 struct FoundRows {
     found: Mutex<Option<ReservedComponents>>,
     schema: SchemaRef,
@@ -154,13 +154,13 @@ fn batches(
     })
 }
 
-/// Runs rounds until one changes nothing. Returns the edges (high, low) of the last one, and their bytes.
+/// Runs rounds until a round changes nothing. Returns the edges (high, low) of the last round, and their bytes.
 ///
-/// Only the last round is kept, so a run that resumes starts from the last round that it finds.
+/// Only the last round is kept, so a run that resumes starts from that round.
 async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFrame, u64)> {
     let finished = cx.runner.finished_earlier().await?;
     let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
-    // Whether the table exists from which the round starts.
+    // Whether the table from which the round starts exists.
     let mut has_before = take_over(cx, WorkTable::SMALL_STAR.round(round - 1)).await?;
     loop {
         let [before, small] = [round - 1, round].map(|round| WorkTable::SMALL_STAR.round(round));
@@ -188,13 +188,13 @@ async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFram
     }
 }
 
-/// The round of a half with this name; `None` for other stages.
+/// The round number of a half round with this stage name; `None` for other stages.
 fn round_of(stage: &str) -> Option<u32> {
     let (half, round) = stage.rsplit_once('_')?;
     [LARGE, SMALL].contains(&half).then(|| round.parse().ok())?
 }
 
-/// Takes over a half of a round of an earlier run. Returns whether it exists.
+/// Takes over half a round of an earlier attempt. Returns whether it exists.
 async fn take_over(cx: &StageContext<'_>, half: WorkTable) -> Result<bool> {
     if !cx.is_done(half).await? {
         return Ok(false);
@@ -203,7 +203,7 @@ async fn take_over(cx: &StageContext<'_>, half: WorkTable) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the rounds between two tables changed nothing: see [`low_ends`].
+/// Whether no edge changed between two tables: see [`low_ends`].
 async fn is_same(cx: &StageContext<'_>, before: WorkTable, after: WorkTable) -> Result<bool> {
     if cx.rows(before) != cx.rows(after) {
         return Ok(false);

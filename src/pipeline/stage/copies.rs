@@ -1,4 +1,4 @@
-//! copies, same_keys: documents with identical shingles that are in the same pairs, and documents with one key.
+//! copies, same_keys: documents with identical shingles, which are in the same pairs, and documents that share a key.
 
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -19,10 +19,10 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::WorkColumns::{Flag, Numbers, Text};
 
 impl WorkTable {
-    /// Documents that have a copy.
+    /// Documents with at least one copy.
     pub(crate) const COPIES: Self =
         Self::new("copies", &[Numbers(&["rep", "doc", "size"]), Flag("reference")]);
-    /// Documents with one key, and where they are.
+    /// Documents that share a key, and the sources of these documents.
     const SAME_KEYS: Self = Self::new("same_keys", &[Numbers(&["doc"]), Text("places")]);
 }
 
@@ -42,7 +42,7 @@ fn with_same_keys(copies: DataFrame, same_keys: Option<DataFrame>) -> Result<Dat
     Ok(copies.union(same_keys)?)
 }
 
-/// Finds documents with the same shingles, and refuses documents with one key, which later stages could not distinguish.
+/// Finds documents with the same shingles, and refuses documents that share a key, since later stages could not distinguish them.
 pub(super) static COPIES: Stage = Stage::work(
     WorkTable::COPIES,
     |_| "group documents with identical shingles, and check that keys are unique".into(),
@@ -74,10 +74,10 @@ pub(super) static COPIES: Stage = Stage::work(
     })
 });
 
-/// The most documents that an error names.
+/// The maximum number of documents in an error.
 const NAMED: usize = 5;
 
-/// The places of two documents with one key.
+/// The sources of two documents that share a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SameKeyPlaces {
     /// Both are in the source.
@@ -86,7 +86,7 @@ enum SameKeyPlaces {
     SecondSource,
     /// One is in each source.
     BothSources,
-    /// One is in the source and one in a reference output, and the job does not say which one counts.
+    /// One is in the source and one in a reference output, and the job does not say which document counts.
     SourceAndOutput,
 }
 
@@ -103,7 +103,7 @@ impl SameKeyPlaces {
         }
     }
 
-    /// The documents (doc, ..) with one key in these places; `None` if the job cannot have any.
+    /// The documents (doc, ..) that share a key in these sources; `None` if the job cannot have such documents.
     fn documents(self, cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
         let keys = cx.table(WorkTable::KEYS)?;
         Ok(Some(match (self, cx.reference) {
@@ -123,7 +123,7 @@ impl SameKeyPlaces {
         }))
     }
 
-    /// The error for the documents `found` (doc, ..), which have one key in these places.
+    /// The error for the documents `found` (doc, ..), which share a key in these sources.
     async fn error(self, cx: &StageContext<'_>, found: DataFrame) -> Result<Error> {
         let documents = match self {
             Self::Source => {
@@ -159,12 +159,12 @@ impl SameKeyPlaces {
     }
 }
 
-/// The words after the `count` documents that an error names.
+/// The words that follow the `count` documents in an error.
 fn more(count: usize) -> &'static str {
     if count == NAMED { " (perhaps not the only ones)" } else { "" }
 }
 
-/// The error for the keys `found` (doc, ..) of several `documents` (id, doc, ..) of the section `section`.
+/// The error for the keys `found` (doc, ..), each with several `documents` (id, doc, ..) in the section `section`.
 async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: DataFrame) -> Result<Error> {
     let least = found.select(columns(["doc"]))?.sort(vec![col("doc").sort(true, false)])?;
     let keys = keys_of(least.limit(0, Some(NAMED))?).await?;
@@ -193,7 +193,7 @@ async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: 
     )))
 }
 
-/// The documents with one key: (doc: UInt64, places: Utf8).
+/// The documents that share a key: (doc: UInt64, places: Utf8).
 fn find_same_keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let found = SameKeyPlaces::ALL.into_iter().filter_map(|places| {
         let documents = places.documents(cx).transpose()?;

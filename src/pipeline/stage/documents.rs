@@ -17,12 +17,12 @@ use crate::pipeline::tables::WorkColumns::{Carried, Id, Nullable, NumberList, Nu
 use crate::source;
 
 impl WorkTable {
-    /// The numbers of rows and files that are left out of each source.
+    /// The number of skipped rows and files in each source.
     pub(crate) const LEFT_OUT: Self = Self::new(
         "left_out",
         &[Text("of"), Numbers(&["files", "by_where", "by_limit"]), Nullable(&Text("unread"))],
     );
-    /// Documents whose key an earlier document has.
+    /// Documents that repeat the key of an earlier document.
     pub(crate) const DUPLICATES: Self = Self::new("duplicates", DUPLICATE_COLUMNS);
     /// The shingles of each document as texts.
     pub(crate) const CUTS: Self = Self::new(
@@ -53,7 +53,7 @@ pub(super) const DUPLICATE_COLUMNS: &[WorkColumns] =
 const SOURCE: &str = "source";
 const SECOND_SOURCE: &str = "against.source";
 
-/// Counts the rows and files that are left out.
+/// Counts the skipped rows and files.
 pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
     WorkTable::LEFT_OUT,
     |_| "count the rows that source.where and source.limit leave out".into(),
@@ -80,13 +80,12 @@ pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
     }),
 );
 
-/// The source that the job reads, if it leaves rows out.
+/// The source that the job reads, if it skips rows.
 fn own_source(job: &Job) -> Option<&Source> {
     (job.reads_texts() && job.source.leaves_rows_out()).then_some(&job.source)
 }
 
-/// Adds the rows and files that are left out of the sources to the counts of a run, and the rows and files that the runs of reused and
-/// merged outputs left out. Returns warnings.
+/// Adds the skipped rows and files of the sources, and of reused and merged outputs, to the counts of a run. Returns warnings.
 ///
 /// # Errors
 /// If the table cannot be read.
@@ -119,8 +118,8 @@ pub(in crate::pipeline) async fn count_left_out(
     Ok(warnings)
 }
 
-/// The files, and the rows by `where` and by `limit`, that are left out of the source `of`; and a warning about texts that the condition
-/// cannot convert.
+/// The numbers of skipped files, of rows skipped by `where`, and of rows skipped by `limit` in the source `of`. Also returns a warning
+/// about texts that the condition cannot convert.
 async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<([u64; 3], Option<String>)> {
     let all = [columns(["files", "by_where", "by_limit"]), vec![utf8("unread")]].concat();
     let rows = cx.table(WorkTable::LEFT_OUT)?.filter(col("of").eq(lit(of)))?.select(all)?;
@@ -139,7 +138,7 @@ async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<([u64; 3], Option<S
     Ok(([number(0)?, number(1)?, number(2)?], warning))
 }
 
-/// The documents without documents whose id an earlier or a reference document has, if the job rejects these.
+/// Drops documents with the id of an earlier document or a reference document, if the job rejects them.
 pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     if !cx.is_taken(WorkTable::DUPLICATES) {
         return Ok(documents);
@@ -147,8 +146,8 @@ pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> R
     frames::documents::reject(documents, cx.table(WorkTable::DUPLICATES)?)
 }
 
-/// Finds documents whose id an earlier document has, in a first reading that keeps only ids and the texts of repeated ones. Also finds
-/// documents whose id a reference document has, if these are skipped.
+/// Finds documents that repeat the id of an earlier document. This first reading keeps only ids, and the texts of repeated ids. Also finds
+/// documents with the id of a reference document, if the job skips them.
 pub(super) static DUPLICATES: Stage = Stage::work(
     WorkTable::DUPLICATES,
     |_| "find documents that have the id of an earlier one".into(),
@@ -193,7 +192,7 @@ pub(super) static CUTS: Stage = Stage::work(
     }),
 );
 
-/// Numbers the shingles. Numbers are ranks in one order, so all rows end in one partition.
+/// Numbers the shingles. A number is a rank in a total order, so all rows end in one partition.
 pub(super) static DICTIONARY: Stage = Stage::public(
     Table::Dictionary,
     |_| "number the distinct shingles of the collection".into(),
@@ -202,8 +201,7 @@ pub(super) static DICTIONARY: Stage = Stage::public(
 )
 .with_tables(|_| vec![(WorkTable::NUMBERS.into(), TableRows::All), not_null(Table::Dictionary, "shingle")]);
 
-/// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output have all of these
-/// already.
+/// Computes the shingles, signatures and buckets of all documents. Documents of a finished output already have them.
 pub(super) static SKETCHES: Stage =
     Stage::work(WorkTable::SKETCHES, describe_sketches, |_| true, StagePlan::Now(plan_sketches))
         .with_tables(sketch_tables);

@@ -1,4 +1,4 @@
-//! group_sizes, frequent, frequent_positions, frequent_shingles: the shingles that too many documents have.
+//! group_sizes, frequent, frequent_positions, frequent_shingles: the shingles that occur in too many documents.
 
 use datafusion::prelude::{DataFrame, col};
 
@@ -13,7 +13,7 @@ use crate::pipeline::tables::WorkColumns::Numbers;
 use crate::schema::carried;
 
 impl WorkTable {
-    /// The number of documents of each group.
+    /// The number of documents in each group.
     pub(crate) const GROUP_SIZES: Self = Self::new("group_sizes", &[Numbers(&["group_key", "documents"])]);
     /// The frequent shingles.
     pub(crate) const FREQUENT: Self =
@@ -22,29 +22,30 @@ impl WorkTable {
     pub(crate) const FREQUENT_POSITIONS: Self = Self::new("frequent_positions", POSITION_COLUMNS);
 }
 
-/// Bytes of a row of a frequent shingle in memory, with its words.
+/// The bytes in memory of a row with a frequent shingle and its words.
 const BYTES_OF_SHINGLE: u64 = 256;
 
-/// Whether the shingles of the job's documents are counted. With reference outputs, the frequent ones are known.
+/// Whether the shingles of the job's documents are counted. With reference outputs, the frequent shingles are already known.
 fn counts_shingles(job: &Job) -> bool {
     job.max_frequency.is_some()
         && job.reads_texts()
         && !matches!(job.reference(), Some(Reference::Outputs { .. }))
 }
 
-/// The limit by which the reader draws the sample; `None` if groups have samples of their own, or the source is a share of its rows.
+/// The limit with which the reader draws the sample. `None` if each group has its own sample, or if the job reads a share of the source's
+/// rows.
 fn limit(job: &Job) -> Option<Limit> {
     match (&job.source.group, job.source.limit) {
         (Some(_), _) | (None, Some(Limit { size: LimitSize::Percent(_), .. })) => None,
         (None, None) => Some(Limit { size: LimitSize::Documents(SAMPLE), seed: 0 }),
-        // A smaller sample by the same seed is a part of a larger one.
+        // With the same seed, a smaller sample is a subset of a larger sample.
         (None, Some(Limit { size: LimitSize::Documents(most), seed })) => {
             Some(Limit { size: LimitSize::Documents(most.min(SAMPLE)), seed })
         }
     }
 }
 
-/// The carried column with the groups of documents, if they have groups.
+/// The carried column with the group of each document, if documents have groups.
 fn group_column(cx: &StageContext<'_>) -> Option<String> {
     let group = cx.job.source.group.as_ref()?;
     cx.types.columns.iter().position(|column| column.name == *group).map(carried)

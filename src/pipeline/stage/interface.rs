@@ -19,7 +19,7 @@ pub(crate) struct Stage {
     table: AnyTable,
     /// The description in one line.
     description: fn(&Job) -> String,
-    /// Whether the list of a job has the stage.
+    /// Whether a job runs the stage.
     pub(super) is_in: fn(&Job) -> bool,
     plan: StagePlan,
     /// The tables and the rows of each; `None` if all rows go into `table`.
@@ -49,9 +49,9 @@ impl StagePlan {
 
 /// The stages of a candidate method.
 pub(super) struct CandidateSearch {
-    /// The description of the stage `candidates`, which methods without candidates lack.
+    /// The description of the stage `candidates`. Methods without candidates do not have this stage.
     pub(super) describe_candidates: fn(&Job) -> String,
-    /// Ends a run that would find too many pairs, before anything is searched.
+    /// Ends a run that would find too many pairs, before the search.
     pub(super) check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
     /// Plans the tables of the stage `candidates`.
     pub(super) candidates: StagePlan,
@@ -59,7 +59,7 @@ pub(super) struct CandidateSearch {
     pub(super) follow_ups: Then,
     /// The stage `scores` of a method without candidates.
     pub(super) scores: Option<ScoresWithoutCandidates>,
-    /// Adds the column `may_match` to reference documents: whether they may match new ones.
+    /// Adds the column `may_match` to reference documents: whether they may match new documents.
     pub(super) may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct ScoresWithoutCandidates {
 }
 
 impl CandidateSearch {
-    /// A method without candidates that writes scores as `scores` does.
+    /// A method without candidates, which plans its scores by `scores`.
     pub(super) const fn without_candidates(
         check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
         scores: ScoresWithoutCandidates,
@@ -128,7 +128,7 @@ impl Stage {
         (self.description)(job)
     }
 
-    /// The tables that the stage writes, and the rows that each gets.
+    /// The tables that the stage writes, and the rows for each table.
     pub(crate) fn tables(&self, job: &Job) -> StageTables {
         self.tables.map_or_else(|| vec![(self.table, TableRows::All)], |tables| tables(job))
     }
@@ -136,7 +136,7 @@ impl Stage {
     /// Writes the tables, or takes over the tables of an earlier attempt. Returns the stages that run next.
     ///
     /// # Errors
-    /// By kind: the data do not fit the job, storage fails, or the run was stopped.
+    /// By kind: the data does not fit the job, storage fails, or the run was stopped.
     pub(in crate::pipeline) async fn run(&self, cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
         let planned = if cx.is_done(self.table).await? {
             Planned::new(0, Vec::new())
@@ -157,7 +157,7 @@ pub(super) const BYTES_OF_KEY: u64 = 24;
 /// Bytes of a row (root, two ranks, similarity).
 pub(super) const BYTES_OF_EDGE: u64 = 32;
 
-/// Bytes of a row with a document's id, which is short.
+/// The bytes of a row with a document's id. Ids are assumed to be short.
 pub(super) const BYTES_OF_MEMBER: u64 = 64;
 
 /// The rows in which `column` is null.

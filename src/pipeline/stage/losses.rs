@@ -1,4 +1,4 @@
-//! removals, removal_positions, losses, spared: the shingles that are lost with removed documents, and the documents that are spared.
+//! removals, removal_positions, losses, spared: the shingles that are lost with removed documents, and the spared documents.
 
 use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -19,7 +19,7 @@ use crate::pipeline::tables::POSITION_COLUMNS;
 use crate::pipeline::tables::WorkColumns::{Nullable, Numbers, Operator};
 
 impl WorkTable {
-    /// Shingle sets whose representative has another set.
+    /// Shingle sets that differ from their representative's set.
     pub(crate) const REMOVALS: Self = Self::new(
         "removals",
         &[
@@ -29,14 +29,14 @@ impl WorkTable {
     );
     /// The positions of the texts of removals that are read again.
     const REMOVAL_POSITIONS: Self = Self::new("removal_positions", POSITION_COLUMNS);
-    /// The shingles that are lost with each shingle set whose representative has another set.
+    /// The shingles that are lost with each shingle set that differs from its representative's set.
     pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::clusters::losses_schema)]);
 }
 
-/// Bytes of a shingle set: four joins, one above the other, hold its row at the same time.
+/// The bytes per shingle set. Four nested joins hold its row at the same time.
 const BYTES_OF_SET: u64 = 160;
 
-/// Finds the shingle sets that removals take from the dataset.
+/// Finds the shingle sets that removals drop from the dataset.
 pub(super) static REMOVALS: Stage = Stage::work(
     WorkTable::REMOVALS,
     |_| "find what removals may lose".into(),
@@ -105,7 +105,7 @@ pub(super) fn total(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     }
 }
 
-/// Writes which documents stay although another document represents their cluster.
+/// Writes the spared documents, which are kept although another document represents their cluster.
 pub(super) static SPARED: Stage = Stage::public(
     Table::Spared,
     |_| "write which documents stay besides the representatives, and which are copies of those".into(),
@@ -119,7 +119,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let documents = cx.table(WorkTable::RANKS)?;
     let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
     let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
-    // Otherwise, all documents with the same shingles are in one group.
+    // In the other cases, all documents with the same shingles are in one group.
     let same = if cx.reference.is_some() || job.candidates.compare == Compare::Across {
         let (scores, count) = scores_of_components(cx).await?;
         bytes += count * BYTES_OF_EDGE;
@@ -129,7 +129,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     } else {
         None
     };
-    // A second source loses no document.
+    // No document of a second source is removed.
     let always_stays = if job.second_source().is_some() { col("reference") } else { lit(false) };
     let rules = SpareRules {
         method: job.clusters.method,
@@ -139,7 +139,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     };
     let mut frame = spared(documents, sets, losses, same, rules)?;
     if cx.reference.is_some() {
-        // No row is written of other clusters.
+        // Other clusters have no rows in this table.
         let clusters =
             cx.table(Table::Clusters)?.select(renamed([("id", "of"), ("reference", "of_reference")]))?;
         let keys = (&["of", "of_reference"], &["id", "reference"]);

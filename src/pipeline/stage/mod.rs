@@ -1,8 +1,8 @@
 //! The stages of a run, by subject. Stages only connect tables with the functions of [`crate::frames`]: each has its name, its
 //! description, its tables with their columns, and the plan of its rows.
 //!
-//! `check` prints the list of a job, a run walks through it, and progress counts it. Some stages are on no list, because only the data
-//! show that they are needed, such as the rounds that settle dense groups. Another stage runs them, or names them as follow-ups.
+//! `check` prints the list of a job, a run walks through it, and progress counts it. Some stages, such as the rounds that settle dense
+//! groups, are in no list, because the data decides whether they are needed. Another stage runs them or names them as follow-ups.
 
 mod clusters;
 mod components;
@@ -59,8 +59,8 @@ static SEARCH: &[&Stage] = &[
 /// The stages that write pairs.
 static PAIRS: &[&Stage] = &[&pairs::PAIRS, &pairs::GROUP_PAIRS];
 
-/// The stages that make clusters from scores and choose the passages that stay. Passages prefer documents that no other one represents.
-/// None of these stages reads a table of [`PAIRS`].
+/// The stages that make clusters from scores and choose the passages to keep. A passage is preferably kept in an unrepresented document.
+/// These stages read no table of [`PAIRS`].
 static CLUSTERS: &[&Stage] = &[
     &components::COMPONENTS,
     &clusters::RANKS,
@@ -117,14 +117,14 @@ pub fn describe(job: &Job) -> Vec<StageDescription> {
 /// Runs all stages of the job.
 ///
 /// # Errors
-/// The first error of a stage. Finished stages stay published.
+/// The first error of a stage. Finished stages remain published.
 pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let names: Vec<String> = stages(cx.job).map(|stage| stage.name().into_owned()).collect();
     cx.runner.begin(&names);
     run(cx, SEARCH).await?;
     keep_values::check(cx).await?;
     if cx.engine().runs_stages_together() {
-        // Both are awaited even if one fails, so that the other one's finished stages need not be repeated.
+        // Awaits both even if one fails, so that stages that finish meanwhile need not be repeated.
         let (pairs, clusters) = futures::join!(run(cx, PAIRS), run(cx, CLUSTERS));
         pairs.and(clusters)?;
     } else {

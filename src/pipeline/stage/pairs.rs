@@ -1,4 +1,4 @@
-//! candidates, positions, scores, members, pairs: pairs of similar documents, from candidates to the tables that are written.
+//! candidates, positions, scores, members, pairs: pairs of similar documents, from candidates to the public tables.
 
 use datafusion::prelude::DataFrame;
 
@@ -25,15 +25,15 @@ use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS};
 use crate::pipeline::verify::{CandidatePairs, known_scores, verify};
 
 impl WorkTable {
-    /// Every two documents that may be similar.
+    /// Pairs of documents that may be similar.
     pub(crate) const CANDIDATES: Self = Self::new("candidates", PAIR_COLUMNS);
-    /// Documents of hot buckets; in a prefix join of all documents, the documents of dense buckets.
+    /// The documents of hot buckets, or of dense buckets in a prefix join of all documents.
     pub(crate) const HOT: Self = Self::new("hot", &[Numbers(&["a"])]);
     /// The positions of the texts of candidates.
     pub(crate) const POSITIONS: Self = Self::new("positions", POSITION_COLUMNS);
     /// Pairs that reach the threshold, except for pairs of copies.
     pub(crate) const SCORES: Self = Self::new("scores", &[Operator(score_schema)]);
-    /// Documents of pairs.
+    /// Documents that occur in pairs.
     pub(crate) const MEMBERS: Self = Self::new(
         "members",
         &[Id, Numbers(&["doc", "shingle_count", "rep", "size"]), Flag("reference"), Nullable(&Text("group"))],
@@ -51,7 +51,7 @@ pub(super) static CANDIDATES: Stage = Stage::work(
     |job| job.compares() && job.candidates.method.has_candidates(),
     StagePlan::Later(|cx| Box::pin(by_method(cx.job).candidates.plan(cx))),
 )
-// A document of a hot or dense bucket comes without a second document, and so does a leader.
+// A row for a leader, or for a document of a hot or dense bucket, has a null instead of a second document.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
 .then(|cx| {
     Box::pin(async move {
@@ -114,7 +114,7 @@ async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     verify(cx, documents, candidates, same).await
 }
 
-/// The scores of merged outputs, between documents that no later run replaced.
+/// The scores of merged outputs, without documents that a later run replaced.
 fn merged_scores(cx: &StageContext<'_>, earlier: &Chain) -> Result<DataFrame> {
     if !earlier.replaced() {
         return merged::scores(earlier.pairs()?, cx.table(WorkTable::COPIES)?);
@@ -125,7 +125,7 @@ fn merged_scores(cx: &StageContext<'_>, earlier: &Chain) -> Result<DataFrame> {
     merged::in_order(earlier.pairs_of_groups(&columns, None, representatives)?)
 }
 
-/// Finds the documents of pairs, copies included.
+/// Finds the documents that occur in pairs, including copies.
 pub(super) static MEMBERS: Stage = Stage::work(
     WorkTable::MEMBERS,
     |_| "expand scores to the copies of each document".into(),
@@ -166,8 +166,8 @@ pub(super) static TEXTS: Stage = Stage::work(
     }),
 );
 
-/// Rows of a batch of buckets, many more than elsewhere: DataFusion's sort looks at all batches in memory for each batch that it makes,
-/// so its time is quadratic in their number.
+/// The number of rows per batch of buckets. It is larger than elsewhere, because DataFusion's sort visits all batches in memory for each
+/// batch that it returns. Its time is quadratic in the number of batches.
 const BUCKET_BATCH_ROWS: usize = 16_384;
 
 /// Sorts the buckets of all documents.
@@ -177,7 +177,7 @@ pub(super) static BUCKETS: Stage = Stage::public(
     |job| job.output.buckets,
     StagePlan::Now(|cx| {
         let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
-        // Nothing is shuffled: each partition sorts its rows, and they are merged into one file.
+        // There is no shuffle: each partition sorts its rows, and a merge writes them into one file.
         Ok(Planned { batch_rows: Some(BUCKET_BATCH_ROWS), ..Planned::new(0, vec![sorted]) })
     }),
 );
@@ -193,8 +193,8 @@ pub(super) static PAIRS: Stage = Stage::public(
     StagePlan::Later(|cx| Box::pin(plan_pairs(cx))),
 );
 
-/// A batch of pairs with texts may take one part in this many of the bytes of a partition's rows: several of them wait for their
-/// passages at once, which no memory pool accounts for.
+/// The divisor of a partition's bytes that gives the maximum size of a batch of pairs with texts. Several such batches are in memory at
+/// once, outside any memory pool, until their passages are computed.
 const BATCHES_OF_TEXTS: u64 = 4;
 
 async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
@@ -220,7 +220,7 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     Ok(Planned { batch_rows: Some(rows), ..Planned::new(bytes, vec![frame]) })
 }
 
-/// Counts the pairs of every two groups.
+/// Counts the pairs between every two groups.
 pub(super) static GROUP_PAIRS: Stage = Stage::public(
     Table::GroupPairs,
     |_| "count the pairs of every two groups".into(),

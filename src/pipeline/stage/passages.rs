@@ -1,6 +1,6 @@
 //! uncompared, units, run_fingerprints, windows, spans, passages: the passages that repeat inside documents.
 //!
-//! Of reference documents, only rows are kept that new documents may have, so that a large reference is read and not written.
+//! For reference documents, only rows that new documents may share are kept. Therefore a large reference is read but not written.
 
 use datafusion::prelude::{Expr, col, lit};
 
@@ -34,11 +34,11 @@ impl WorkTable {
     );
     /// The lines, sentences or paragraphs of all documents: their hashes and places.
     const UNITS: Self = Self::new("units", UNIT_COLUMNS);
-    /// The lines, sentences or paragraphs of reference documents that new documents may have.
+    /// The lines, sentences or paragraphs of reference documents that new documents may share.
     const REFERENCE_UNITS: Self = Self::new("reference_units", UNIT_COLUMNS);
     /// The fingerprints of all documents.
     const FINGERPRINTS: Self = Self::new("run_fingerprints", FINGERPRINT_COLUMNS);
-    /// The fingerprints of reference documents that new documents may have.
+    /// The fingerprints of reference documents that new documents may share.
     const REFERENCE_FINGERPRINTS: Self = Self::new("reference_run_fingerprints", FINGERPRINT_COLUMNS);
     /// Fingerprints that occur more than once.
     const FINGERPRINT_HITS: Self = Self::new("run_fingerprint_hits", FINGERPRINT_COLUMNS);
@@ -47,7 +47,7 @@ impl WorkTable {
     /// The windows around such fingerprints: their hashes and places.
     const WINDOWS: Self =
         Self::new("windows", &[Numbers(&["doc", "hash_0", "hash_1", "at", "char_start", "of_reference"])]);
-    /// The windows that occur more than once, and the place where each occurs first.
+    /// The windows that occur more than once, and the place of the first occurrence of each window.
     const REPEATED_WINDOWS: Self = Self::new(
         "repeated_windows",
         &[Numbers(&[
@@ -60,25 +60,25 @@ impl WorkTable {
             "kept_char_start",
         ])],
     );
-    /// The positions of the texts with a sample of a passage.
+    /// The positions of the texts from which passage samples are read.
     const PASSAGE_POSITIONS: Self = Self::new("passage_positions", POSITION_COLUMNS);
 }
 
-/// Bytes of a row of units or windows in memory, with the columns that rank it.
+/// The bytes in memory of a row of units or windows, including the columns that rank it.
 const BYTES_OF_UNIT: u64 = 128;
 
 /// Bytes of a row (document, fingerprint).
 const BYTES_OF_FINGERPRINT: u64 = 32;
 
-/// Bytes of a row of spans in memory.
+/// The bytes in memory of a row of spans.
 const BYTES_OF_SPAN: u64 = 128;
 
-/// The unit of the job and the fewest words of a passage; `None` for words.
+/// The job's unit and the minimum number of words in a passage. `None` if the unit is a run of words.
 fn unit(job: &Job) -> Option<(TextUnit, usize)> {
     job.passages?.units()
 }
 
-/// The words of a window, if the job finds runs of words.
+/// The number of words in a window, if the job finds runs of words.
 fn length(job: &Job) -> Option<usize> {
     job.passages?.words().map(|(length, _)| length)
 }
@@ -153,7 +153,7 @@ pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     }),
 );
 
-/// Cuts all texts, and keeps few of the hashes of their runs of words.
+/// Hashes the runs of words in all texts, and keeps a small part of the hashes.
 pub(super) static FINGERPRINTS: Stage = Stage::work(
     WorkTable::FINGERPRINTS,
     |_| "read the texts again and choose hashes of runs of words".into(),
@@ -167,7 +167,7 @@ pub(super) static FINGERPRINTS: Stage = Stage::work(
     }),
 );
 
-/// Cuts the texts of reference documents, and keeps few of the hashes of their runs of words.
+/// Hashes the runs of words in the texts of reference documents, and keeps a small part of the hashes.
 pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     WorkTable::REFERENCE_FINGERPRINTS,
     |_| "read the reference documents and choose the same hashes of them".into(),
@@ -260,7 +260,7 @@ pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
     }),
 );
 
-/// Finds the passages that repeat, and keeps one of each.
+/// Finds repeated passages, and keeps one occurrence of each.
 pub(super) static SPANS: Stage = Stage::public(
     Table::Spans,
     |_| "find the passages that repeat".into(),
@@ -286,7 +286,7 @@ pub(super) static SPANS: Stage = Stage::public(
     }),
 );
 
-/// Finds the texts with the samples of passages.
+/// Finds the texts from which passage samples are read.
 pub(super) static PASSAGE_POSITIONS: Stage = Stage::work(
     WorkTable::PASSAGE_POSITIONS,
     |_| "find the texts with a sample of each passage".into(),

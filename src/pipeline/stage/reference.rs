@@ -1,4 +1,4 @@
-//! reference_duplicates, reference: the reference documents, of other outputs or of a second source, that may match new ones.
+//! reference_duplicates, reference: the reference documents, from other outputs or a second source, that may match new documents.
 
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
@@ -16,9 +16,10 @@ use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Si
 use crate::pipeline::tables::signature_type;
 
 impl WorkTable {
-    /// Documents of a second source whose key an earlier document has.
+    /// Documents of a second source that repeat the key of an earlier document.
     pub(crate) const REFERENCE_DUPLICATES: Self = Self::new("reference_duplicates", DUPLICATE_COLUMNS);
-    /// The reference documents that may match new ones. `shingles` is null if the output keeps none, and `group` if there are no groups.
+    /// The reference documents that may match new documents. `shingles` is null if the output does not keep shingles. `group` is null if
+    /// there are no groups.
     pub(crate) const REFERENCE: Self = Self::new(
         "reference",
         &[
@@ -38,7 +39,7 @@ impl WorkTable {
     );
 }
 
-/// Finds documents of a second source whose id an earlier document has.
+/// Finds documents of a second source that repeat the id of an earlier document.
 pub(super) static REFERENCE_DUPLICATES: Stage = Stage::work(
     WorkTable::REFERENCE_DUPLICATES,
     |_| "find documents of the second source that have the id of an earlier one".into(),
@@ -67,7 +68,7 @@ fn describe(job: &Job) -> String {
     format!("find the documents of {outputs} that new ones may be similar to")
 }
 
-/// Finds the reference documents that may match new ones.
+/// Finds the reference documents that may match new documents.
 pub(super) static REFERENCE: Stage = Stage::work(
     WorkTable::REFERENCE,
     describe,
@@ -95,7 +96,7 @@ pub(super) static REFERENCE: Stage = Stage::work(
     None => vec![(WorkTable::REFERENCE.into(), TableRows::All)],
 });
 
-/// The one pass over the texts of the second source.
+/// Reads the texts of the second source in a single pass.
 async fn read_second_source(cx: &StageContext<'_>, source: &SecondSource) -> Result<DataFrame> {
     let mut documents = source.documents.clone();
     if cx.is_taken(WorkTable::REFERENCE_DUPLICATES) {

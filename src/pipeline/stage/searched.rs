@@ -13,10 +13,10 @@ use crate::pipeline::sketches::read_texts;
 use crate::schema::carried;
 use crate::source::{self, Listed, ReadRequest};
 
-/// The columns of the place of a document.
+/// The columns that locate a document.
 const PLACE: [&str; 4] = ["source", "position", "doc", "origin"];
 
-/// The rejected documents in which passages are searched: of the run, or reference documents.
+/// The rejected documents in which passages are searched, from the run or from its reference documents.
 fn uncompared(cx: &StageContext<'_>, of_reference: bool) -> Result<DataFrame> {
     let origin = || col("origin");
     let side = if of_reference { origin().is_not_null() } else { origin().is_null() };
@@ -36,7 +36,7 @@ pub(super) async fn own_texts(cx: &StageContext<'_>) -> Result<DataFrame> {
     searched(cx, read(cx, &cx.job.source, listed).await?, Table::Rejects, uncompared(cx, false)?)
 }
 
-/// The texts (doc, text) of `documents` without the `rejects` that are not `uncompared`.
+/// The texts (doc, text) of `documents`. Of the rejects, only `uncompared` documents are included.
 fn searched(
     cx: &StageContext<'_>,
     documents: DataFrame,
@@ -44,7 +44,7 @@ fn searched(
     uncompared: DataFrame,
 ) -> Result<DataFrame> {
     match cx.rows(rejects) {
-        // Every document is compared, so no join and no look at the texts is needed.
+        // Every document is compared, so neither a join nor the texts are needed for the selection.
         0 => Ok(documents.select(columns(["doc", "text"]))?),
         _ => passages::searched(documents, cx.table(rejects)?, uncompared),
     }
@@ -90,12 +90,12 @@ pub(super) async fn reference_texts_at(cx: &StageContext<'_>, places: DataFrame)
     }
 }
 
-/// All documents with the columns that order them: see [`passages::in_turn`].
+/// All documents, with the columns that order them: see [`passages::in_turn`].
 pub(super) async fn in_turn(cx: &StageContext<'_>) -> Result<DataFrame> {
     in_turn_among(cx, Ok).await
 }
 
-/// As [`in_turn`], only for documents with a row in `table` (doc, ..).
+/// Like [`in_turn`], but only for documents with a row in `table` (doc, ..).
 pub(super) async fn in_turn_of(cx: &StageContext<'_>, table: WorkTable) -> Result<DataFrame> {
     let needed = cx.table(table)?.select(renamed([("doc", "needed")]))?.distinct()?;
     in_turn_among(cx, |documents| frames::among(documents, needed.clone())).await
@@ -122,7 +122,7 @@ async fn in_turn_among(
         let has_group =
             matches!(reference, ReferenceDocuments::Source(second) if second.source.group.is_some());
         let texts = read_texts(cx, uncompared(cx, true)?, None, |texts| {
-            // It is not known here which of its columns an output carries in what order.
+            // The number and order of an output's carried columns are unknown here.
             let group = Some(carried(0))
                 .filter(|group| has_group && texts.schema().has_column_with_unqualified_name(group));
             let mut named = frames::columns(["id", "doc", "source", "position"]);
@@ -141,7 +141,7 @@ fn ordered_places(cx: &StageContext<'_>) -> Result<Vec<Expr>> {
     Ok([groups::ordered(cx.job)?, columns(["source", "position"])].concat())
 }
 
-/// The run's own documents that are searched and not compared, in the columns of [`groups::ordered`] with `source` and `position`; `None`
+/// The run's own documents that are searched but not compared, in the columns of [`groups::ordered`] with `source` and `position`; `None`
 /// if there are none.
 pub(super) async fn own_uncompared(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.rows(WorkTable::UNCOMPARED) == 0 {
@@ -155,7 +155,7 @@ pub(super) async fn own_uncompared(cx: &StageContext<'_>) -> Result<Option<DataF
     Ok(Some(texts.select(all)?.select(ordered_places(cx)?)?))
 }
 
-/// The documents that are compared, with the columns that order them, and the place of new documents.
+/// The compared documents with the columns that order them, and the value of `before` for new documents.
 fn compared_in_turn(
     cx: &StageContext<'_>,
     among: impl Fn(DataFrame) -> Result<DataFrame>,
@@ -171,7 +171,7 @@ fn compared_in_turn(
     Ok((passages::in_turn(documents, clusters, spared, known)?, of_new))
 }
 
-/// Reference documents without a place, since only spans of new documents are written.
+/// Removes the places of reference documents, since only spans of new documents are written.
 fn without_place(documents: DataFrame) -> Result<DataFrame> {
     let documents = documents.with_column("source", lit(ScalarValue::Utf8(None)))?;
     Ok(documents.with_column("position", no_number())?)

@@ -22,37 +22,37 @@ use crate::pipeline::tables::WorkColumns::{NumberList, Text};
 use crate::schema::{self, AuditDepth};
 
 impl WorkTable {
-    /// The numbers of each total.
+    /// A row per total, with its numbers.
     const TOTALS: Self = Self::new("totals", &[Text("total"), NumberList("numbers")]);
 }
 
-/// The columns that the check of each run reads.
+/// The columns that the check at the end of each run reads.
 const DEPTH: AuditDepth = AuditDepth::WithoutLists;
 
-/// Tables of at most this many rows together are read in this process, which takes less time than to submit a plan.
+/// If the tables together have at most this many rows, this process reads them. That is faster than submitting a plan to the engine.
 const ROWS_OF_DRIVER: u64 = 1_000_000;
 
-/// The prefix of the total of a reason to reject documents.
+/// The name prefix of totals that count rejects by reason.
 const REASON: &str = "reason ";
 
 /// Numbers for the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pipeline) enum Total {
-    /// The number of rows of a table, and how many of them break each promise of its contract.
+    /// The number of rows in a table, and the number of rows that break each promise of its contract.
     Contract(Table),
-    /// Pairs within groups of copies that are written as stars.
+    /// Unwritten pairs within groups of copies, which are written as stars.
     PairsLeftOut,
-    /// Documents whose shingle set an earlier document has.
+    /// Documents with the same shingle set as an earlier document.
     RepeatedSets,
     /// Documents that represent a cluster.
     Representatives,
     /// Documents that `apply` removes.
     Removed,
-    /// Documents whose removal loses much, and the shingles that are lost; nothing if they were not counted.
+    /// Documents whose removal loses much text, and the lost shingles. Empty if losses were not counted.
     Lost,
     /// Documents with a single shingle.
     SingleShingle,
-    /// Components of documents, if the cluster method divides them.
+    /// Components of documents, if the cluster method divides components into clusters.
     Components,
     /// Reference documents that were replaced.
     Replaced,
@@ -66,7 +66,7 @@ impl Total {
         format!("{self:?}")
     }
 
-    /// The total of the only row of `numbers`. Null numbers become 0.
+    /// The total with the only row of `numbers`. Null becomes 0.
     fn row(self, numbers: DataFrame) -> Result<DataFrame> {
         let columns = all_columns(&numbers);
         with_numbers(lit(self.name()), columns, numbers)
@@ -93,7 +93,7 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
         let contract = schema::contract(table).over(&cx.types, job.columns());
         totals.push(Total::Contract(table).row(contract.audit(cx.stored(table)?, DEPTH)?));
     }
-    // Across groups there are no stars.
+    // Pairs across groups are never written as stars.
     let in_stars = cx.table(WorkTable::MEMBERS)?.filter(lit(job.candidates.compare != Compare::Across))?;
     let left_out = count_of_left_out(in_stars, cx.table(WorkTable::SCORES)?, Rules::new(job))?;
     totals.push(Total::PairsLeftOut.row(left_out));
@@ -124,21 +124,22 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     frames::union(totals)?.ok_or_else(|| Error::bug("the manifest has no totals"))
 }
 
-/// The number of the run's own documents whose shingles an earlier document has: one row (repeated: UInt64), null for no document.
+/// The number of the run's own documents with the same shingle set as an earlier document: one row (repeated: UInt64), null if there are no
+/// documents.
 fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
     let sizes = match cx.job.candidates.compare {
         Compare::All if cx.job.candidates.method.compares() => {
             let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }
-        // Copies are documents of one group only.
+        // Copies are always in one group.
         Compare::All | Compare::Within | Compare::Across => set_sizes(cx.table(WorkTable::KEYS)?)?,
     };
     let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
 }
 
-/// The table `clusters`, where spared documents count as representatives too, since they stay.
+/// The table `clusters`. Spared documents also count as representatives, since they are kept.
 fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
     let clusters = cx.table(Table::Clusters)?;
     match cx.job.clusters.contained {

@@ -23,7 +23,7 @@ use crate::source::decoded_arrow_schema;
 /// The key of Spark's schema.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
-/// Rows of a batch of added columns.
+/// The number of rows per batch of added columns.
 const BATCH_ROWS: usize = 8192;
 
 /// The columns that are added to a file.
@@ -49,8 +49,8 @@ impl Added {
         Ok(Arc::new(SchemaType::group_type_builder(own.name()).with_fields(fields).build()?))
     }
 
-    /// The key-value metadata of a file with the added columns. Readers prefer the schemas in these metadata to the schema of the
-    /// file, so they are extended or removed.
+    /// The key-value metadata of a file with the added columns. Readers prefer the schemas in this metadata to the schema of the file, so
+    /// these schemas are extended or removed.
     pub(super) fn extended(&self, pairs: Vec<KeyValue>) -> Vec<KeyValue> {
         let extend = |pair: KeyValue| {
             let value = pair.value.as_deref().unwrap_or_default();
@@ -64,7 +64,8 @@ impl Added {
         pairs.into_iter().filter_map(extend).collect()
     }
 
-    /// Extends the Arrow schema. `None` if it has types that this version of Arrow lacks; readers then take the types of Parquet.
+    /// Extends the Arrow schema. `None` if it contains types that this version of Arrow does not know. Readers then use the types of
+    /// Parquet.
     fn arrow_schema(&self, encoded: &str) -> Option<String> {
         let own = decoded_arrow_schema(encoded)?;
         Some(encode_arrow_schema(&annotated(&own, &self.annotations, self.id)))
@@ -84,14 +85,14 @@ impl Added {
         Some(schema.to_string())
     }
 
-    /// The factory of the writers of the columns.
+    /// The factory for the writers of the columns.
     ///
     /// # Errors
     /// If a column is invalid, which is a bug.
     pub(super) fn writers(&self, properties: &WriterPropertiesPtr) -> Result<ArrowRowGroupWriterFactory> {
         let columns = self.columns();
         let schema = ArrowSchemaConverter::new().convert(&columns)?.root_schema_ptr();
-        // The factory takes its settings from the writer of a file.
+        // The factory copies its settings from a file writer.
         let file = SerializedFileWriter::new(Vec::new(), schema, Arc::clone(properties))?;
         Ok(ArrowRowGroupWriterFactory::new(&file, Arc::new(columns)))
     }
@@ -141,8 +142,8 @@ fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
     })
 }
 
-/// The properties that reproduce the compression, dictionaries, encodings, Bloom filters and sort order of the largest row group
-/// of `metadata`. `pairs` are the key-value metadata. The leaf `edited` is no longer sorted, because its values change.
+/// The properties that reproduce the compression, dictionaries, encodings, Bloom filters and sort order of the largest row group of
+/// `metadata`. `pairs` is the key-value metadata. The file is no longer sorted by the leaf `edited`, because its values change.
 pub(super) fn properties(
     metadata: &ParquetMetaData,
     pairs: Option<Vec<KeyValue>>,
@@ -180,7 +181,7 @@ fn column_properties(
     let is = |encoding: Encoding| column.encodings().any(|of_column| of_column == encoding);
     let has_dictionary = column.dictionary_page_offset().is_some()
         || is(Encoding::RLE_DICTIONARY)
-        // The name in old files.
+        // The name of the encoding in old files.
         || is(Encoding::PLAIN_DICTIONARY);
     let mut properties = properties
         .set_column_compression(path.clone(), column.compression())
@@ -188,8 +189,8 @@ fn column_properties(
     if let Some(encoding) = chosen_encoding(column) {
         properties = properties.set_column_encoding(path.clone(), encoding);
     }
-    // Intervals of one length have several representations. DuckDB puts each of them into a filter and says so in the metadata,
-    // so it does not find rows with a filter of another program.
+    // An interval has several representations. DuckDB adds each of them to a filter and says so in the metadata. With a filter from another
+    // program it would not find all rows.
     let has_forms = column.column_descr().converted_type() == ConvertedType::INTERVAL;
     if column.bloom_filter_offset().is_some() && !has_forms {
         // The writer shrinks the filter to the number of distinct values.

@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 use crate::output::upload::Upload;
 use crate::source::ParquetFile;
 
-/// The bytes of one read.
+/// The number of bytes per read.
 pub(super) const WINDOW: u64 = 8 << 20;
 
-/// The bytes that are gathered before a put.
+/// The number of bytes to gather before a put.
 const BUFFER: usize = 1 << 20;
 
 /// Blocks a thread until a future ends or the work is stopped.
@@ -29,7 +29,7 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// Returns a waiter that fails once `stop` is cancelled.
+    /// Returns a waiter that fails after `stop` is cancelled.
     pub(super) fn new(stop: &CancellationToken) -> Self {
         Self { runtime: Handle::current(), stop: stop.clone() }
     }
@@ -48,7 +48,7 @@ impl Waiter {
     }
 }
 
-/// A Parquet file that is read through a moving window, because columns are stored in the order in which they are copied.
+/// A Parquet file that is read through a moving window. This suffices, because columns are copied in the order in which they are stored.
 #[derive(Clone)]
 pub(super) struct WindowedFile(Arc<Window>);
 
@@ -64,7 +64,7 @@ impl WindowedFile {
         Self(Arc::new(Window { file, waiter, held: Mutex::default() }))
     }
 
-    /// The bytes of the window from `start` on. Moves the window if it holds fewer than `least` of them.
+    /// The bytes of the window from `start` on. Moves the window if it contains fewer than `least` bytes from there.
     fn from(&self, start: u64, least: u64) -> Result<Bytes> {
         let Window { file, waiter, held } = self.0.as_ref();
         let mut held = held.lock();
@@ -104,7 +104,7 @@ impl ChunkReader for WindowedFile {
     }
 }
 
-/// A reader of a file from an offset on.
+/// A reader that starts at an offset in a file.
 pub(super) struct InputFrom {
     input: WindowedFile,
     at: u64,
@@ -138,7 +138,7 @@ impl UploadWriter {
         self.waiter.wait(self.upload.put(bytes.into()))
     }
 
-    /// Returns the upload after all written bytes.
+    /// Flushes all written bytes and returns the upload.
     ///
     /// # Errors
     /// If the store refuses.

@@ -20,8 +20,9 @@ use crate::parquet_headers::check_pages;
 use crate::rewrite::decisions::{Decisions, other_text};
 use crate::source::TextPlace;
 
-/// The most rows of a batch, and its target size in bytes.
+/// The maximum number of rows per batch.
 const BATCH_ROWS: u64 = 8192;
+/// The target size of a batch, in bytes.
 const BATCH_BYTES: u64 = 4 << 20;
 
 /// The memory of a value in addition to its bytes.
@@ -35,7 +36,7 @@ pub(super) struct RowRuns<'a> {
     pub runs: &'a [Range<u64>],
 }
 
-/// No change.
+/// Leaves a batch unchanged.
 fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
     Ok(())
 }
@@ -145,7 +146,7 @@ impl Copy<'_> {
             .because(Error::input(self.names.reading(self.rows, self.leaf)))
     }
 
-    /// The rows of a batch: few if lists are long.
+    /// The number of rows per batch. It is small if lists are long.
     fn batch_rows(&self) -> u64 {
         let chunk = self.rows.group.column(self.leaf);
         let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;
@@ -182,7 +183,7 @@ impl<T: DataType> LeafBatch<T> {
         }
     }
 
-    /// Appends rows. A row begins where the repetition level is 0.
+    /// Appends rows. A row begins at each repetition level 0.
     fn read(&mut self, from: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<usize> {
         let definitions = (self.max_definition > 0).then_some(&mut self.definitions);
         let repetitions = self.has_repetitions.then_some(&mut self.repetitions);
@@ -207,9 +208,9 @@ impl<T: DataType> LeafBatch<T> {
 
 /// The leaf column with the texts of a file.
 pub(super) struct TextLeaf {
-    /// Its index.
+    /// The index of the leaf column.
     pub leaf: usize,
-    /// The file, as errors name it.
+    /// The path of the file in error messages.
     path: String,
     decisions: Decisions,
     waiter: Waiter,
@@ -219,7 +220,7 @@ impl TextLeaf {
     /// Finds the leaf column of the texts.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no text there.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no such text column.
     pub(super) fn find(
         schema: &SchemaDescriptor,
         text: &TextPlace,
@@ -230,7 +231,7 @@ impl TextLeaf {
         let TextPlace::Column(name) = text else {
             return Err(Error::bug(format!("the texts of {path} are in no column")));
         };
-        // The run finds the text in the same way: the column of that name, or a field of a column.
+        // The run finds the text in the same way: it is the column with this name, or a field in a column.
         let is_column = schema.root_schema().get_fields().iter().any(|column| column.name() == name);
         let place: Vec<&str> = if is_column { vec![name] } else { name.split('.').collect() };
         let is_text = |leaf: &usize| {

@@ -1,8 +1,8 @@
 //! Parquet files: kept rows keep every column, except for passages that are cut out of texts.
 //!
-//! Rows are copied as physical values with their levels, leaf column by leaf column (`leaves`) and row group by row group, with the
-//! schema and key-value metadata of the file. Values are not interpreted, so every type can be copied. Added columns are further leaf
-//! columns (`added`).
+//! Rows are copied as physical values with their levels, leaf column by leaf column (`leaves`) and row group by row group, with the schema
+//! and key-value metadata of the file. Values are not interpreted, so every type can be copied. Added columns are additional leaf columns
+//! (`added`).
 
 mod added;
 mod blocking;
@@ -50,7 +50,7 @@ pub(super) async fn write(
     Ok((counts, files))
 }
 
-/// Writes the selected rows of a file. Kept rows are changed by their decisions.
+/// Writes the selected rows of a file. The decisions change kept rows.
 async fn copy(
     work: &RewriteSettings,
     parquet: &Arc<ParquetFile>,
@@ -79,7 +79,7 @@ async fn copy(
         None
     };
     let copy = move || {
-        // Turns a panic of the library into an error of the file.
+        // Turns a panic in the library into an error about the file.
         guarded(|| copied(&file, &wanted, (added, text), upload, (&waiter, bytes), target))
             .context(|| format!("reading {} failed", file.path()))
             .flatten()
@@ -158,12 +158,12 @@ enum CopiedRows {
 #[derive(Default)]
 struct ChosenRows {
     pub counts: DocumentCounts,
-    /// The rows of the file of separate rejects.
+    /// The rows for the file of separate rejects.
     pub rejected: RowSet,
 }
 
 impl CopiedRows {
-    /// The selected rows among `rows` of the file `path`, as ranges counted from the first of `rows`.
+    /// The selected rows among `rows` in the file `path`, as ranges relative to the first row of `rows`.
     ///
     /// # Errors
     /// If the decisions cannot be read.
@@ -206,7 +206,7 @@ struct RowGroupPart {
     pub group: usize,
     /// The position of its first row in the file.
     pub first: u64,
-    /// The rows as ranges, counted from the start of the row group.
+    /// The rows as ranges relative to the start of the row group.
     pub runs: Vec<Range<u64>>,
 }
 
@@ -222,16 +222,16 @@ impl RowGroupPart {
     }
 }
 
-/// Returns the row groups to write, each with its parts. A row group of the file becomes a row group of its selected rows. Small
-/// neighbours are merged, up to the rows of the largest row group of the file. No row group is empty. `runs` selects rows of a
-/// range, as ranges counted from its start.
+/// Returns the row groups to write, each with its parts. A row group of the file becomes a row group of its selected rows. Small neighbours
+/// are merged, up to the number of rows in the largest row group of the file. No row group is empty. `runs` selects rows in a range, as
+/// ranges relative to its start.
 fn groups<'a>(
     metadata: &'a ParquetMetaData,
     mut runs: impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>> + 'a,
 ) -> impl Iterator<Item = Result<Vec<RowGroupPart>>> + 'a {
     let groups = metadata.row_groups();
     let largest = groups.iter().map(rows).max().unwrap_or(0);
-    // Two concatenated sorted row groups are not sorted.
+    // Two sorted row groups are not sorted after concatenation.
     let sorted =
         groups.iter().any(|group| group.sorting_columns().is_some_and(|columns| !columns.is_empty()));
     let firsts = groups.iter().scan(0, |next, group| {

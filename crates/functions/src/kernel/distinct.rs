@@ -1,15 +1,15 @@
 //! Sorts hashes and drops repeats: a shingle set is a sorted list without repeats.
 
-/// The most values whose copy is cheap and whose buckets fit the cache.
+/// The maximum number of values for a scatter. Up to this number the copy is cheap and the buckets fit in the cache.
 const SCATTER_UP_TO: usize = 1 << 20;
-/// The fewest values for a scatter; fewer values are sorted directly.
+/// The minimum number of values for a scatter. Fewer values are sorted directly.
 const SCATTER_FROM: usize = 64;
-/// The most values in a bucket, on average.
+/// The maximum average number of values in a bucket.
 const BUCKET: usize = 2;
-/// A larger bucket has repeats or values that are not hashes, and is sorted separately.
+/// The size above which a bucket is sorted separately. Such a bucket contains repeats or values that are not hashes.
 const LONG_BUCKET: usize = 32;
 
-/// Sorts `values[from..]` ascending and drops its repeats. The values before `from` stay.
+/// Sorts `values[from..]` ascending and drops its repeats. The values before `from` do not change.
 ///
 /// `scratch` is reused between calls.
 pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut DistinctBuffers) {
@@ -30,8 +30,8 @@ pub struct DistinctBuffers {
     ends: Vec<u32>,
 }
 
-/// Runs one pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. On hashes this
-/// is a third to a half faster than the standard sort, which handles buckets of other values.
+/// Runs one pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. On hashes this is a third to a half
+/// faster than the standard sort. The standard sort handles buckets with other values.
 fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     let used = values.iter().fold(0, |all, value| all | value);
     let bits = (values.len() / BUCKET).ilog2() + 1;
@@ -43,7 +43,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     for value in values.iter() {
         ends[(value >> shift) as usize + 1] += 1;
     }
-    // These are the starts of the buckets; the scatter moves each to the end of its bucket.
+    // These are the starts of the buckets. The scatter moves each start to the end of its bucket.
     for bucket in 1..ends.len() {
         ends[bucket] += ends[bucket - 1];
     }
@@ -78,8 +78,8 @@ fn insertion_sort(values: &mut [u64]) {
     }
 }
 
-/// Moves the distinct values of a sorted slice to its front and returns their number. Without branches, since in some
-/// texts it cannot be predicted whether two neighbours are equal.
+/// Moves the distinct values of a sorted slice to its front and returns their number. The loop has no branches, since the equality of two
+/// neighbours is unpredictable in some texts.
 fn dedup_sorted(values: &mut [u64]) -> usize {
     let Some(&first) = values.first() else { return 0 };
     let (mut kept, mut last) = (1, first);

@@ -1,4 +1,4 @@
-//! Hashes and pseudorandom numbers. Their definitions never change, because outputs store what they return.
+//! Hashes and pseudorandom numbers. Their definitions never change, because outputs store their values.
 
 use arrow::datatypes::ToByteSlice;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
@@ -11,10 +11,10 @@ pub fn document_key(id: &str) -> u64 {
 
 /// Returns one half of the 128-bit hash of a sorted set: XXH3 seeded with `half` over the little-endian bytes.
 ///
-/// Two different sets agree in both halves with a probability of 2^-128.
+/// Two different sets have the same two halves with a probability of 2^-128.
 pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     if cfg!(target_endian = "little") {
-        // The memory layout is little-endian already.
+        // The memory layout is already little-endian.
         return xxh3_64_with_seed(shingles.to_byte_slice(), half);
     }
     let mut hasher = Xxh3::with_seed(half);
@@ -24,8 +24,8 @@ pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     hasher.digest()
 }
 
-/// The generator splitmix64, whose numbers are the same on every machine. Steele, Lea and Flood, *Fast splittable
-/// pseudorandom number generators*, OOPSLA 2014, figure 17, with the constants of Vigna's `splitmix64.c`.
+/// The generator splitmix64. Its numbers are the same on every machine. Steele, Lea and Flood, *Fast splittable pseudorandom number
+/// generators*, OOPSLA 2014, figure 17, with the constants of Vigna's `splitmix64.c`.
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {

@@ -1,11 +1,10 @@
 //! The linear family of hash functions: h_i(x) = (a_i * x + b_i) mod c (Carter and Wegman, *Universal classes of hash
 //! functions*, Journal of Computer and System Sciences 18, 1979, whose class H1 has a prime for c).
 //!
-//! The modulus c is under 2^32; x is reduced by it first, so that a * x + b stays under 2^64. `a_i` and `b_i` come
-//! from the seed by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a
-//! number from 1 to N, in the order a_0, b_0, a_1, b_1, ...; an a that equals an earlier a, or a b that equals an
-//! earlier b, is drawn again. So a signature of n minima is the start of every longer one. The definition never
-//! changes, because stored signatures are compared with later ones.
+//! The modulus c is below 2^32. The value x is first reduced modulo c, so that a * x + b is below 2^64. `a_i` and `b_i` come from the seed
+//! by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a number from 1 to N, in the order a_0,
+//! b_0, a_1, b_1, ...; an a that equals an earlier a, or a b that equals an earlier b, is drawn again. So a signature of n minima is the
+//! start of every longer signature. The definition never changes, because stored signatures are compared with later signatures.
 
 use std::collections::BTreeSet;
 
@@ -62,8 +61,8 @@ pub(crate) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
     count as u64 <= draws && draws < modulus && modulus < 1 << 32
 }
 
-/// Appends the signature of `shingles` to `out`: for each function the least value over the set, in the order of the
-/// functions. Appends nothing for an empty set, which has no minima.
+/// Appends the signature of `shingles` to `out`: for each function the minimum value over the set, in the order of the functions. Appends
+/// nothing for an empty set, which has no minima.
 pub fn minhash(shingles: &[u64], linear: &Linear, out: &mut Vec<u32>) {
     if shingles.is_empty() {
         return;
@@ -87,7 +86,7 @@ trait Modulo: Copy {
     fn reduce(self, v: u64) -> u64;
 }
 
-/// c = 2^31 - 1, modulo which 2^31 is 1: the upper bits are added to the lower ones.
+/// c = 2^31 - 1. Modulo c, 2^31 is 1, so the upper bits are added to the lower bits.
 #[derive(Clone, Copy)]
 struct Mersenne31;
 
@@ -100,7 +99,7 @@ impl Modulo for Mersenne31 {
     }
 }
 
-/// c = 2^32 - 1, modulo which 2^32 is 1.
+/// c = 2^32 - 1. Modulo c, 2^32 is 1.
 #[derive(Clone, Copy)]
 struct Ones32;
 
@@ -113,7 +112,7 @@ impl Modulo for Ones32 {
     }
 }
 
-/// Any c: the quotient by a product with the reciprocal, at most 2 too small (Barrett, CRYPTO 1986).
+/// Any c: a product with the reciprocal gives the quotient, which is at most 2 too small (Barrett, CRYPTO 1986).
 #[derive(Clone, Copy)]
 struct Reciprocal {
     modulus: u64,
@@ -139,7 +138,7 @@ impl Modulo for Reciprocal {
     }
 }
 
-/// The number of functions computed together.
+/// The number of functions that are computed together.
 const LANES: usize = 16;
 
 /// Writes the minima of `shingles` to `out`.
@@ -165,7 +164,7 @@ impl<M: Modulo> Kernel for LinearMinima<'_, M> {
                     least[lane] = least[lane].min(modulo.reduce(a[lane] * x + b[lane]));
                 }
             }
-            // Under the modulus, and so under 2^32.
+            // The values are below the modulus, and so below 2^32.
             out.iter_mut().zip(least).for_each(|(out, least)| *out = least as u32);
         }
     }

@@ -1,10 +1,10 @@
-//! `lsh_bands(signature, bands, rows)`: the bucket that a signature falls into in each band.
+//! `lsh_bands(signature, bands, rows)`: the bucket of a signature in each band.
 //!
-//! Documents that share a bucket are candidates. Two sets of Jaccard similarity J share one with the probability `1 -
-//! (1 - J^r)^b` (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
+//! Documents that share a bucket are candidates. Two sets with Jaccard similarity J share a bucket with probability `1 - (1 - J^r)^b`
+//! (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
 //!
-//! The bucket of band i, whose r values are the values `i*r..(i+1)*r` of the signature, is a number of 64 bits. Its
-//! definition never changes, because stored buckets are compared with later ones:
+//! Band i consists of the r values `i*r..(i+1)*r` of the signature. Its bucket is a 64-bit number. The definition never changes, because
+//! stored buckets are compared with later buckets:
 //!
 //! | hash | bucket |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | `crc32` | i * 2^32 + CRC-32 (IEEE) of the values in decimal, joined by `_`, as in `15_355_89_2` |
 //! | `crc32-tuple` | the same, of the values as Python prints a tuple, as in `(15, 355, 89, 2)` and `(15,)` |
 //!
-//! Equal values in two bands give two buckets, so a bucket also identifies its band. With a *table* of a given size,
-//! which all bands share, it does not: there the bucket is the hash modulo that size (under both CRC-32
-//! without the i * 2^32), and documents also share buckets by chance, which adds candidates.
+//! Equal values in two bands give two buckets, so a bucket also identifies its band. This does not hold if all bands share a *table* of a
+//! given size. The bucket is then the hash modulo this size (for both CRC-32 without the i * 2^32). Documents also share buckets by chance,
+//! which adds candidates.
 
 use std::io::Write;
 
@@ -27,13 +27,13 @@ use crate::kernel::signature::Signature;
 /// The settings for buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buckets {
-    /// Bands, b.
+    /// The number of bands, b.
     pub bands: usize,
-    /// Values in a band, r.
+    /// The number of values in a band, r.
     pub rows: usize,
     /// The hash of a band.
     pub hash: BucketHash,
-    /// Buckets of the one table that all bands share; `None` if each band has its own.
+    /// The number of buckets in the table that all bands share; `None` if each band has its own table.
     pub table_size: Option<u64>,
 }
 
@@ -50,10 +50,9 @@ pub enum BucketHash {
     Crc32Tuple,
 }
 
-/// Appends the buckets of `signature` to `out`, one for each band, in the order of the bands.
+/// Appends the buckets of `signature` to `out`, one per band, in the order of the bands.
 ///
-/// `None`, and nothing is appended, if the signature has fewer than `bands * rows` values, or if `rows` or the table's
-/// size is 0.
+/// Returns `None` and appends nothing if the signature has fewer than `bands * rows` values, or if `rows` or the table's size is 0.
 pub fn lsh_bands(signature: Signature<'_>, by: Buckets, out: &mut Vec<u64>) -> Option<()> {
     let used = by.bands.checked_mul(by.rows)?;
     if by.rows == 0 || by.table_size == Some(0) {
@@ -105,7 +104,7 @@ fn buckets<T>(
     }));
 }
 
-/// Returns CRC-32 of the values in decimal, with a text before, between and after them. `bytes` is a buffer.
+/// Returns the CRC-32 of the values in decimal, with a text before, between and after them. `bytes` is a buffer.
 fn crc32_of(
     band: impl Iterator<Item = u32>,
     [before, between, after]: [&str; 3],
@@ -141,7 +140,7 @@ mod tests {
         lsh_bands(signature, by, &mut out).map(|()| out)
     }
 
-    /// Computed with Python's `zlib.crc32` and, for the last, the reference implementation of XXH3.
+    /// Computed with Python's `zlib.crc32`, and the last value with the reference implementation of XXH3.
     #[test]
     fn known_buckets_of_other_kinds() {
         let crc32 = Buckets { bands: 3, rows: 2, hash: BucketHash::Crc32, table_size: None };

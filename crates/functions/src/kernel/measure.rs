@@ -1,4 +1,4 @@
-//! Similarities of shingle sets: the Jaccard similarity, the containment, and the measures that a job chooses from.
+//! Similarities of shingle sets: the Jaccard similarity, the containment, and the measures from which a job chooses.
 //!
 //! Broder (*On the resemblance and containment of documents*, SEQUENCES 1997, section 2) calls the Jaccard similarity
 //! |a ∩ b| / |a ∪ b| resemblance. The containment of `a` in `b` is |a ∩ b| / |a|. Functions on slices take sets as sorted
@@ -23,8 +23,8 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Returns the least Jaccard similarity of two sets whose similarity reaches `threshold`; `None` without a lower
-    /// bound, so that neither bands nor sizes help.
+    /// Returns the minimum Jaccard similarity of two sets whose similarity reaches `threshold`. `None` if there is no lower bound, so that
+    /// neither bands nor sizes help.
     pub fn least_jaccard(self, threshold: f64) -> Option<f64> {
         match self {
             Measure::Jaccard => Some(threshold),
@@ -32,7 +32,7 @@ impl Measure {
         }
     }
 
-    /// Returns whether a small set may be similar to a much larger one.
+    /// Returns whether a small set can be similar to a much larger set.
     pub fn takes_any_size(self) -> bool {
         self.least_jaccard(1.0).is_none()
     }
@@ -53,7 +53,7 @@ impl Measure {
         }
     }
 
-    /// Returns the similarity of two sets of these sizes with `shared` common elements.
+    /// Returns the similarity of two sets with these sizes and `shared` common elements.
     pub fn similarity(self, shared: u64, sizes: [u64; 2]) -> f64 {
         match self {
             Measure::Jaccard => jaccard_of(shared, sizes[0], sizes[1]),
@@ -61,7 +61,7 @@ impl Measure {
         }
     }
 
-    /// Returns the similarity of two sets from their Jaccard similarity and both containments, as tables have them.
+    /// Returns the similarity of two sets from their Jaccard similarity and both containments, which tables contain.
     pub fn similarity_from_shares(self, jaccard: f64, containments: [f64; 2]) -> f64 {
         match self {
             Measure::Jaccard => jaccard,
@@ -70,12 +70,12 @@ impl Measure {
         }
     }
 
-    /// Returns the fewest elements that a set of `size` shares with a similar set of one of the sorted `sizes`;
+    /// Returns the minimum number of elements that a set of `size` shares with a similar set, whose size is one of the sorted `sizes`.
     /// `None` if its size rules out similarity.
     pub fn least_shared(self, size: u64, sizes: &[u64], threshold: f64) -> Option<u64> {
         match self {
             Measure::Jaccard => {
-                // Sets of the next smaller and the next larger size may be most similar.
+                // Sets with the next smaller or the next larger size can be most similar.
                 let larger = sizes.partition_point(|&other| other < size);
                 let next = [larger.checked_sub(1), Some(larger)].into_iter().flatten();
                 let mut next = next.filter_map(|at| sizes.get(at));
@@ -98,14 +98,14 @@ impl fmt::Display for Measure {
     }
 }
 
-/// The ratio of sizes from which on the smaller set's elements are searched for in the larger set.
+/// The minimum ratio of sizes for searching the smaller set's elements in the larger set.
 const GALLOP: usize = 32;
-/// Steps of the merge between two checks whether `least` is still reachable.
+/// The number of merge steps between two checks whether `least` is still reachable.
 const BLOCK: usize = 64;
 
 /// Returns the number of common elements.
 pub fn shared(a: &[u64], b: &[u64]) -> u64 {
-    // Without a bound the merge runs to the end.
+    // With a bound of 0 the merge runs to the end.
     shared_or_less(a, b, 0).unwrap_or(0)
 }
 
@@ -117,13 +117,12 @@ pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     shared_or_less(a, b, least_shared(a.len() as u64, b.len() as u64, threshold)?)
 }
 
-/// Returns the Jaccard similarity of two sets of `len_a` and `len_b` elements with `shared` common ones. NaN for two
-/// empty sets.
+/// Returns the Jaccard similarity of two sets with `len_a` and `len_b` elements and `shared` common elements. NaN for two empty sets.
 pub fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
     shared as f64 / (len_a + len_b - shared) as f64
 }
 
-/// Returns the fewest shared elements that reach `threshold`; `None` if even a subset does not.
+/// Returns the minimum number of shared elements that reaches `threshold`; `None` if even a subset does not reach it.
 pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     let most = len_a.min(len_b);
     let reaches = |shared| jaccard_of(shared, len_a, len_b) >= threshold;
@@ -143,10 +142,10 @@ pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     Some(least)
 }
 
-/// Returns the fewest elements of a set of `len` that a set of any size shares at a Jaccard similarity of
-/// `threshold`; at most `len` for thresholds up to 1. A containment of `threshold` requires as many.
+/// Returns the minimum number of common elements between a set of `len` elements and any set at a Jaccard similarity of `threshold`. It is
+/// at most `len` for thresholds up to 1. A containment of `threshold` requires the same number.
 pub fn least_contained(len: u64, threshold: f64) -> u64 {
-    // Among sets that share these elements, the most similar one has no further elements.
+    // Among sets that share these elements, the most similar set has no other elements.
     let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;
     let mut least = ((len as f64 * threshold) as u64).min(len);
     while least < len && !reaches(least) {
@@ -196,8 +195,8 @@ fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     Some(shared)
 }
 
-/// Looks up each element of `small` in `large` by doubling steps from the last place and then by halves (Bentley and
-/// Yao, *An almost optimal algorithm for unbounded searching*, 1976).
+/// Looks up each element of `small` in `large`, by doubling steps from the last place and then by bisection (Bentley and Yao, *An almost
+/// optimal algorithm for unbounded searching*, 1976).
 fn shared_by_search(small: &[u64], large: &[u64]) -> u64 {
     let (mut rest, mut shared) = (large, 0);
     for &x in small {
@@ -212,7 +211,7 @@ fn shared_by_search(small: &[u64], large: &[u64]) -> u64 {
     shared
 }
 
-/// Returns `values` as a set: borrowed if they are sorted and distinct, otherwise as a sorted copy.
+/// Returns `values` as a set: borrowed if they are sorted and distinct, otherwise a sorted copy.
 pub fn as_set(values: &[u64]) -> Cow<'_, [u64]> {
     if values.is_sorted_by(|a, b| a < b) {
         return Cow::Borrowed(values);
@@ -234,7 +233,7 @@ pub fn containment_of(shared: u64, len: u64) -> f64 {
 pub fn shared_if_contained(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     let smaller = a.len().min(b.len()) as u64;
     let least = least_contained(smaller, threshold);
-    // No share of an empty set exists, and none exceeds 1.
+    // An empty set has no shares, and no share exceeds 1.
     let can_reach = containment_of(least, smaller) >= threshold;
     can_reach.then(|| shared_or_less(a, b, least)).flatten()
 }
@@ -257,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// Two sets that overlap, of sizes alike or far apart.
+    /// Two overlapping sets with similar or very different sizes.
     fn two_sets() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
         let set = |range: u64, most: usize| {
             proptest::collection::btree_set(0..range, 0..most)
@@ -268,7 +267,7 @@ mod tests {
             (set(600, 500), set(600, 500)),
             (set(5000, 6), set(5000, 2000)),
             (set(5000, 2000), set(5000, 6)),
-            // Few differences: the merge runs to the end.
+            // The sets differ in few elements, so the merge runs to the end.
             (set(600, 500), proptest::collection::vec(0u64..600, 0..20)).prop_map(|(a, gone)| {
                 let b = a.iter().copied().filter(|x| !gone.contains(x)).collect();
                 (a, b)

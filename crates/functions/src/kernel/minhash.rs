@@ -1,28 +1,27 @@
 //! `minhash(shingles, permutations, seed, ...)`: the minima of a shingle set under each permutation.
 //!
-//! For a random permutation, two sets have the same minimum with a probability that is their Jaccard similarity
-//! (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining
-//! of Massive Datasets*, section 3.3).
+//! Under a random permutation, the probability that two sets have the same minimum is their Jaccard similarity (Broder, *On the resemblance
+//! and containment of documents*, SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.3).
 //!
-//! Permutations are replaced by hash functions of the family multiply-shift (Dietzfelbinger, Hagerup, Katajainen and Penttonen, *A
-//! reliable randomized algorithm for the closest-pair problem*, Journal of Algorithms 25, 1997, section 2), on words of 32 bits and
-//! with all of them kept, which makes each a permutation of the 32-bit numbers:
+//! Permutations are replaced by hash functions of the family multiply-shift (Dietzfelbinger, Hagerup, Katajainen and Penttonen, *A reliable
+//! randomized algorithm for the closest-pair problem*, Journal of Algorithms 25, 1997, section 2), on 32-bit words with all bits kept. So
+//! each function is a permutation of the 32-bit numbers:
 //!
 //! ```text
 //! h_i(x) = (a_i * fold(x) + b_i) mod 2^32        a_i odd,  fold(x) = upper half of x XOR lower half
 //! ```
 //!
-//! A register holds sixteen such products, or eight of 64 bits that cost three times as much each. Folding loses
-//! little: of a set of n shingles about n^2 / 2^33 coincide, one in a set of 100,000.
+//! A register holds sixteen such products. It holds eight 64-bit products, which cost three times as much each. Folding loses little: in a
+//! set of n shingles, about n^2 / 2^33 shingles coincide, which is one in a set of 100,000.
 //!
-//! `a_i` and `b_i` come from the seed by splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number
-//! generators*, OOPSLA 2014), whose state starts as the seed: the upper halves of its outputs in order are a_0, b_0,
-//! a_1, b_1, ..., and the lowest bit of each `a_i` is set to 1. So a signature of n minima is the start of every
-//! longer one of the same seed. The definition never changes, because stored signatures are compared with later ones.
+//! `a_i` and `b_i` come from the seed by splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014),
+//! whose state starts as the seed: the upper halves of its outputs in order are a_0, b_0, a_1, b_1, ..., and the lowest bit of each `a_i`
+//! is set to 1. So a signature of n minima is the start of every longer signature with the same seed. The definition never changes, because
+//! stored signatures are compared with later signatures.
 //!
-//! The elements must be hashes: the minima of other elements, such as running numbers, agree too rarely.
+//! The elements must be hashes: the minima of other elements, such as consecutive numbers, agree too rarely.
 //!
-//! [`super::linear`] has functions with a modulus, and [`super::one_permutation`] has signatures of another kind.
+//! [`super::linear`] contains functions with a modulus, and [`super::one_permutation`] another kind of signature.
 
 use std::ops::RangeInclusive;
 
@@ -50,14 +49,14 @@ impl Permutations {
     }
 }
 
-/// Folds the hash of a shingle to 32 bits. A hash of 32 bits does not change.
+/// Folds the hash of a shingle to 32 bits. A 32-bit hash does not change.
 #[inline(always)]
 fn fold(shingle: u64) -> u32 {
     ((shingle >> 32) ^ shingle) as u32
 }
 
-/// Appends the signature of `shingles` to `out`: for each permutation the least value over the set, in the order of
-/// the permutations. Appends nothing for an empty set, which has no minima.
+/// Appends the signature of `shingles` to `out`: for each permutation the minimum value over the set, in the order of the permutations.
+/// Appends nothing for an empty set, which has no minima.
 pub fn minhash(shingles: &[u64], permutations: &Permutations, out: &mut Vec<u32>) {
     if shingles.is_empty() {
         return;
@@ -67,8 +66,8 @@ pub fn minhash(shingles: &[u64], permutations: &Permutations, out: &mut Vec<u32>
     vector::widest(Minima { shingles, permutations, out: &mut out[start..] });
 }
 
-/// The number of permutations computed together: two AVX-512 registers each of `a`, `b` and minima, or four of AVX2.
-/// More do not help.
+/// The number of permutations that are computed together: `a`, `b` and the minima take two AVX-512 registers each, or four AVX2 registers.
+/// A larger number is not faster.
 const LANES: usize = 32;
 
 /// Writes the minima of `shingles` to `out`.
@@ -79,7 +78,7 @@ struct Minima<'a> {
 }
 
 impl Kernel for Minima<'_> {
-    /// A block of permutations stays in registers while all shingles pass by.
+    /// A block of permutations is kept in registers while all shingles are processed.
     #[inline(always)]
     fn run(self) {
         let Self { shingles, permutations, out } = self;
@@ -101,11 +100,11 @@ impl Kernel for Minima<'_> {
     }
 }
 
-/// The most permutations: the column `shared_bands` counts up to this many bands.
+/// The maximum number of permutations, since the column `shared_bands` counts up to this number of bands.
 pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 
-/// The numbers of permutations that SQL and job files allow. At the maximum, the error of the estimate is smaller
-/// than any use needs. A mistyped number gives an error instead of using all memory.
+/// The numbers of permutations that SQL and job files allow. At the maximum, the estimate is more precise than any use needs. A mistyped
+/// number gives an error instead of using all memory.
 pub(crate) const PERMUTATIONS: RangeInclusive<usize> = 1..=MAX_PERMUTATIONS;
 
 #[cfg(test)]
@@ -170,7 +169,7 @@ mod tests {
         assert_eq!(signature(&[5, 9], 33, 1), signature(&[5, 9], 64, 1)[..33]);
     }
 
-    /// Two sets of `shared + only` elements each, `shared` of them in both.
+    /// Two sets with `shared + only` elements each. `shared` elements are in both sets.
     fn overlapping(shared: usize, only: usize, salt: u64) -> (Vec<u64>, Vec<u64>) {
         let mut random = SplitMix64(salt);
         let mut draw = |n| (0..n).map(|_| random.next()).collect::<Vec<_>>();

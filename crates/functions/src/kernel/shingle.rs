@@ -3,27 +3,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most words or characters in a shingle.
+/// The maximum number of words or characters in a shingle.
 pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
 
 /// The section `[shingle]`: how a text becomes a set of shingles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shingle {
-    /// The steps that the text goes through first, in this order.
+    /// The normalisation steps for the text, in this order.
     pub normalize: Vec<Normalize>,
     /// The units of a shingle.
     pub unit: Unit,
     /// The definition of a word.
     pub words: Words,
-    /// Units in a shingle, at least 1.
+    /// The number of units in a shingle, at least 1.
     pub size: usize,
     /// The separator between the words of a shingle when its bytes are hashed.
     pub separator: String,
     /// The hash of a shingle.
     pub hash: ShingleHash,
-    /// Documents of fewer words than this are rejected; 0 rejects none.
+    /// The minimum number of words. Documents with fewer words are rejected; 0 rejects no document.
     pub min_words: usize,
-    /// The treatment of documents of fewer units than `size`.
+    /// The treatment of documents with fewer units than `size`.
     pub short: Short,
 }
 
@@ -52,23 +52,23 @@ pub enum Normalize {
     RemoveNonLetters,
     /// Removes the characters that end lines, `\n` and `\r`.
     RemoveNewlines,
-    /// Every run of white space becomes one space, none at the ends.
+    /// Every run of white space becomes one space, and runs at the ends are removed.
     CollapseWhitespace,
-    /// Every run of white space becomes one space, also at the ends.
+    /// Every run of white space becomes one space, including runs at the ends.
     CollapseWhitespaceKeepEnds,
-    /// Every run of spaces (U+0020) becomes one space, also at the ends; other white space stays.
+    /// Every run of spaces (U+0020) becomes one space, including runs at the ends. Other white space is kept.
     CollapseSpaces,
-    /// Every run of spaces, tabs, `\n` and `\r` becomes one space, also at the ends; other white space stays.
+    /// Every run of spaces, tabs, `\n` and `\r` becomes one space, including runs at the ends. Other white space is kept.
     CollapseTabsAndNewlines,
-    /// Removes words of digits alone, by Python's `str.isdigit`.
+    /// Removes words that consist of digits, by Python's `str.isdigit`.
     DigitsOut,
-    /// Removes the stop words of a named list: of a language (ISO 639-1 code), or `scikit-learn-en`.
+    /// Removes the stop words in a named list: a language (ISO 639-1 code), or `scikit-learn-en`.
     StopWords(String),
-    /// Removes these stop words: lower-cased, sorted and each once, with a space between every two.
+    /// Removes these stop words. They are lower-cased, sorted, distinct and separated by spaces.
     StopWordList(String),
     /// Every white-space character becomes an underscore.
     SpacesToUnderscores,
-    /// Every space (U+0020) becomes an underscore; other white space stays.
+    /// Every space (U+0020) becomes an underscore. Other white space is kept.
     OnlySpacesToUnderscores,
     /// Unicode compatibility composition (NFKC).
     Nfkc,
@@ -88,7 +88,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the noun in messages.
+    /// Returns the noun for messages.
     pub fn noun(self) -> &'static str {
         match self {
             Unit::Word => "word",

@@ -1,4 +1,4 @@
-//! The values of a signature: minima of 32 bits, or 16 bits of each.
+//! The values of a signature: 32-bit minima, or 16 bits of each minimum.
 //!
 //! Half of the bits are enough to compare signatures (Li and Koenig, *b-Bit minwise hashing*, WWW 2010): two different
 //! minima give the same 16 bits once in 2^16, and an estimate is corrected for that.
@@ -7,16 +7,15 @@
 //! short(x) = upper half of (0x9e3779b1 * x mod 2^32)
 //! ```
 //!
-//! The product depends on all 32 bits. The upper half of a minimum has little information, because the minimum of n
-//! values is about 2^32 / n. The lower half under multiply-shift depends only on the lower half of a shingle's
-//! number, so two shingles with the same lower half would coincide under every permutation. The definition never
-//! changes, because stored signatures are compared with later ones.
+//! The product depends on all 32 bits. The upper half of a minimum contains little information, because the minimum of n values is about
+//! 2^32 / n. The lower half under multiply-shift depends only on the lower half of a shingle's number, so two shingles with the same lower
+//! half would coincide under every permutation. The definition never changes, because stored signatures are compared with later signatures.
 
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::vector::{self, Kernel};
 
-/// The bits that are kept of each value of a signature.
+/// The number of bits to keep from each value of a signature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub enum Bits {
@@ -53,7 +52,7 @@ impl From<Bits> for u32 {
 pub enum Signature<'a> {
     /// The minima.
     Of32(&'a [u32]),
-    /// 16 bits of each, little endian.
+    /// 16 bits of each minimum, little endian.
     Of16(&'a [[u8; 2]]),
 }
 
@@ -71,7 +70,7 @@ impl Signature<'_> {
         self.len() == 0
     }
 
-    /// Returns the number of equal values at equal index; 0 for values of different widths.
+    /// Returns the number of equal values at the same index; 0 for values of different widths.
     pub fn agreement(self, other: Self) -> usize {
         match (self, other) {
             (Signature::Of32(a), Signature::Of32(b)) => equal(a, b),
@@ -80,7 +79,7 @@ impl Signature<'_> {
         }
     }
 
-    /// Returns the number of equal bands among the first `bands` bands of `rows` values.
+    /// Returns the number of equal bands among the first `bands` bands with `rows` values each.
     pub fn shared_bands(self, other: Self, bands: usize, rows: usize) -> usize {
         fn shared<T: PartialEq>(a: &[T], b: &[T], bands: usize, rows: usize) -> usize {
             let both = a.chunks_exact(rows.max(1)).zip(b.chunks_exact(rows.max(1)));
@@ -94,14 +93,14 @@ impl Signature<'_> {
     }
 }
 
-/// Counts equal values at equal index.
+/// Counts equal values at the same index.
 fn equal<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     let mut equal = 0;
     vector::widest(Equal { a, b, equal: &mut equal });
     equal as usize
 }
 
-/// Counts equal values at equal index.
+/// Counts equal values at the same index.
 struct Equal<'a, T> {
     a: &'a [T],
     b: &'a [T],
@@ -192,14 +191,13 @@ pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
     }
 }
 
-/// Estimates the Jaccard similarity by the share, in [0, 1], of equal values at equal index (Broder 1997; *Mining of
-/// Massive Datasets*, section 3.3.3). Its standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) /
-/// n)`.
+/// Estimates the Jaccard similarity by the share, in [0, 1], of equal values at the same index (Broder 1997; *Mining of Massive Datasets*,
+/// section 3.3.3). Its standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) / n)`.
 ///
-/// Different minima give the same 16 bits once in 2^16, so the expected share of equal values of 16 bits is `J + (1 - J) / 2^16`.
-/// The share s becomes `(s - 2^-16) / (1 - 2^-16)`, or 0 if that is negative (Li and Koenig 2010).
+/// Different minima give the same 16 bits once in 2^16, so the expected share of equal 16-bit values is `J + (1 - J) / 2^16`. The share s
+/// becomes `(s - 2^-16) / (1 - 2^-16)`, or 0 if that is negative (Li and Koenig 2010).
 ///
-/// Returns `None` if the signatures are empty or differ in length or width, and so cannot be compared.
+/// Returns `None` if the signatures are empty or differ in length or width.
 pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     if a.len() != b.len() || a.is_empty() {
         return None;
@@ -212,7 +210,7 @@ pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     Some(estimate(a.agreement(b), a.len(), bits))
 }
 
-/// Returns the estimate from two signatures with `equal` equal values of this width out of `length`.
+/// Returns the estimate from two signatures with `length` values of this width, of which `equal` are equal.
 pub fn estimate(equal: usize, length: usize, bits: Bits) -> f64 {
     let share = equal as f64 / length as f64;
     match bits {
@@ -259,7 +257,7 @@ mod tests {
         assert_eq!(wide.signature().agreement(short.signature()), 0);
     }
 
-    /// The share of different minima that have the same 16 bits, and their number, for sets of `size` random elements.
+    /// The share of different minima with the same 16 bits, and the number of different minima, for sets of `size` random elements.
     fn coincidences(size: usize, seeds: u64, element: impl Fn(u64) -> u64) -> (f64, f64) {
         let mut random = SplitMix64(size as u64);
         let (mut different, mut equal) = (0, 0);
@@ -287,7 +285,7 @@ mod tests {
             let sigma = (chance / different).sqrt();
             assert!((share - chance).abs() <= 5.0 * sigma, "{size}: {share} of {different}");
         }
-        // The minima of these elements have one lower half.
+        // The minima of these elements all have the same lower half.
         let (share, _) = coincidences(10, 20, |element| element & 0xffff_0000);
         assert!(share <= 2.0 * chance, "{share}");
     }

@@ -1,7 +1,7 @@
 //! Compiles loops for several sets of vector instructions, and runs them with the widest set of this machine.
 //!
-//! Every x86-64 has SSE2, which has no product and no minimum of 32-bit numbers, so the later sets are several times
-//! as fast. Every AArch64 has NEON, which has both. All sets give the same results.
+//! Every x86-64 machine has SSE2. It lacks the product and the minimum of 32-bit numbers, so the later sets are several times as fast.
+//! Every AArch64 machine has NEON, which has both instructions. All sets give the same results.
 
 /// A loop. Its `run` should be `#[inline(always)]`: a function that is not inlined is compiled for SSE2.
 pub(crate) trait Kernel {
@@ -17,11 +17,11 @@ pub(crate) fn widest(kernel: impl Kernel) {
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl")
         {
-            // SAFETY: the three features that the function is compiled for were just detected.
+            // SAFETY: the three features for which the function is compiled were just detected.
             return unsafe { avx512(kernel) };
         }
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature that the function is compiled for was just detected.
+            // SAFETY: the feature for which the function is compiled was just detected.
             return unsafe { avx2(kernel) };
         }
     }
@@ -48,12 +48,12 @@ fn avx2(kernel: impl Kernel) {
     kernel.run();
 }
 
-/// Runs the loop with AVX2 if this machine has it, and else as [`widest`] does.
+/// Runs the loop with AVX2 if this machine has it, and otherwise like [`widest`].
 #[cfg(test)]
 pub(crate) fn narrower(kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the feature that the function is compiled for was just detected.
+        // SAFETY: the feature for which the function is compiled was just detected.
         return unsafe { avx2(kernel) };
     }
     widest(kernel);

@@ -23,7 +23,7 @@ pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
-/// Returns the type of lists of structs with these columns of UInt64.
+/// Returns the type of lists of structs with these UInt64 columns.
 pub(super) fn structs_of<const N: usize>(names: [&str; N]) -> DataType {
     list_of(DataType::Struct(fields(names)))
 }
@@ -43,7 +43,7 @@ pub(crate) enum Param {
     Set,
     /// A list of UInt32, or of Int32 with the same bits.
     Minima,
-    /// Minima, or a binary with 16 bits of each.
+    /// Minima, or a binary with 16 bits of each minimum.
     Signature,
     /// A UInt64.
     Number,
@@ -66,7 +66,7 @@ impl Param {
     /// Returns the type to which an argument of the type `given` is coerced.
     ///
     /// # Errors
-    /// If the column cannot have that type.
+    /// If the argument cannot have this type.
     pub(super) fn coerce(self, function: &str, given: &DataType) -> Result<DataType> {
         match (self, given) {
             (Self::Text, _) => text_type(function, given),
@@ -96,7 +96,7 @@ fn text_type(function: &str, given: &DataType) -> Result<DataType> {
     }
 }
 
-/// Returns the type to which a list is coerced: a list of `item`, or of signed numbers of the same width, whose bits are used. Other
+/// Returns the type to which a list is coerced: a list of `item`, or of signed numbers with the same width, whose bits are used. Other
 /// lists of integers are cast to a list of `item`.
 fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
@@ -111,7 +111,7 @@ fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataTy
     if is_bits(of) {
         return Ok(list_of(of.clone()));
     }
-    // SQL reads a list of numbers on both sides of 2^63 as decimals.
+    // SQL parses a list with numbers below and above 2^63 as decimals.
     if of.is_integer() || of.is_null() || matches!(of, DataType::Decimal128(_, 0)) {
         Ok(list_of(item.clone()))
     } else {
@@ -119,7 +119,7 @@ fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataTy
     }
 }
 
-/// The values of a setting, by their names; the first one is the default.
+/// The values of a setting, by name. The first value is the default.
 pub(super) type SettingNames<'n, T> = &'n [(&'static str, T)];
 
 /// Returns the name of a value.
@@ -136,12 +136,12 @@ pub(crate) struct Literals<'a> {
 }
 
 impl<'a> Literals<'a> {
-    /// The error of a call with another number of columns.
+    /// Returns the error for a call with a wrong number of columns.
     pub(super) fn wrong_columns(self) -> Result<ArrayRef> {
         Err(internal_datafusion_err!("{} got another number of columns", self.function))
     }
 
-    /// The settings after the first `count`.
+    /// The settings after the first `count` settings.
     pub(super) fn after(self, count: usize) -> Self {
         Self { values: self.values.get(count..).unwrap_or_default(), ..self }
     }
@@ -210,7 +210,7 @@ impl<'a> Literals<'a> {
     }
 }
 
-/// Returns a whole number of any type. SQL reads numbers of 2^63 or more as decimals.
+/// Returns a whole number of any type. SQL parses numbers from 2^63 on as decimals.
 fn whole(scalar: &ScalarValue) -> Option<i128> {
     let given = scalar.data_type();
     if !given.is_integer() && !matches!(given, DataType::Decimal128(_, 0)) {
@@ -222,13 +222,13 @@ fn whole(scalar: &ScalarValue) -> Option<i128> {
     }
 }
 
-/// Returns the array with the type that it was coerced to.
+/// Returns the array in the type to which it was coerced.
 pub(super) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     let typed = array.as_any().downcast_ref();
     typed.ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-/// Returns the column of UInt64 with this name.
+/// Returns the UInt64 column with this name.
 pub(super) fn numbers<'a>(rows: &'a StructArray, name: &str) -> Result<&'a [u64]> {
     let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
     Ok(column.ok_or_else(|| internal_datafusion_err!("a row has no number {name}"))?.values())
@@ -271,7 +271,7 @@ pub trait ValueColumn<'a>: Sized {
     }
 }
 
-/// The rows of an array of lists of `T`, or of signed numbers of the same width, as slices. No element may be null.
+/// The rows of an array of lists as slices. The elements are `T`, or signed numbers of the same width, and not null.
 pub struct ListRows<'a, T: ArrowPrimitiveType> {
     list: &'a ListArray,
     values: &'a [T::Native],
@@ -432,19 +432,19 @@ impl<const N: usize> Elements for Structs<N> {
     }
 }
 
-/// The most elements to reserve in advance. Above it, the cost of growing is small.
+/// The maximum number of elements to reserve in advance. Above it, growth is relatively cheap.
 const MAX_ROOM: usize = 1 << 20;
 
-/// Returns no elements with room for `elements`, up to [`MAX_ROOM`].
+/// Returns an empty vector with room for `elements`, up to [`MAX_ROOM`].
 pub(super) fn room<T>(elements: usize) -> Vec<T> {
     Vec::with_capacity(elements.min(MAX_ROOM))
 }
 
-/// Returns a list for each of `rows`, whose elements `append` adds to `elements`. A list is null for a null row, and where `append`
+/// Returns a list per row in `rows`. `append` adds the elements of a list to `elements`. The list is null if the row is null or if `append`
 /// returns false.
 ///
 /// # Errors
-/// The errors of `append`, and 2^31 elements or more, because Arrow's offsets have 32 bits.
+/// The errors of `append`, and if there are 2^31 elements or more, because Arrow's offsets have 32 bits.
 pub(super) fn lists<R, E: Elements>(
     function: &str,
     rows: impl Iterator<Item = Option<R>>,

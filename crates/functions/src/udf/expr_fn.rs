@@ -16,13 +16,13 @@ fn call(function: &'static Function, arguments: Vec<Expr>) -> Expr {
     function.udf().call(arguments)
 }
 
-/// `shingles(text, ...)`: a list of UInt64, cut and hashed by the rules of `by`. A dictionary's numbers cannot be
-/// computed from a text alone: see [`shingle_texts()`].
+/// `shingles(text, ...)`: a list of UInt64, the hashed shingles by the settings `by`. A dictionary's numbers cannot be computed from a
+/// single text: see [`shingle_texts()`].
 pub fn shingles(text: Expr, by: &Shingle) -> Expr {
     call(&texts::SHINGLES, cut_arguments(text, by))
 }
 
-/// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
+/// `shingle_texts(text, ...)`: a list of LargeUtf8, the shingles by the settings `by`.
 pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
     call(&texts::SHINGLE_TEXTS, cut_arguments(text, by))
 }
@@ -40,8 +40,7 @@ pub fn joined_texts(list: Expr, path: &[String]) -> Expr {
     call(&values::JOINED_TEXTS, std::iter::once(list).chain(names).collect())
 }
 
-/// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the
-/// rules of `by`.
+/// `units(text, unit, ...)`: a list of structs, one per part of the text with at least `min_words` words, by the settings `by`.
 pub fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr {
     let by = Shingle { min_words, short: Short::Reject, ..by.clone() };
     let mut arguments = cut_arguments(text, &by);
@@ -49,25 +48,25 @@ pub fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr
     call(&texts::UNITS, arguments)
 }
 
-/// `fingerprints(text, length, ...)`: a list of UInt64, at least one for every window of `length` words.
+/// `fingerprints(text, length, ...)`: a list of UInt64, with at least one fingerprint in every window of `length` words.
 pub fn fingerprints(text: Expr, length: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text], window_arguments(length, by)].concat();
     call(&texts::FINGERPRINTS, arguments)
 }
 
-/// `windows(text, fingerprints, length, ...)`: a list of structs, one for each window of `length` words around a fingerprint.
+/// `windows(text, fingerprints, length, ...)`: a list of structs, one per window of `length` words around a fingerprint.
 pub fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
     call(&texts::WINDOWS, arguments)
 }
 
-/// `word_runs(text, windows, gap, length, ...)`: a list of structs, one for each run of words in these windows.
+/// `word_runs(text, windows, gap, length, ...)`: a list of structs, one per run of words in these windows.
 pub fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
     call(&texts::WORD_RUNS, arguments)
 }
 
-/// `text_sample(text, byte_start, byte_end, characters)`: a Utf8, the first characters of these bytes.
+/// `text_sample(text, byte_start, byte_end, characters)`: a Utf8, the first characters in this byte range.
 pub fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
     let [start, end] = bytes;
     call(&texts::TEXT_SAMPLE, vec![text, start, end, lit(characters as u64)])
@@ -78,12 +77,12 @@ pub fn text_without(text: Expr, spans: Expr) -> Expr {
     call(&texts::TEXT_WITHOUT, vec![text, spans])
 }
 
-/// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.
+/// `word_count(text, ...)`: a UInt64, the number of words in a text by the settings `by`.
 pub fn word_count(text: Expr, by: &Shingle) -> Expr {
     call(&texts::WORD_COUNT, cut_arguments(text, by))
 }
 
-/// The length of windows, and the settings of `shingles` behind the text.
+/// The length of windows, and the settings of `shingles` that follow the text.
 fn window_arguments(length: usize, by: &Shingle) -> Vec<Expr> {
     let by = Shingle { min_words: 0, short: Short::Reject, ..by.clone() };
     cut_arguments(lit(length as u64), &by)
@@ -106,22 +105,22 @@ fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
         lit(name(WORD_RULES, by.words)),
         lit(by.separator.as_str()),
     ];
-    // The stage rejects documents that are too short, not the function.
+    // The stage rejects documents that are too short, so the function does not need the setting.
     if by.short == Short::Whole {
         arguments.push(lit("whole"));
     }
     arguments
 }
 
-/// `minhash(shingles, permutations, seed, ...)`: a list of `permutations` UInt32; `linear` is (modulus, draws).
+/// `minhash(shingles, permutations, seed, ...)`: a list of `permutations` UInt32 values; `linear` is (modulus, draws).
 pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
     let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
     args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
     call(&sets::MINHASH, args)
 }
 
-/// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list of
-/// as many UInt32.
+/// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list with one UInt32 per
+/// pair of coefficients.
 pub fn minhash_by(shingles: Expr, coefficients: &[(u64, u64)], modulus: u64) -> Expr {
     let numbers: Vec<String> = coefficients.iter().map(|(a, b)| format!("{a} {b}")).collect();
     let args = vec![
@@ -141,7 +140,7 @@ pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
     call(&sets::ONE_PERMUTATION, args)
 }
 
-/// `short_signature(signature)`: a Binary with two bytes for each value.
+/// `short_signature(signature)`: a Binary with two bytes per value.
 pub fn short_signature(signature: Expr) -> Expr {
     call(&sets::SHORT_SIGNATURE, vec![signature])
 }
@@ -195,7 +194,7 @@ pub fn order_key(x: Expr) -> Expr {
     call(&values::ORDER_KEY, vec![x])
 }
 
-/// `unsigned_bits(x)`: the unsigned numbers of the same bits.
+/// `unsigned_bits(x)`: the unsigned numbers with the same bits.
 pub fn unsigned_bits(x: Expr) -> Expr {
     call(&values::UNSIGNED_BITS, vec![x])
 }

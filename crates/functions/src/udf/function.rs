@@ -24,15 +24,15 @@ pub(crate) struct Function {
     pub settings: RangeInclusive<usize>,
     /// Checks the settings of a call when a query is planned.
     pub check: fn(Literals<'_>) -> Result<()>,
-    /// Whether a literal column is repeated for every row. Otherwise it comes as one row.
+    /// Whether a literal column is repeated for every row. Otherwise it is passed as one row.
     pub repeats_literals: bool,
-    /// Whether the result is NULL only where an argument is NULL.
+    /// Whether the result is NULL only if an argument is NULL.
     pub keeps_nullability: bool,
-    /// The documentation; `None` for functions that SQL sessions do not have.
+    /// The documentation; `None` for functions that SQL sessions do not contain.
     pub doc: Option<Doc>,
-    /// Returns the type of the result by the types of the columns.
+    /// Returns the type of the result for the types of the columns.
     pub result: fn(&[DataType]) -> Result<DataType>,
-    /// Returns a row for each row of the columns, with the settings of a call.
+    /// Returns one value per row of the columns, with the settings of a call.
     pub rows: fn(&[ArrayRef], Literals<'_>) -> Result<ArrayRef>,
 }
 
@@ -171,7 +171,7 @@ impl ScalarUDFImpl for Udf {
             columns.iter().map(|column| column.to_array(1)).collect::<Result<_>>()?
         };
         let result = rows(&arrays, Literals { function: name, values: &values })?;
-        // Literals alone give a literal.
+        // If all arguments are literals, the result is a literal.
         if columns.iter().all(|column| matches!(column, ColumnarValue::Scalar(_))) {
             return ScalarValue::try_from_array(&result, 0).map(ColumnarValue::Scalar);
         }

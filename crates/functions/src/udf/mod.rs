@@ -11,7 +11,7 @@
 //! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
 //! | `containment` | two shingle sets | the share of the first that is in the second |
 //!
-//! SQL sessions do not have the following functions, which only stages use:
+//! Only stages use the following functions. SQL sessions do not contain them:
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -32,7 +32,7 @@
 //! | `text_without` | text, spans | the text without these spans |
 //! | `unsigned_bits` | signed numbers | the unsigned numbers with the same bits |
 //!
-//! `function` has the interface of functions and its adapter to DataFusion. `arguments` reads columns and settings.
+//! `function` contains the interface of functions and its adapter to DataFusion. `arguments` reads columns and settings.
 //!
 //! The functions have no state: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of `UInt64`
 //! without repeats, and signatures are lists of `UInt32`. Both may also be lists of the signed type with the same bits, as in the
@@ -55,7 +55,7 @@ use datafusion::error::Result;
 use function::Function;
 pub use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// Returns every function for SQL, in the order in which a document travels through them.
+/// Returns every function for SQL, in the order in which a pipeline uses them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 8] = [
         &texts::SHINGLES,
@@ -70,7 +70,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ALL.map(Function::udf).into()
 }
 
-/// Returns the functions that only stages use. SQL sessions do not have them; sessions that receive plans as bytes do.
+/// Returns the functions that only stages use. SQL sessions do not contain them, but sessions that receive plans as bytes do.
 pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 16] = [
         &values::DOCUMENT_KEY,
@@ -98,7 +98,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
 /// # Errors
 /// If the session refuses a function.
 pub fn register_all(ctx: &SessionContext) -> Result<()> {
-    // A clone is the same session, and needs no exclusive access.
+    // A clone refers to the same session, and needs no exclusive access.
     let mut session = ctx.clone();
     for udf in all() {
         FunctionRegistry::register_udf(&mut session, udf)?;

@@ -19,7 +19,7 @@ use crate::kernel::minhash::{self, PERMUTATIONS, Permutations};
 use crate::kernel::one_permutation::{Rounds, one_permutation};
 use crate::kernel::signature::{Signature, minhash_similarity, shorten, signature_set};
 
-/// Returns the similarities of two columns, row by row. A column of one row is compared with every row of the other column.
+/// Returns the similarities of two columns, row by row. A column with one row is compared with every row of the other column.
 pub(super) fn compared<'a, C: ValueColumn<'a>>(
     literals: Literals<'_>,
     columns: &'a [ArrayRef],
@@ -36,7 +36,8 @@ pub(super) fn compared<'a, C: ValueColumn<'a>>(
     Ok(Arc::new((0..rows).map(similarity).collect::<Result<Float64Array>>()?))
 }
 
-/// Returns the similarities of two columns of sets, by the numbers of elements in both, in `a` and in `b`. NaN becomes NULL.
+/// Returns the similarities of two columns of sets. They are computed from the number of common elements and the sizes of `a` and `b`. NaN
+/// becomes NULL.
 fn compared_sets(
     literals: Literals<'_>,
     columns: &[ArrayRef],
@@ -284,7 +285,7 @@ fn short_signature_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
     Ok(Arc::new(BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), bytes.into(), Some(nulls))?))
 }
 
-/// The hashes by their names.
+/// The hashes by name.
 pub(super) const BUCKET_HASHES: SettingNames<BucketHash> =
     &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32), ("crc32-tuple", BucketHash::Crc32Tuple)];
 

@@ -1,4 +1,4 @@
-//! The functions of texts: shingles, units, windows, runs of words, passages and spans.
+//! The functions on texts: shingles, units, windows, runs of words, passages and spans.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -26,14 +26,14 @@ use crate::kernel::text::shingles::{
 use crate::kernel::text::windows::{RepeatedWindow, hash_runs, run_length, runs, windows_around, winnow};
 use crate::kernel::text::written_words::{TextUnit, WrittenWords, units};
 
-/// The units by their names.
+/// The units by name.
 pub(super) const SHINGLE_UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
 
-/// The hashes by their names.
+/// The hashes by name.
 pub(super) const SHINGLE_HASHES: SettingNames<ShingleHash> =
     &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
 
-/// The definitions of a word by their names.
+/// The definitions of a word by name.
 pub(super) const WORD_RULES: SettingNames<Words> = &[
     ("unicode", Words::Unicode),
     ("auto", Words::Auto),
@@ -112,7 +112,7 @@ pub(super) static SHINGLES: Function = Function {
 fn shingles_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
     let [column] = columns else { return literals.wrong_columns() };
     let by = shingle_settings(literals)?;
-    // A word and the space behind it take about six bytes of English.
+    // In English, a word and the space after it take about six bytes.
     let bytes: usize = texts(literals.function, column)?.flatten().map(str::len).sum();
     let mut scratch = ShingleBuffers::default();
     lists(literals.function, texts(literals.function, column)?, room(bytes / 6), |text, hashes| {
@@ -131,7 +131,7 @@ pub(super) static SHINGLE_TEXTS: Function = Function {
 fn shingle_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
     let [column] = columns else { return literals.wrong_columns() };
     let by = shingle_settings(literals)?;
-    // Shingles remain texts here, which needs another hash than `xxh3`.
+    // Shingles remain texts here, so the hash must not be `xxh3`.
     let by = Shingle { hash: ShingleHash::Dictionary, ..by };
     let mut scratch = CutScratch::default();
     lists(literals.function, texts(literals.function, column)?, LargeStringBuilder::new(), |text, values| {
@@ -141,8 +141,8 @@ fn shingle_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Ar
     })
 }
 
-/// `shingle_samples(text, numbers, ..)`: the shingles of a text with the given numbers as texts, with the settings of `shingles`
-/// after the numbers. The list is as long as the list of numbers, with null for shingles that the text does not have.
+/// `shingle_samples(text, numbers, ..)`: the shingles of a text with the given numbers as texts, with the settings of `shingles` after the
+/// numbers. The list is as long as the list of numbers, with null for shingles that the text does not contain.
 pub(super) static SHINGLE_SAMPLES: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -167,7 +167,7 @@ fn shingle_samples_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
     })
 }
 
-/// `word_count(text, ..)`: the number of words of a text, with the settings of `shingles`.
+/// `word_count(text, ..)`: the number of words in a text, with the settings of `shingles`.
 pub(super) static WORD_COUNT: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -188,7 +188,7 @@ fn word_count_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Array
     Ok(Arc::new(counts.finish()))
 }
 
-/// The columns of a unit: the hash of its words, its position in the text and the number of its words.
+/// The columns of a unit: the hash of its words, its position in the text and its number of words.
 pub const UNIT: [&str; 7] = ["hash_0", "hash_1", "char_start", "char_end", "byte_start", "byte_end", "words"];
 
 /// Reads the settings of `units`.
@@ -221,17 +221,17 @@ fn units_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> 
     })
 }
 
-/// The most words of a window.
+/// The maximum number of words in a window.
 const MAX_LENGTH: usize = 1_000_000;
 
-/// Reads the number of words of a window, and the settings of `shingles`.
+/// Reads the number of words in a window, and the settings of `shingles`.
 fn window_settings(literals: Literals<'_>) -> Result<(usize, Shingle)> {
     let length = literals.number(0, "length", 2..=MAX_LENGTH, None)?;
     Ok((length, shingle_settings(literals.after(1))?))
 }
 
-/// `fingerprints(text, length, ..)`: the winnowed hashes of a text, at least one for every window of `length` words, with the settings
-/// of `shingles` after the length.
+/// `fingerprints(text, length, ..)`: the winnowed hashes of a text, at least one in every window of `length` words, with the settings of
+/// `shingles` after the length.
 pub(super) static FINGERPRINTS: Function = Function {
     settings: 1..=9,
     check: |literals| window_settings(literals).map(drop),
@@ -251,11 +251,11 @@ fn fingerprints_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arr
     })
 }
 
-/// The columns of a window: the hash of its words, the first of its words, and the characters before that.
+/// The columns of a window: the hash of its words, the index of its first word, and the number of characters before that word.
 pub const WINDOW: [&str; 4] = ["hash_0", "hash_1", "at", "char_start"];
 
-/// `windows(text, fingerprints, length, ..)`: the windows of `length` words of a text that have one of the fingerprints, with the
-/// settings of `shingles` after the length.
+/// `windows(text, fingerprints, length, ..)`: the windows of `length` words in a text that contain a fingerprint, with the settings of
+/// `shingles` after the length.
 pub(super) static WINDOWS: Function = Function {
     settings: 1..=9,
     check: |literals| window_settings(literals).map(drop),
@@ -290,8 +290,8 @@ fn windows_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
     })
 }
 
-/// The columns of a repeated window: its first word, whether it is the first occurrence, the number of occurrences, the number of
-/// reference documents that have it, and the document and the character at which the first occurrence begins.
+/// The columns of a repeated window: its first word, whether it is the first occurrence, the number of occurrences, the number of reference
+/// documents that contain it, and the document and the character at which the first occurrence begins.
 pub const REPEATED: [&str; 6] =
     ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_char_start"];
 
@@ -317,8 +317,8 @@ fn run_settings(literals: Literals<'_>) -> Result<(usize, (usize, Shingle))> {
     Ok((gap, window_settings(literals.after(1))?))
 }
 
-/// `word_runs(text, windows, gap, length, ..)`: the runs of words of a text in repeated windows, with the settings of `shingles` after
-/// the length.
+/// `word_runs(text, windows, gap, length, ..)`: the runs of words in repeated windows of a text, with the settings of `shingles` after the
+/// length.
 pub(super) static WORD_RUNS: Function = Function {
     settings: 2..=10,
     check: |literals| run_settings(literals).map(drop),
@@ -358,7 +358,7 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     })
 }
 
-/// Returns the windows of a text by their first words, and the document and the character of the first occurrence of each.
+/// Returns the windows of a text by their first words, and the document and the character of each window's first occurrence.
 fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> {
     let [at, is_first, occurrences, reference_documents, kept_doc, kept_char_start] =
         REPEATED.map(|name| numbers(rows, name));
@@ -382,7 +382,8 @@ fn passage_fields() -> Fields {
     ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true)).into_iter().collect()
 }
 
-/// `passages(a, b)`: the longest common passage of two texts, in the spelling of each text; both are NULL without one.
+/// `passages(a, b)`: the longest common passage of two texts, in the spelling of each text. Both fields are NULL if there is no common
+/// passage.
 pub(super) static PASSAGES: Function = Function::new(
     "passages",
     &[Param::Text, Param::Text],
@@ -401,7 +402,7 @@ fn passages_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRe
     Ok(Arc::new(StructArray::try_new(passage_fields(), columns, None)?))
 }
 
-/// Reads the most characters of a sample.
+/// Reads the maximum number of characters in a sample.
 fn characters(literals: Literals<'_>) -> Result<usize> {
     literals.number(0, "characters", 1..=usize::MAX, None)
 }
@@ -437,14 +438,14 @@ fn text_sample_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arra
     Ok(Arc::new(samples.finish()))
 }
 
-/// Returns the first `characters` of these bytes; `None` unless they are whole characters of the text.
+/// Returns the first `characters` characters of these bytes; `None` if the range divides a character or is outside the text.
 fn sample(text: &str, bytes: Range<usize>, characters: usize) -> Option<&str> {
     let part = text.get(bytes)?;
     let end = part.char_indices().nth(characters).map_or(part.len(), |(end, _)| end);
     part.get(..end)
 }
 
-/// The columns of a span: the first of its bytes in UTF-8, and the first byte after it.
+/// The columns of a span: its first UTF-8 byte, and the first byte after it.
 pub const CUT_SPAN: [&str; 2] = ["byte_start", "byte_end"];
 
 /// `text_without(text, spans)`: a text without the bytes of spans. A text without a list of spans does not change.

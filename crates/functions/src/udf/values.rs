@@ -1,4 +1,4 @@
-//! The functions of ids, fields and other values of columns.
+//! The functions on ids, fields and other values of columns.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn field_path(literals: Literals<'_>) -> Result<Vec<String>> {
 }
 
 /// `joined_texts(list, field, ..)`: the texts in a list, one per line; NULL for a NULL list. In lists of structs, the texts are in the
-/// named field, which may be a field of a struct and may have lists itself.
+/// named field, which can be inside a struct and can contain lists.
 pub(super) static JOINED_TEXTS: Function = Function {
     settings: 0..=usize::MAX,
     check: |literals| field_path(literals).map(drop),
@@ -85,32 +85,32 @@ fn gather(values: &ArrayRef, path: &[String], to: &mut Vec<String>) -> Result<()
     }
 }
 
-/// The first byte of the key of a number, and of any other text.
+/// The first byte in the key of a number.
 const NUMBER: u8 = 1;
+/// The first byte in the key of any other text.
 const TEXT: u8 = 2;
 
-/// Returns the number that a text is by the rules of SQL casts; `None` for any other text.
+/// Parses a text as a number by the rules of SQL casts; `None` for any other text.
 pub fn number(text: &str) -> Option<f64> {
     Float64Type::parse(text)
 }
 
-/// Returns the key of a text: numbers come before other texts, which are in the order of their bytes. `None` for NaN, which has no
-/// order.
+/// Returns the key of a text: numbers come before other texts, which are ordered by their bytes. `None` for NaN, which has no order.
 pub fn order_key(text: &str) -> Option<Vec<u8>> {
     let Some(number) = number(text) else { return Some([&[TEXT][..], text.as_bytes()].concat()) };
     if number.is_nan() {
         return None;
     }
-    // Zero has no sign then.
+    // This removes the sign of zero.
     let bits = (number + 0.0).to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits | (1 << 63) };
-    // A large integer has digits that a floating point number lacks.
+    // A floating-point number cannot represent all digits of a large integer.
     let whole = text.parse::<i128>().unwrap_or(number as i128);
     let whole = whole.cast_unsigned() ^ (1 << 127);
     Some([&[NUMBER][..], &ordered.to_be_bytes(), &whole.to_be_bytes()].concat())
 }
 
-/// Returns whether the value of a key is a number, and the value as a message shows it.
+/// Returns whether the value of a key is a number, and the value in the form for messages.
 pub fn shown(key: &[u8]) -> (bool, String) {
     let number = key.get(1..9).and_then(|bits| bits.try_into().ok()).map(u64::from_be_bytes);
     match (key.first(), number) {
@@ -122,8 +122,8 @@ pub fn shown(key: &[u8]) -> (bool, String) {
     }
 }
 
-/// `order_key(x)`: the value by which a value is ordered. Texts have a key that compares numbers as numbers. Floating point numbers
-/// have themselves, and NaN of any sign is NULL. Values of other types do not change.
+/// `order_key(x)`: the value by which a value is ordered. The value of a text is a key that compares numbers as numbers. Floating-point
+/// numbers do not change, but NaN of any sign becomes NULL. Values of other types do not change.
 pub(super) static ORDER_KEY: Function = Function::new(
     "order_key",
     &[Param::Any],
@@ -148,7 +148,7 @@ fn order_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
         given if given.is_floating() => {
             let numbers = cast(array, &DataType::Float64)?;
             let numbers = numbers.as_primitive::<Float64Type>();
-            // Zero has no sign then.
+            // This removes the sign of zero.
             let ordered = numbers.unary_opt::<_, Float64Type>(|n| (!n.is_nan()).then_some(n + 0.0));
             Ok(Arc::new(ordered))
         }
@@ -156,8 +156,8 @@ fn order_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     }
 }
 
-/// Returns the bits of `array` as numbers of the type `to`, or lists of them, with the same width and the other sign. `None` for other
-/// types.
+/// Reinterprets the bits of `array` as numbers of the type `to`, or lists of such numbers, with the same width and the other signedness.
+/// `None` for other types.
 pub fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Int32, DataType::UInt32) => same_bits::<Int32Type, UInt32Type>(array),
@@ -180,7 +180,7 @@ fn same_bits<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(array: &ArrayRef) -> 
     Some(Arc::new(PrimitiveArray::<B>::try_new(values, array.nulls().cloned()).ok()?))
 }
 
-/// Returns the unsigned type of the same width; `None` for anything but signed numbers of 32 or 64 bits and lists of them.
+/// Returns the unsigned type with the same width. `None` unless the type is a signed number with 32 or 64 bits, or a list of such numbers.
 fn unsigned(given: &DataType) -> Option<DataType> {
     match given {
         DataType::Int32 => Some(DataType::UInt32),
@@ -193,8 +193,8 @@ fn unsigned(given: &DataType) -> Option<DataType> {
     }
 }
 
-/// `unsigned_bits(x)`: signed numbers as the unsigned numbers of the same bits. The functions here work on unsigned numbers, and the
-/// public tables have signed ones, since not every engine reads unsigned columns.
+/// `unsigned_bits(x)`: signed numbers as the unsigned numbers with the same bits. The functions here work on unsigned numbers. The public
+/// tables contain signed numbers, since not every engine reads unsigned columns.
 pub(super) static UNSIGNED_BITS: Function = Function {
     keeps_nullability: true,
     ..Function::new(

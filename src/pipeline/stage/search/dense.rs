@@ -19,25 +19,25 @@ use crate::pipeline::verify::{BYTES_OF_PREFIX, CandidatePairs, verify};
 impl WorkTable {
     /// The rarest shingles of documents in dense buckets.
     const PREFIXES: Self = Self::new("prefixes", &[Operator(prefix_schema)]);
-    /// Leaders of a round, and the documents that they are compared with.
+    /// Leaders of a round, and the documents with which they are compared.
     const PROPOSED: Self = Self::new("proposed", PAIR_COLUMNS);
     /// Leaders of a round.
     const LEADERS: Self = Self::new("leaders", &[Numbers(&["a"])]);
     /// The pairs of leaders that reach the threshold.
     const FOLLOWERS: Self = Self::new("followers", &[Operator(score_schema)]);
-    /// Candidates, also of dense buckets.
+    /// Candidates, including candidates from dense buckets.
     pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", PAIR_COLUMNS);
 }
 
-/// The most rounds. In the last one a bucket has 128 leaders.
+/// The maximum number of rounds. In the last round a bucket has 128 leaders.
 const ROUNDS: u32 = 8;
 
-/// If fewer than one in this many comparisons with leaders find a pair, further rounds find little, and the documents that are left are
-/// compared with each other.
+/// If fewer than one in this many comparisons with leaders finds a pair, further rounds would find few pairs. The remaining documents are
+/// then compared with each other.
 const WORTH_IT: u64 = 256;
 
-/// The approximate number of documents of a sample. Every two of them are compared to estimate how many pairs are left out. Nearly all
-/// of them are similar, so a small sample is enough.
+/// The approximate number of documents in a sample. Every two of them are compared to estimate the number of unwritten pairs. Nearly all of
+/// these documents are similar, so a small sample is enough.
 const SAMPLE: u64 = 1_000;
 
 /// Finds pairs for the documents of dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
@@ -94,13 +94,13 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
 
 /// The dense groups of a run.
 pub(in crate::pipeline) struct DenseGroups {
-    /// The number of documents that are settled.
+    /// The number of settled documents.
     pub(in crate::pipeline) documents: u64,
-    /// Similar pairs among them that are not written.
+    /// The similar pairs among them that are not written.
     pub(in crate::pipeline) left_out: PairEstimate,
 }
 
-/// The dense groups, by their rounds and scores; `None` if there are none.
+/// The dense groups, computed from their rounds and scores; `None` if there are no dense groups.
 pub(in crate::pipeline) async fn dense_groups(cx: &StageContext<'_>) -> Result<Option<DenseGroups>> {
     let Some((settled, documents)) = settled_so_far(cx).await?.filter(|&(_, count)| count > 0) else {
         return Ok(None);
@@ -124,7 +124,7 @@ fn states_so_far(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     states(rounds.collect::<Result<_>>()?)
 }
 
-/// The documents (settled) that are settled, and their number; `None` if there was no round.
+/// The settled documents (settled), and their number; `None` if there was no round.
 async fn settled_so_far(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
     let Some(states) = states_so_far(cx)? else { return Ok(None) };
     let settled = settled(states)?;

@@ -21,11 +21,11 @@ impl WorkTable {
     const HOT_POSITIONS: Self = Self::new("hot_positions", POSITION_COLUMNS);
     /// The sketches of documents in hot buckets, which are read several times.
     pub(crate) const HOT_SKETCHES: Self = Self::new("hot_sketches", SKETCH_COLUMNS);
-    /// Candidates, also of hot buckets.
+    /// Candidates, including candidates from hot buckets.
     pub(crate) const ALL_CANDIDATES: Self = Self::new("all_candidates", PAIR_COLUMNS);
-    /// Documents of dense buckets, where hot documents are joined.
+    /// The documents of dense buckets in the prefix join of hot documents.
     pub(crate) const DENSE: Self = Self::new("dense", &[Numbers(&["a"])]);
-    /// Candidates whose signatures agree in the threshold or more.
+    /// Candidates whose signatures agree in at least the threshold's share of positions.
     pub(crate) const AGREEING: Self = Self::new("agreeing", PAIR_COLUMNS);
 }
 
@@ -56,7 +56,7 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
 /// The stages that find the pairs of hot buckets.
 async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     if cx.rows(WorkTable::HOT) == 0 {
-        // Every pair is a candidate.
+        // Every scored pair is a candidate, so the number of candidates is an upper bound.
         pair_limit::check_pairs(cx, None, cx.rows(WorkTable::CANDIDATES)).await?;
         return Ok(Vec::new());
     }
@@ -67,7 +67,7 @@ async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     })
 }
 
-/// Bytes of a row (bucket, document), and of one (document, document).
+/// The bytes of a row (bucket, document) or (document, document).
 const BYTES_OF_ROW: u64 = 16;
 
 /// Pairs documents by their buckets.

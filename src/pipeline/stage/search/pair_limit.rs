@@ -22,10 +22,10 @@ impl WorkTable {
     const SAMPLE: Self = Self::new("sample", &[Operator(score_schema)]);
 }
 
-/// The approximate number of documents of a sample. Every two of them are compared to estimate the number of pairs.
+/// The approximate number of documents in a sample. Every two of them are compared to estimate the number of pairs.
 const SAMPLE: u64 = 2_000;
 
-/// Fewer pairs than this in a sample give no usable estimate.
+/// The minimum number of pairs in a sample. Fewer pairs give no usable estimate.
 const TOO_FEW: u64 = 64;
 
 /// The number of pairs among some documents.
@@ -38,14 +38,14 @@ pub(in crate::pipeline) struct PairEstimate {
 
 /// The documents whose pairs are estimated.
 pub(super) struct EstimatedDocuments {
-    /// Their keys (needed), one for each group of copies.
+    /// The keys (needed) of the documents, one per group of copies.
     pub(super) keys: DataFrame,
-    /// Their number.
+    /// The number of keys.
     pub(super) count: u64,
 }
 
 impl EstimatedDocuments {
-    /// All documents, each group of copies as one.
+    /// All documents. A group of copies counts as one document.
     async fn all(cx: &StageContext<'_>) -> Result<Self> {
         let groups = cx.table(WorkTable::COPIES)?;
         let copies = rows_of(groups.clone().filter(col("doc").not_eq(col("rep")))?).await?;
@@ -59,7 +59,7 @@ impl EstimatedDocuments {
     }
 }
 
-/// The number of pairs of `count` documents.
+/// The number of pairs among `count` documents.
 pub(super) fn every_two_of(count: u64) -> u64 {
     let pairs = u128::from(count) * u128::from(count.saturating_sub(1)) / 2;
     u64::try_from(pairs).unwrap_or(u64::MAX)
@@ -67,8 +67,8 @@ pub(super) fn every_two_of(count: u64) -> u64 {
 
 /// Compares every two documents of a sample of about `sample`, as a stage.
 ///
-/// Keys are hashes, so the keys that a number divides are a random sample, which is the same in every run. If one in `n` documents is in
-/// the sample, both documents of a pair are in it with a probability of one in `n * n`.
+/// Keys are hashes. Therefore the keys divisible by a number are a random sample, and every run draws the same sample. If one in `n`
+/// documents is in the sample, both documents of a pair are in it with a probability of one in `n * n`.
 pub(super) async fn estimate(
     cx: &StageContext<'_>,
     of: EstimatedDocuments,
@@ -96,19 +96,19 @@ async fn compare_sample(cx: &StageContext<'_>, needed: DataFrame) -> Result<()> 
     cx.run_further(WorkTable::SAMPLE, Planned::new(0, pairs)).await
 }
 
-/// The n for which one in n of `count` documents makes a sample of about `sample`.
+/// The n such that one in n of `count` documents gives a sample of about `sample` documents.
 fn one_in(count: u64, sample: u64) -> u64 {
     count.div_ceil(sample).max(1)
 }
 
-/// The estimate from a sample of about `sample` of `count` documents, after it was compared.
+/// The estimate from a compared sample of about `sample` of `count` documents.
 pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> PairEstimate {
     let one_in = one_in(count, sample);
     let pairs = cx.rows(WorkTable::SAMPLE).saturating_mul(one_in).saturating_mul(one_in);
     PairEstimate { pairs, exact: one_in == 1 }
 }
 
-/// Ends a run whose copies alone make too many pairs.
+/// Ends a run if its copies alone make too many pairs.
 pub(in crate::pipeline::stage) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
     match with_copies(cx, 0).await? {
         Some(pairs) => Err(too_many(cx.job, &format!("{pairs} pairs of identical documents"))),
@@ -116,8 +116,8 @@ pub(in crate::pipeline::stage) async fn check_copies(cx: &StageContext<'_>) -> R
     }
 }
 
-/// Ends a run that would find too many pairs among some documents, or among all if none are given. They have at most `at_most` pairs; if
-/// that is within the limit, nothing is compared.
+/// Ends a run that would find too many pairs among the given documents, or among all documents. `at_most` is an upper bound on the number
+/// of pairs. If the bound is within the limit, no sample is compared.
 pub(super) async fn check_pairs(
     cx: &StageContext<'_>,
     of: Option<EstimatedDocuments>,
@@ -147,7 +147,7 @@ pub(super) async fn check_every_two(cx: &StageContext<'_>) -> Result<()> {
     check_pairs(cx, None, every_two_of(new).saturating_add(new.saturating_mul(known))).await
 }
 
-/// Ends a run whose scores would make too many pairs.
+/// Ends a run if its scores would make too many pairs.
 pub(in crate::pipeline::stage) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
     match with_copies(cx, pairs_of_scores(cx).await?).await? {
         Some(pairs) => Err(too_many(cx.job, &format!("at least {pairs} pairs"))),
@@ -155,8 +155,8 @@ pub(in crate::pipeline::stage) async fn check_scores(cx: &StageContext<'_>) -> R
     }
 }
 
-/// The least number of pairs that the scores make. If copies have scores of 1 with each other, these are most of the pairs of a large
-/// group.
+/// The minimum number of pairs that the scores make. If copies have scores of 1 with each other, most pairs of a large group are pairs of
+/// copies.
 async fn pairs_of_scores(cx: &StageContext<'_>) -> Result<u64> {
     let (scores, copies) = (cx.rows(WorkTable::SCORES), cx.rows(WorkTable::COPIES));
     let rules = Rules::new(cx.job);
@@ -168,7 +168,7 @@ async fn pairs_of_scores(cx: &StageContext<'_>) -> Result<u64> {
     one_number(count_of_scores(groups, scores, rules)?).await
 }
 
-/// `pairs` and the pairs of copies, if they are too many.
+/// The sum of `pairs` and the pairs of copies, if it exceeds the limit.
 async fn with_copies(cx: &StageContext<'_>, pairs: u64) -> Result<Option<u64>> {
     let (most, table, rules) = (cx.job.output.max_pairs, WorkTable::COPIES, Rules::new(cx.job));
     let copies = if rules.paired() == Paired::None {

@@ -1,4 +1,4 @@
-//! frequencies, and `candidates.method = "prefix"`: the join by rarest shingles, which hot buckets use too.
+//! frequencies, and `candidates.method = "prefix"`: the join by rarest shingles, which hot buckets also use.
 
 use super::dense::settle;
 use super::pair_limit::{self, EstimatedDocuments};
@@ -39,7 +39,7 @@ pub(super) static PREFIX: CandidateSearch = CandidateSearch {
     },
 };
 
-/// Describes the treatment of documents that share a shingle with very many others.
+/// Describes how the job handles documents that share a shingle with very many other documents.
 pub(super) fn describe_dense(job: &Job) -> String {
     match job.output.most_expanded() {
         Some(limit) => format!("; where more than {limit} share one, each is paired with a leader"),
@@ -47,15 +47,15 @@ pub(super) fn describe_dense(job: &Job) -> String {
     }
 }
 
-/// The limit of a dense group; `None` if all pairs are made.
+/// The size above which a group is dense; `None` if all pairs are made.
 fn dense_limit(job: &Job) -> Option<u64> {
-    // The set of a leader is similar to the sets of its documents. But a set that contains the leader's set need not contain the others.
-    // And a document whose leader is in its own group may be similar to documents of other groups.
+    // Leaders stand for similar sets, so they need a similarity measure: a set that contains the leader's set need not contain other sets.
+    // They also need comparisons among all groups: a document with a leader in its own group can be similar to documents of other groups.
     let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
     job.output.most_expanded().filter(|_| is_plain)
 }
 
-/// Pairs documents by their rarest shingles: all documents, or the documents of hot buckets, whose pairs are added to the `others`.
+/// Pairs documents by their rarest shingles: all documents, or the documents of hot buckets. Adds the pairs to the `others`.
 pub(super) async fn by_prefixes<'a>(
     cx: &'a StageContext<'_>,
     others: Option<WorkTable>,
@@ -71,12 +71,12 @@ pub(super) async fn by_prefixes<'a>(
     Ok(Planned::new((join.rows() + documents) * BYTES_OF_PREFIX, vec![frame]))
 }
 
-/// Ends a run whose prefix join of `hot` documents, or of all, would find too many pairs.
+/// Ends a run if the prefix join of `hot` documents, or of all documents, would find too many pairs.
 pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -> Result<()> {
     if dense_limit(cx.job).is_some() {
         return Ok(());
     }
-    // Nothing bounds the number of pairs.
+    // There is no upper bound on the number of pairs.
     let Some(hot) = hot else { return pair_limit::check_every_two(cx).await };
     let (keys, count) = (needed(cx, hot, "a")?, cx.rows(hot));
     let at_most = pair_limit::every_two_of(count);
@@ -84,7 +84,7 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -
 }
 
 impl WorkTable {
-    /// How often shingles occur among the documents of a prefix join.
+    /// The number of occurrences of each shingle among the documents of a prefix join.
     pub(crate) const FREQUENCIES: Self = Self::new("frequencies", &[Operator(counter_schema)]);
 }
 

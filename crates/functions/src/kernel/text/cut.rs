@@ -11,27 +11,26 @@ use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 
-/// Bytes of text that are normalised together, few enough to stay in the first-level cache between steps.
+/// The number of bytes of text that are normalised together. They fit in the first-level cache between steps.
 pub(crate) const PIECE: usize = 16 << 10;
-/// Words or characters between two checks of the number of shingles.
+/// The number of words or characters between two checks of the number of shingles.
 pub(crate) const BLOCK: usize = 1 << 10;
 
 /// Receives shingles in batches.
 pub(crate) trait Sink {
-    /// Receives shingles: each is the characters' UTF-8 bytes, or the words' bytes with the separator between words,
-    /// or, under [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
+    /// Receives shingles. A shingle is the UTF-8 bytes of its characters, or the bytes of its words with the separator between them, or,
+    /// with [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>);
 }
 
-/// Cuts `text` by the rules of `by`, and gives every shingle to `sink`, in order and with repeats. Returns whether the
+/// Splits `text` into shingles by the settings `by`, and passes every shingle to `sink`, in order and with repeats. Returns whether the
 /// text has the number of words that `by` requires.
 ///
-/// The memory needed is that of a piece of text. Texts in which no space precedes an ASCII letter, texts whose stop
-/// words are removed by Unicode's rules, and texts whose newlines are removed are normalised whole, into two buffers.
+/// The memory holds one piece of text. Some texts are normalised as a whole, into two buffers: texts in which no space precedes an ASCII
+/// letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are removed.
 ///
 /// # Errors
-/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words; `sink` has received
-/// nothing then.
+/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words. In this case `sink` has received nothing.
 pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;
     let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
@@ -47,9 +46,9 @@ pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut
 /// The state of a text between its pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Cutting {
-    /// Words so far; counted only if `by` cuts words or has a minimum of them.
+    /// The number of words so far. Counted only if shingles consist of words or `by` has a minimum number of words.
     words: usize,
-    /// Characters so far; counted only if `by` has a minimum.
+    /// The number of characters so far. Counted only if `by` has a minimum number of words.
     characters: usize,
     /// Whether normalisation has left more than white space.
     pub(crate) has_text: bool,
@@ -71,8 +70,8 @@ impl Cutting {
         Ok(Self::default())
     }
 
-    /// Gives the shingles that the next piece of the text completes to `sink`. Pieces must be cut as [`next_cut`] does,
-    /// and only if [`in_pieces`] allows it.
+    /// Passes the shingles that the next piece of the text completes to `sink`. Pieces must end at positions from [`next_cut`], and are
+    /// only allowed if [`in_pieces`] is true.
     pub(crate) fn piece(
         &mut self,
         piece: &str,
@@ -110,8 +109,8 @@ impl Cutting {
         }
     }
 
-    /// Gives the shingles that the end of the text completes to `sink`. Returns whether the text has the number of
-    /// words that `by` requires.
+    /// Passes the shingles that the end of the text completes to `sink`. Returns whether the text has the number of words that `by`
+    /// requires.
     pub(crate) fn end(self, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> bool {
         let (size, separator) = size_and_separator(by);
         if by.short == Short::Whole {
@@ -130,7 +129,7 @@ impl Cutting {
     }
 }
 
-/// Units in a shingle, and the separator between its words when its bytes are hashed.
+/// The number of units in a shingle, and the separator between its words when its bytes are hashed.
 fn size_and_separator(by: &Shingle) -> (usize, Option<&[u8]>) {
     (by.size.max(1), (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes()))
 }
@@ -140,8 +139,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-/// Returns whether a text may be normalised piece by piece. Each cut between its words must be a cut between words of
-/// the result.
+/// Returns whether a text can be normalised piece by piece. Each cut between its words must also be a cut between words of the result.
 pub(crate) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
     // A piece starts with a letter. If its word is removed, the piece may start with white space and a mark, which
@@ -154,12 +152,12 @@ pub(crate) fn in_pieces(by: &Shingle) -> bool {
     if by.normalize.contains(&Normalize::RemoveNewlines) {
         return false;
     }
-    // Underscores instead of white space leave no border of words at which to cut.
+    // If underscores replace white space, there is no word boundary at which to cut.
     let mut steps = by.normalize.iter().skip_while(|step| !step.joins_words()).peekable();
     if steps.peek().is_none() {
         return true;
     }
-    // Removing the underscores joins letters, and the lower case of a sigma depends on the next letter.
+    // The removal of underscores joins letters, and the lower case of a sigma depends on the next letter.
     let mut joined = steps.clone().skip_while(|step| **step != Normalize::RemoveNonLetters);
     let lowered = joined.any(|step| *step == Normalize::Lowercase);
     !(by_words || lowered || steps.any(Normalize::takes_words))
@@ -172,7 +170,7 @@ pub struct CutScratch {
     unit: Unit,
     words: LastWords,
     chars: Chars,
-    /// The text so far, if it has no words yet and short texts are one shingle.
+    /// The text so far, if it contains no words yet and short texts are one shingle.
     wordless: String,
     pub(crate) piece: usize,
 }
@@ -185,7 +183,7 @@ impl Default for CutScratch {
 }
 
 impl CutScratch {
-    /// Takes a text without words as one word. Each run of white space in it becomes one space.
+    /// Adds a text without words as one word. Each run of white space in it becomes one space.
     fn add_wordless(&mut self, separator: Option<&[u8]>) {
         let text = self.wordless.split_whitespace().collect::<Vec<_>>().join(" ");
         if !text.is_empty() {
@@ -193,7 +191,7 @@ impl CutScratch {
         }
     }
 
-    /// Makes the normaliser for `by`, unless the last text used it too.
+    /// Makes the normaliser for `by`, unless the last text used the same normaliser.
     fn resolve(&mut self, by: &Shingle) -> Result<()> {
         let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;
         if !self.normalizer.as_ref().is_some_and(same) {
@@ -207,10 +205,10 @@ impl CutScratch {
     }
 }
 
-/// The last words of a text: their bytes with a separator, otherwise their hashes.
+/// The last words of a text: their bytes with a separator, or their hashes.
 #[derive(Debug, Default)]
 struct LastWords {
-    /// 8 bytes a hash, or the words with one separator behind each.
+    /// 8 bytes per hash, or the words, each followed by a separator.
     bytes: Vec<u8>,
     /// The end of each word in `bytes`, without its separator.
     ends: Vec<usize>,
@@ -238,7 +236,7 @@ impl LastWords {
         if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
     }
 
-    /// Gives all words held to `sink` as one shingle, if there are any.
+    /// Passes all held words to `sink` as one shingle, if there are any.
     fn whole(&self, separator: Option<&[u8]>, sink: &mut impl Sink) {
         let end = match separator {
             None => self.bytes.len(),
@@ -249,7 +247,7 @@ impl LastWords {
         }
     }
 
-    /// Gives every shingle of the words held to `sink`, and keeps the last `size - 1` words.
+    /// Passes every shingle of the held words to `sink`, and keeps the last `size - 1` words.
     fn shingle(&mut self, size: usize, separator: Option<&[u8]>, sink: &mut impl Sink) {
         if self.count() < size {
             return;
@@ -273,7 +271,7 @@ impl LastWords {
     }
 }
 
-/// The last characters of the piece before.
+/// The last characters of the previous piece.
 #[derive(Debug, Default)]
 struct Chars(String);
 
@@ -282,7 +280,7 @@ impl Chars {
         self.0.clear();
     }
 
-    /// Gives all characters held to `sink` as one shingle, if they are more than white space.
+    /// Passes all held characters to `sink` as one shingle, if they are more than white space.
     fn whole(&self, sink: &mut impl Sink) {
         if !self.0.trim().is_empty() {
             sink.take(std::iter::once(self.0.as_bytes()));
@@ -301,7 +299,7 @@ impl Chars {
     }
 }
 
-/// Gives every shingle of `text` to `sink`. Returns where its last `size - 1` characters start.
+/// Passes every shingle of `text` to `sink`. Returns the start of its last `size - 1` characters.
 fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
     let bytes = text.as_bytes();
     if text.is_ascii() {

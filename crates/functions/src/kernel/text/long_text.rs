@@ -1,4 +1,4 @@
-//! Cuts a text into shingles while it arrives, so that memory never holds it whole.
+//! Splits a text into shingles while it arrives, so that memory never holds the whole text.
 
 use crate::error::Result;
 use crate::kernel::distinct::{self, sort_distinct};
@@ -9,8 +9,7 @@ use crate::kernel::text::words::next_cut;
 
 /// The shingles of a text that arrives in parts.
 ///
-/// The memory needed is that of the set, of a piece of text, and of the latest part. Texts in which no space precedes
-/// an ASCII letter are one piece.
+/// The memory holds the set, a piece of text, and the latest part. Texts in which no space precedes an ASCII letter are one piece.
 #[derive(Debug)]
 pub struct LongText {
     by: Shingle,
@@ -19,10 +18,10 @@ pub struct LongText {
     cutting: Cutting,
     /// The text since the last piece.
     waiting: String,
-    /// Bytes of `waiting` that were searched and have no end of a piece.
+    /// The number of bytes in `waiting` that were searched and contain no end of a piece.
     looked_at: usize,
     set: Vec<u64>,
-    /// The length of `set` at which it is made distinct.
+    /// The length of `set` at which repeats are dropped.
     limit: usize,
     sort: distinct::DistinctBuffers,
     sample: String,
@@ -33,15 +32,15 @@ pub struct LongText {
 /// The result for a long text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutText {
-    /// The shingles as [`shingles`](super::shingles::shingles) finds them.
+    /// The shingles, the same as from [`shingles`](super::shingles::shingles).
     pub shingles: Vec<u64>,
-    /// One or two pieces of the text. The sample is blank, as written or normalised, only if the whole text is.
+    /// One or two pieces of the text. The sample is blank, before or after normalisation, only if the whole text is blank.
     pub sample: String,
 }
 
 impl LongText {
-    /// Returns whether texts can be cut by the rules of `by` while they arrive. A dictionary, or steps that need the
-    /// whole text, rule it out.
+    /// Returns whether texts can be split by the settings `by` while they arrive. This is not possible with a dictionary or with steps that
+    /// need the whole text.
     pub fn can(by: &Shingle) -> bool {
         by.hash != ShingleHash::Dictionary && in_pieces(by)
     }
@@ -83,7 +82,7 @@ impl LongText {
             self.piece(&rest[..end]);
             (taken, self.looked_at) = (taken + end, 0);
         }
-        // Without a cut nothing moves, so a text without cuts is copied only when its buffer doubles.
+        // If there is no cut, no bytes move, so a text without cuts is copied only when its buffer doubles.
         waiting.drain(..taken);
         self.waiting = waiting;
     }
@@ -204,8 +203,7 @@ mod tests {
         }
     }
 
-    /// White space that normalisation turns into other characters does not yet show that the text is more than white
-    /// space.
+    /// White space that normalisation turns into other characters does not show that the text is more than white space.
     #[test]
     fn a_text_that_begins_with_white_space_is_not_blank() {
         let normalize = vec![crate::kernel::shingle::Normalize::SpacesToUnderscores];
@@ -213,7 +211,7 @@ mod tests {
         assert!(!is_blank(&cut.sample), "{cut:?}");
     }
 
-    /// A vertical tab is white space that is not blank as it stands, and is blank when it has become a space.
+    /// A vertical tab is not blank before normalisation, but blank after it becomes a space.
     #[test]
     fn a_text_that_begins_with_a_vertical_tab_is_not_blank_when_it_is_normalised() {
         let normalize = vec![crate::kernel::shingle::Normalize::CollapseWhitespace];
@@ -221,7 +219,7 @@ mod tests {
         assert_eq!(cut.sample, "\u{b}the");
     }
 
-    /// A text without a cut is not copied with each part, which would take the square of its length.
+    /// A text without a cut is not copied with each part, since the time would be quadratic in its length.
     #[test]
     fn a_text_without_a_cut_waits_where_it_is() {
         let by = three_words();

@@ -1,16 +1,16 @@
-//! Passages: the longest one that two texts have in common, and texts without some of their passages.
+//! Passages: the longest common passage of two texts, and texts without some of their passages.
 //!
-//! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. The runs of one text
-//! are held in a suffix automaton (Blumer et al., "The smallest automaton recognizing the subwords of a text",
-//! Theoretical Computer Science 40, 1985), which reads the other text. The time is linear in the length of both.
+//! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. The runs of words in one text are held
+//! in a suffix automaton (Blumer et al., "The smallest automaton recognizing the subwords of a text", Theoretical Computer Science 40,
+//! 1985), which reads the other text. The time is linear in the length of both.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Returns the byte ranges of the longest common passage in both texts; `None` without a common word. Ties are broken
-/// by the first end in `b`, then by the first end in `a`.
+/// Returns the byte ranges of the longest common passage in both texts; `None` if there is no common word. Ties are broken by the first end
+/// in `b`, then by the first end in `a`.
 pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<usize>)> {
     let mut numbers = HashMap::new();
     let (of_a, of_b) = (tokens(a, &mut numbers), tokens(b, &mut numbers));
@@ -38,21 +38,21 @@ fn tokens(text: &str, numbers: &mut HashMap<String, u32>) -> Vec<NumberedWord> {
     text.unicode_word_indices().map(number).collect()
 }
 
-/// The suffix automaton of a sequence, which holds all its runs.
+/// The suffix automaton of a sequence, which represents all of its runs.
 struct SequenceRuns {
     states: Vec<SuffixState>,
     /// (state, token) -> the state of the runs that the token extends.
     next: HashMap<(u32, u32), u32>,
 }
 
-/// Runs that end at the same places.
+/// A set of runs that end at the same places.
 #[derive(Clone, Copy)]
 struct SuffixState {
-    /// The length of the longest of these runs, in tokens.
+    /// The length of the longest run, in tokens.
     length: u32,
-    /// The state of the longest suffix of these runs that also ends elsewhere.
+    /// The state of the longest suffix of these runs that also ends at other places.
     shorter: Option<u32>,
-    /// The first end of these runs, in tokens from the beginning of the sequence.
+    /// The first end of these runs, in tokens from the start of the sequence.
     end: u32,
 }
 
@@ -109,8 +109,8 @@ impl SequenceRuns {
         self.states.len() as u32 - 1
     }
 
-    /// Returns the longest run of `other` in this sequence: (end here, end in `other`, length) in tokens; `None`
-    /// without a common token.
+    /// Returns the longest run of `other` in this sequence: (end here, end in `other`, length) in tokens; `None` if there is no common
+    /// token.
     fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
         let (mut state, mut length) = (0, 0);
         let mut longest = None;
@@ -139,8 +139,8 @@ impl SequenceRuns {
     }
 }
 
-/// Returns a text without `spans`, byte ranges in ascending order; `None` if a span is outside the text, overlaps
-/// another, or divides a character.
+/// Returns a text without `spans`, which are byte ranges in ascending order. `None` if a span is outside the text, overlaps another span,
+/// or divides a character.
 pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
     let mut kept = String::with_capacity(text.len());
     let mut from = 0;
@@ -153,22 +153,22 @@ pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
     Some(kept)
 }
 
-/// Cuts spans out of a text whose bytes come in parts, as [`without_spans`] does.
+/// Cuts spans out of a text whose bytes arrive in parts. See [`without_spans`].
 pub struct SpanCutter {
     /// The spans that have not ended yet.
     spans: VecDeque<Range<usize>>,
-    /// Bytes so far.
+    /// The number of bytes so far.
     at: usize,
     divides_character: bool,
 }
 
 impl SpanCutter {
-    /// Returns a cutter of these spans, which must be ascending.
+    /// Returns a cutter for these spans, which must be in ascending order.
     pub fn new(spans: Vec<Range<usize>>) -> Self {
         Self { spans: spans.into(), at: 0, divides_character: false }
     }
 
-    /// Returns the ranges of the next bytes that stay.
+    /// Returns the ranges of `bytes` that are kept.
     pub fn next(&mut self, bytes: &[u8]) -> Vec<Range<usize>> {
         let (start, end) = (self.at, self.at + bytes.len());
         let (mut kept, mut from) = (Vec::new(), start);
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(passage("größer als das Größte", "GRÖSSER ALS DAS"), Some(("als das", "ALS DAS")));
     }
 
-    /// Every run of one sequence that the other has, the plain way: the longest one's (length, end there, end here).
+    /// The longest common run by plain search over all runs: (length, end there, end here).
     fn plain(a: &[u32], b: &[u32]) -> Option<(usize, usize, usize)> {
         let mut longest = None;
         for end_b in 1..=b.len() {
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// A text, and which of its characters are in spans.
+    /// The characters of a text, each with a flag whether it is in a span.
     fn texts() -> impl Strategy<Value = Vec<(char, bool)>> {
         let char = prop_oneof![any::<char>(), prop::sample::select(vec!['a', 'é', '\u{feff}', '😀'])];
         prop::collection::vec((char, any::<bool>()), 0..40)

@@ -1,6 +1,6 @@
 //! `shingles(text, ...)`: the set of the shingles of a text, as numbers of up to 64 bits or as texts.
 //!
-//! The number of a shingle never changes, because stored sets are compared with later ones:
+//! The number of a shingle never changes, because stored sets are compared with later sets:
 //!
 //! | hash | unit | number |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | `crc32` | char | CRC-32 (IEEE) of the characters' UTF-8 bytes |
 //! | `sha256-31` | both | SHA-256 of the bytes that `crc32` takes, as a big-endian number, modulo 2^31 - 1 |
 //!
-//! The first row hashes each word once and joins nothing, whatever the size. The numbers of the hash `dictionary`
-//! belong to the collection, so this module cannot compute them.
+//! The first row hashes each word once and never joins words, for any size. The numbers of the hash `dictionary` belong to the collection,
+//! so this module cannot compute them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,27 +24,26 @@ use crate::kernel::shingle::{Shingle, ShingleHash};
 use crate::kernel::text::cut::{self, CutScratch, Cutting, Sink, cut, in_pieces};
 use crate::kernel::text::words::next_cut;
 
-/// The most distinct shingles of a text: Parquet stores a list whole in a page of less than 2 GiB.
+/// The maximum number of distinct shingles in a text, because Parquet stores a list in one page of less than 2 GiB.
 pub const MAX_SHINGLES: usize = (1 << 27) - 1;
 
-/// The largest minimum of words: no text has more, because strings end at 2^31 bytes.
+/// The maximum value of `min_words`. No text has more words, because strings are shorter than 2^31 bytes.
 pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
 
-/// The fewest numbers that are sorted before the end of a text.
+/// The minimum list length at which repeats are dropped before the end of a text.
 pub(crate) const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
-/// A text of more than `MAX_SHINGLES` shingles gives `MAX_SHINGLES + 1` numbers, so that the caller can reject it.
+/// A text with more than `MAX_SHINGLES` shingles gives `MAX_SHINGLES + 1` numbers, so that the caller can reject it.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it. The size of `out` depends on the
-/// number of *distinct* shingles. The other memory is a piece of text. Some texts are normalised whole, into two
-/// buffers: texts without a space before an ASCII letter, texts whose stop words are removed by Unicode's rules, and
-/// texts whose newlines are removed.
+/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it. The size of `out` depends on the number of *distinct*
+/// shingles. All other memory holds a piece of text. Some texts are normalised as a whole, into two buffers: texts without a space before
+/// an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are removed.
 /// # Errors
-/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words, or if `by.hash` is
-/// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` does not change then.
+/// [`Error`] if `by.normalize` names a language without stop words, or if `by.hash` is [`ShingleHash::Dictionary`],
+/// which numbers the shingles of a collection. In these cases `out` does not change.
 pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mut Vec<u64>) -> Result<()> {
     let start = out.len();
     let ShingleBuffers { cut, sort, most } = scratch;
@@ -67,7 +66,7 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mu
 /// Returns the hash function that turns a shingle's bytes into its number.
 ///
 /// # Errors
-/// [`Error`](crate::error::Error) for [`ShingleHash::Dictionary`].
+/// [`Error`] for [`ShingleHash::Dictionary`].
 pub(crate) fn hash_function(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
     match hash {
         ShingleHash::Xxh3 => Ok(xxh3_64),
@@ -98,7 +97,7 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
 pub struct ShingleBuffers {
     cut: cut::CutScratch,
     sort: distinct::DistinctBuffers,
-    /// The limit of distinct shingles, after which the rest is ignored.
+    /// The maximum number of distinct shingles. Further shingles are ignored.
     most: usize,
 }
 
@@ -109,14 +108,14 @@ impl Default for ShingleBuffers {
     }
 }
 
-/// The numbers of one text, which are made distinct whenever their number has doubled.
+/// The numbers of one text. Repeats are dropped each time the list has doubled.
 pub(crate) struct Distinct<'a> {
     pub(crate) out: &'a mut Vec<u64>,
     /// The start of this text's numbers in `out`.
     pub(crate) start: usize,
-    /// The length of `out` at which it is made distinct.
+    /// The length of `out` at which repeats are dropped.
     pub(crate) limit: usize,
-    /// The limit of distinct numbers, after which the rest is ignored.
+    /// The maximum number of distinct numbers. Further numbers are ignored.
     pub(crate) most: usize,
     pub(crate) sort: &'a mut distinct::DistinctBuffers,
 }
@@ -144,7 +143,7 @@ impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
 /// `by.min_words`.
 ///
 /// # Errors
-/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words.
+/// [`Error`] if `by.normalize` names a language without stop words.
 pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<BTreeSet<String>> {
     let mut texts = TextSet::default();
     let enough = cut(text, by, scratch, &mut texts)?;
@@ -219,15 +218,15 @@ struct TextSet(BTreeSet<String>);
 
 impl Sink for TextSet {
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
-        // Shingles are cut between characters, so the conversion loses nothing.
+        // Shingles start and end between characters, so the conversion is lossless.
         self.0.extend(shingles.map(|shingle| String::from_utf8_lossy(shingle).into_owned()));
     }
 }
 
-/// The divisor of the text's length that gives the size of later pieces.
+/// The divisor of the text's length for the size of later pieces.
 const LATER_PIECES: usize = 16;
 
-/// Cuts the beginnings of texts, to rule out that whole texts are similar. Reuses its buffers between texts.
+/// Computes the shingles at the beginnings of texts, to rule out that whole texts are similar. Reuses its buffers between texts.
 #[derive(Debug, Default)]
 pub struct Beginning {
     cut: CutScratch,
@@ -236,8 +235,8 @@ pub struct Beginning {
 }
 
 impl Beginning {
-    /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` in total.
-    /// `None` if this needs the whole text, because of its normalisation, missing cuts or repeats.
+    /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` shingles in total. `None` if this
+    /// needs the whole text, because of its normalisation, missing cuts or repeats.
     ///
     /// # Errors
     /// The errors of [`shingles`].
@@ -249,7 +248,7 @@ impl Beginning {
             return Ok(None);
         }
         let mut cutting = Cutting::begin(by, cut)?;
-        // A shingle begins about every `bytes / all` bytes, and the last one spans `size` units.
+        // A shingle begins about every `bytes / all` bytes, and the last shingle spans `size` units.
         let units = least.saturating_add(by.size);
         let first =
             (text.len() as u128 * units as u128 / (all.max(1) as u128)).min(text.len() as u128) as usize;
@@ -405,7 +404,7 @@ mod tests {
     fn too_short_a_text_is_one_shingle_where_it_is_taken_whole() {
         for hash in [ShingleHash::Xxh3, ShingleHash::Crc32] {
             let whole = |unit, size| Shingle { short: Short::Whole, ..by(unit, size, hash) };
-            // The shingle equals that of a size that just fits.
+            // The shingle equals the shingle for a size that just fits.
             assert_eq!(set_of("a b", &whole(Unit::Word, 7)), set_of("a b", &by(Unit::Word, 2, hash)));
             assert_eq!(set_of("aé", &whole(Unit::Char, 7)), set_of("aé", &by(Unit::Char, 2, hash)));
             assert_eq!(set_of("a b c", &whole(Unit::Word, 2)), set_of("a b c", &by(Unit::Word, 2, hash)));
@@ -422,7 +421,7 @@ mod tests {
         }
     }
 
-    /// The lower case of a sigma depends on the letter behind it, which may be in the next piece of the text.
+    /// The lower case of a sigma depends on the letter after it, which may be in the next piece of the text.
     #[test]
     fn a_sigma_before_a_cut_that_vanishes_is_not_the_last() {
         let by = Shingle {
@@ -453,7 +452,7 @@ mod tests {
         assert_eq!(out.len(), 5);
     }
 
-    /// A long text of few distinct shingles: memory follows the set.
+    /// A long text with few distinct shingles: the memory is proportional to the set.
     #[test]
     fn room_follows_the_distinct_shingles() {
         let text = "one two three four five six seven ".repeat(100_000);
@@ -479,7 +478,7 @@ mod tests {
         assert_eq!(out.len(), 1 + 100_001 + 400_000, "none too many");
     }
 
-    /// A stop word at the start of a piece leaves white space before a mark, which is one segment with all of it.
+    /// A stop word at the start of a piece leaves white space before a mark. The white space and the mark are one segment.
     #[test]
     fn a_stop_word_between_pieces_changes_no_word() {
         let mut words = by(Unit::Word, 1, ShingleHash::Xxh3);

@@ -1,22 +1,21 @@
-//! Windows of words that repeat in a collection: the hashes that find them, and the runs of words in them.
+//! Repeated windows of words in a collection: the hashes that find them, and the runs of words in them.
 //!
-//! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) chooses
-//! few hashes of a text. Two texts with the same run of hashes choose the same hash in it.
+//! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects few hashes of a
+//! text. Two texts with the same run of hashes select the same hash in it.
 
 use std::ops::Range;
 
-/// Returns the number of words per hashed run for windows of `length` words. Half a window keeps about four hashes
-/// per `length` words.
+/// Returns the number of words per hashed run for windows of `length` words. With runs of half a window, about four hashes per `length`
+/// words are selected.
 pub(crate) fn run_length(length: usize) -> usize {
     length.div_ceil(2)
 }
 
-/// Replaces the hashes of words by the hashes of their runs of `size` words, in order. Equal runs have equal hashes.
-/// Fewer words than `size` give none.
+/// Replaces the hashes of words by the hashes of their runs of `size` words, in order. Equal runs have equal hashes. Fewer words than
+/// `size` give no hashes.
 ///
-/// The hash rolls (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and
-/// Development 31, 1987): a run of any size costs as much as one word. It only selects runs; their comparison uses a
-/// stronger hash.
+/// The hash rolls (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development 31, 1987): a
+/// run of any size takes as long as one word. It only selects runs; their comparison uses a stronger hash.
 pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     let runs = (words.len() + 1).saturating_sub(size);
     if runs == 0 || size == 0 {
@@ -36,17 +35,17 @@ pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     words.truncate(runs);
 }
 
-/// The base of [`hash_runs`], which is odd so that long runs depend on all words.
+/// The base of [`hash_runs`]. It is odd, so that the hash of a long run depends on all words.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads differences over all bits, because the smallest hash is chosen.
+/// Spreads differences over all bits, because the smallest hash is selected.
 fn spread(hash: u64) -> u64 {
     let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ hash >> 32
 }
 
-/// Calls `found` with the index of each chosen hash, in order: the last smallest hash of every `window` consecutive
-/// hashes. Fewer hashes than `window` give none.
+/// Calls `found` with the index of each selected hash, in order. In every `window` consecutive hashes, the last smallest hash is selected.
+/// Fewer hashes than `window` select no hash.
 pub(crate) fn winnow(hashes: &[u64], window: usize, mut found: impl FnMut(usize)) {
     let Some(first) = hashes.get(..window) else { return };
     let Some(mut least) = last_least(first) else { return };
@@ -77,8 +76,8 @@ fn last_least(hashes: &[u64]) -> Option<usize> {
     Some(least)
 }
 
-/// Returns the starts of the windows of `length` words that contain one of `runs`, as joined ranges. `runs` are the
-/// sorted first words of runs of [`run_length`] words in a text of `words` words.
+/// Returns the starts of the windows of `length` words that contain a run in `runs`, as joined ranges. `runs` are the sorted first words of
+/// runs of [`run_length`] words in a text of `words` words.
 pub(crate) fn windows_around(
     runs: impl IntoIterator<Item = usize>,
     length: usize,
@@ -106,7 +105,7 @@ pub(crate) struct RepeatedWindow {
     pub(crate) is_first: bool,
     /// The number of occurrences.
     pub(crate) occurrences: u64,
-    /// The number of reference documents that have the window.
+    /// The number of reference documents that contain the window.
     pub(crate) reference_documents: u64,
 }
 
@@ -115,11 +114,11 @@ pub(crate) struct RepeatedWindow {
 pub(crate) struct WordRun {
     /// The words.
     pub(crate) words: Range<usize>,
-    /// Whether the words are kept, because they are in first occurrences of windows.
+    /// Whether the words are kept because they are in first occurrences of windows.
     pub(crate) kept: bool,
-    /// The number of occurrences of its most frequent window.
+    /// The number of occurrences of the run's most frequent window.
     pub(crate) occurrences: u64,
-    /// The largest number of reference documents that have one of its windows.
+    /// The largest number of reference documents that contain a window of the run.
     pub(crate) reference_documents: u64,
     /// The index of the last window that contains the first word and starts at or before it.
     pub(crate) window: usize,
@@ -127,8 +126,8 @@ pub(crate) struct WordRun {
 
 /// Returns the runs of words in `windows`, which have `length` words each and are sorted by `at`.
 ///
-/// A word is kept if it is in the first occurrence of any window, so one occurrence of every repeated window stays
-/// whole. Two kept runs, or two removed runs, are joined if at most `gap` words separate them.
+/// A word is kept if it is in the first occurrence of any window, so one occurrence of every repeated window is kept completely. Two kept
+/// runs, or two removed runs, are joined if at most `gap` words separate them.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
     let kept =
         joined(windows.iter().filter(|window| window.is_first).map(|window| window.at..window.at + length));
@@ -172,7 +171,7 @@ fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     all
 }
 
-/// Returns the parts of `all` that are not in `taken`; both are sorted, and `taken` lies in `all`.
+/// Returns the parts of `all` that are not in `taken`. Both are sorted, and `taken` is a part of `all`.
 fn without(all: &[Range<usize>], taken: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut rest = Vec::new();
     let mut taken = taken.iter().peekable();
@@ -292,7 +291,7 @@ mod tests {
             places in prop::collection::btree_map(0_usize..40, any::<bool>(), 0..12), length in 1_usize..7, gap in 0_usize..4
         ) {
             let windows: Vec<RepeatedWindow> = places.iter().map(|(&at, &is_first)| window(at, is_first, at as u64)).collect();
-            // Whether each word is kept; `None` outside of windows.
+            // Whether a word is kept; `None` for a word outside of windows.
             let state = |word: usize| {
                 let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
                 windows.iter().filter(holds).map(|w| w.is_first).max()

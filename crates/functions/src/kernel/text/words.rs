@@ -1,4 +1,4 @@
-//! The words of a text, and the places where a text may be cut without changing them.
+//! The words of a text, and the places at which a text can be cut without changing its words.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -40,9 +40,8 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
     }
 }
 
-/// Finds the words of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word
-/// boundaries with a letter or a number. Stretches of ASCII have a fast path, also within other texts. With `AUTO`,
-/// other stretches go to [`auto_words`].
+/// Finds the words of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries with a letter or a
+/// number. ASCII stretches have a fast path, also within other texts. With `AUTO`, [`auto_words`] handles other stretches.
 fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -66,7 +65,7 @@ fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize
     }
 }
 
-/// Returns whether `bytes` may be cut before `at` without changing the words on either side.
+/// Returns whether `bytes` can be cut before `at` without changing the words on either side.
 ///
 /// True between ASCII white space and an ASCII letter. White space ends every rule of UAX #29 that looks ahead. The
 /// only rule that looks back past white space concerns marks (WB4), not letters. The same holds for lower case (final
@@ -143,7 +142,7 @@ fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<u
     let bytes = &bytes[..range.end];
     let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
     let mut emit = |word: Range<usize>| {
-        // Underscores alone join words but are no words.
+        // Underscores join words, but a run of only underscores is not a word.
         if bytes[word.start] != b'_' || bytes[word.clone()].iter().any(|&b| b != b'_') {
             found(word);
         }
@@ -174,11 +173,11 @@ fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<u
     }
 }
 
-/// Returns a mask whose bit i is set if byte i of the block, of at most 64, is [`CORE`].
+/// Returns a mask in which bit i is set if byte i of the block is [`CORE`]. The block has at most 64 bytes.
 fn core_mask(block: &[u8]) -> u64 {
     let mut filled = [0; 64];
     filled[..block.len()].copy_from_slice(block);
-    // Comparisons instead of the table: the compiler makes SIMD code of them.
+    // Uses comparisons instead of the table, because the compiler vectorises them.
     let core = filled.map(|b| {
         let letter = (b | 0x20).wrapping_sub(b'a') < 26;
         let digit = b.wrapping_sub(b'0') < 10;
@@ -224,9 +223,9 @@ pub(crate) fn auto_words(text: &str, mut found: impl FnMut(Range<usize>)) {
     }
 }
 
-/// Returns whether a character is a picture, such as an emoji or a part of a flag.
+/// Returns whether a character is a pictograph, such as an emoji or a part of a flag.
 fn is_pictograph(c: char) -> bool {
-    // Digits, `#` and `*` are parts of emoji, and have neither property.
+    // Digits, `#` and `*` can be parts of emoji, but have neither property.
     !c.is_ascii()
         && (CodePointSetData::new::<ExtendedPictographic>().contains(c)
             || CodePointSetData::new::<EmojiPresentation>().contains(c))
@@ -248,17 +247,16 @@ fn begins(c: char) -> bool {
         )
 }
 
-/// Returns whether a run of such a script continues with this character: a letter, a mark, or a sign that lengthens
-/// or voices a Japanese syllable.
+/// Returns whether a run in such a script continues with this character: a letter, a mark, or a sign that lengthens or voices a Japanese
+/// syllable.
 fn is_inside(c: char) -> bool {
     begins(c)
         || matches!(c, 'ー' | 'ｰ' | 'ﾞ' | 'ﾟ')
         || c >= '\u{300}' && CodePointMapData::<Script>::new().get(c) == Script::Inherited
 }
 
-/// Returns whether `\w` of Python's `re` matches the character: `str.isalnum`, or an underscore. These are the
-/// letters and numbers of all scripts. The marks that [`char::is_alphanumeric`] takes, such as the vowel signs of
-/// Hindi, are not among them.
+/// Returns whether `\w` of Python's `re` matches the character: `str.isalnum`, or an underscore. These are the letters and numbers of all
+/// scripts. Marks that [`char::is_alphanumeric`] accepts, such as the vowel signs of Hindi, are excluded.
 pub(crate) fn is_word_character(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
@@ -295,7 +293,7 @@ mod tests {
         words
     }
 
-    /// The words that Python's `re.findall(r"\b\w+\b", text)` and `text.split()` give.
+    /// The words from Python's `re.findall(r"\b\w+\b", text)` and `text.split()`.
     #[test]
     fn words_by_the_other_rules() {
         let text = "Don't stop_now, it's 32.3\tdegrées\u{a0}—4×4 in Łódź!";
@@ -341,7 +339,7 @@ mod tests {
 
         #[test]
         fn dense_ascii_is_as_unicode_has_it(text in "[ab1 ._',:;\"\r\n-]{0,30}") {
-            // A character that is not ASCII, far behind, sends the reference down the general path.
+            // A non-ASCII character at the end makes the reference use the general path.
             let padded = format!("{text} z \u{e9}");
             prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
             prop_assert_eq!(words(&padded), padded.unicode_words().collect::<Vec<_>>());
@@ -357,7 +355,7 @@ mod tests {
             prop_assert_eq!(words_by(Words::Auto, &text), words(&text));
         }
 
-        /// Stretches of ASCII take a path of their own, also between the words of dictionaries.
+        /// ASCII stretches use their own code path, also between words from dictionaries.
         #[test]
         fn mixed_text_has_the_words_of_its_stretches(text in "([ab1 ._'\t\n]|[é人自由すべてカーคนและ\u{301}\u{1f600}「、\"]){0,40}") {
             let mut expected = Vec::new();
@@ -377,9 +375,9 @@ mod tests {
         words
     }
 
-    /// From the first article of the Universal Declaration of Human Rights, in the words that ICU 72 finds (the C++
-    /// library, whose code is independent, through its Python bindings). Chinese, Japanese and Khmer are only parts of
-    /// it: ICU weighs words by how common they are, and ICU4X takes the longest, so it cuts 有理性 into 有理 and 性.
+    /// From the first article of the Universal Declaration of Human Rights, in the words that ICU 72 finds (the C++ library, whose code is
+    /// independent, through its Python bindings). For Chinese, Japanese and Khmer the text is only a part of the article: ICU weighs words
+    /// by their frequency, and ICU4X takes the longest word, so it divides 有理性 into 有理 and 性.
     #[test]
     fn known_words_of_six_scripts() {
         for (text, expected) in [
@@ -439,7 +437,7 @@ mod tests {
         for (text, expected) in [
             ("Love it 😍", "Love|it|😍"),
             ("Love it😡😡!", "Love|it|😡|😡"),
-            // One word each: a family joined by ZWJ, a tone of skin, a flag, a keycap, a heart that is shown as an emoji.
+            // One word each: a family joined by ZWJ, a skin tone, a flag, a keycap, a heart in emoji presentation.
             ("👨‍👩‍👧👍🏽🇩🇪🇫🇷1️⃣❤️", "👨‍👩‍👧|👍🏽|🇩🇪|🇫🇷|1️⃣|❤️"),
             ("☂ 5 © — … ' \" # * • ‚", "☂|5|©"),
             ("自由😍", "自由|😍"),
@@ -449,7 +447,7 @@ mod tests {
     }
 
     proptest! {
-        /// Words of any text are apart, in order, and not empty.
+        /// The words of any text do not overlap, are in order, and are not empty.
         #[test]
         fn words_are_apart(text in "([ab1 .']|[é人自由のカーคนและ\u{301}「、]|\\PC){0,30}") {
             let mut end = 0;
@@ -459,7 +457,7 @@ mod tests {
                 letters += text[word.clone()].chars().filter(|c| c.is_alphanumeric()).count();
                 end = word.end;
             });
-            // No letter is lost.
+            // Every letter is in a word.
             prop_assert_eq!(letters, text.chars().filter(|c| c.is_alphanumeric()).count());
         }
     }

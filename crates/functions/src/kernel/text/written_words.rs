@@ -13,7 +13,7 @@ use crate::kernel::shingle::{Normalize, Words};
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::each_word;
 
-/// The words of a text: their positions and their normalised forms, without words that normalisation removes.
+/// The words of a text: their positions and normalised forms, without words that normalisation removes.
 #[derive(Debug)]
 pub struct WrittenWords {
     normalizer: Normalizer,
@@ -22,7 +22,7 @@ pub struct WrittenWords {
     words: Words,
     /// The byte range of each word in the text.
     places: Vec<Range<usize>>,
-    /// The normalised words, with a space between two of them.
+    /// The normalised words, separated by spaces.
     normalized: String,
     /// The byte range of each word in `normalized`.
     parts: Vec<Range<usize>>,
@@ -36,13 +36,13 @@ enum AsciiCase {
 }
 
 impl AsciiCase {
-    /// Returns the effect of `steps`; `None` if they have another effect.
+    /// Returns the effect of `steps` on ASCII words; `None` if they have another effect.
     fn from_steps(steps: &[Normalize]) -> Option<Self> {
         let mut case = Self::AsWritten;
         for step in steps {
             match step {
                 Normalize::Lowercase => case = Self::Lower,
-                // A word has no white space.
+                // A word contains no white space.
                 Normalize::CollapseWhitespace
                 | Normalize::CollapseWhitespaceKeepEnds
                 | Normalize::CollapseSpaces
@@ -65,7 +65,7 @@ struct AsciiRun {
 }
 
 impl AsciiRun {
-    /// Returns whether the word at `place` follows after one space.
+    /// Returns whether the word at `place` follows after a single space.
     fn continues(&self, text: &str, place: &Range<usize>) -> bool {
         self.start < self.end && self.end + 1 == place.start && text.as_bytes()[self.end] == b' '
     }
@@ -97,10 +97,10 @@ fn append(words: &str, normalized: &mut String) {
 }
 
 impl WrittenWords {
-    /// Returns an empty list. Texts are cut by `words`, and each word goes through `steps`.
+    /// Returns an empty list. Texts are split by `words`, and each word is normalised by `steps`.
     ///
     /// # Errors
-    /// On a language without stop words.
+    /// If a step names a language without stop words.
     pub fn new(steps: &[Normalize], words: Words) -> Result<Self> {
         let (normalizer, ascii) = (Normalizer::new(steps, words)?, AsciiCase::from_steps(steps));
         let (places, normalized, parts) = Default::default();
@@ -162,7 +162,7 @@ impl WrittenWords {
         hashes.extend(self.parts.iter().map(|part| xxh3_64(self.normalized[part.clone()].as_bytes())));
     }
 
-    /// Replaces `hashes` by the hashes of the words of `text`. The words that were cut before are lost.
+    /// Replaces `hashes` by the hashes of the words in `text`. Overwrites the words of the previous text.
     pub(crate) fn hashes_of(&mut self, text: &str, hashes: &mut Vec<u64>) {
         let Some(case) = self.ascii.filter(|_| text.is_ascii()) else {
             self.cut(text);
@@ -181,7 +181,7 @@ impl WrittenWords {
         each_word(normalized, *words, |word| hashes.push(xxh3_64(&normalized.as_bytes()[word])));
     }
 
-    /// Returns a finder of positions in `text`, from which the words were cut.
+    /// Returns a finder of positions in `text`, the text of these words.
     pub fn places<'a>(&'a self, text: &'a str) -> WordFinder<'a> {
         WordFinder { words: &self.places, text, counted: (0, 0) }
     }
@@ -215,8 +215,8 @@ pub struct WordPlace {
 }
 
 impl WordFinder<'_> {
-    /// Returns the position of these words, from the start of the first to the end of the last. Ascending calls are
-    /// fast. An empty range is at the start of the text.
+    /// Returns the position of these words, from the start of the first word to the end of the last. Calls in ascending order are fast. An
+    /// empty range is at the start of the text.
     pub fn locate(&mut self, words: Range<usize>) -> WordPlace {
         let words = self.words.get(words).unwrap_or_default();
         let Some((first, last)) = words.first().zip(words.last()) else { return WordPlace::default() };
@@ -241,9 +241,9 @@ impl WordFinder<'_> {
 pub enum TextUnit {
     /// A line, up to the newline.
     Line,
-    /// A sentence by Unicode's rules (UAX #29), which the end of a line ends too.
+    /// A sentence by Unicode's rules (UAX #29). The end of a line also ends a sentence.
     Sentence,
-    /// Lines up to a blank one.
+    /// Lines up to a blank line.
     Paragraph,
 }
 
@@ -292,7 +292,7 @@ pub fn units(
     });
 }
 
-/// Calls `found` with the byte range of each unit, including line ends and white space after it.
+/// Calls `found` with the byte range of each unit, including the line ends and white space after it.
 fn each_unit(text: &str, unit: TextUnit, mut found: impl FnMut(Range<usize>)) {
     let mut at = 0;
     let mut next = |part: &str| {
@@ -301,7 +301,7 @@ fn each_unit(text: &str, unit: TextUnit, mut found: impl FnMut(Range<usize>)) {
     };
     match unit {
         TextUnit::Line => text.split_inclusive('\n').for_each(next),
-        // UAX #29, section 5: the end of a line ends a sentence too.
+        // UAX #29, section 5: the end of a line also ends a sentence.
         TextUnit::Sentence => text.split_sentence_bounds().for_each(next),
         TextUnit::Paragraph => {
             let (mut start, mut end) = (0, 0);

@@ -1,4 +1,4 @@
-//! The steps by their definitions, and texts to compare on: for tests.
+//! For tests: the steps by their definitions, and texts on which to compare.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -82,7 +82,7 @@ pub(crate) fn any_words() -> impl Strategy<Value = Words> {
     select(vec![Words::Unicode, Words::WordCharacters, Words::Spaces])
 }
 
-/// A text as its longest runs of characters that are alike by some measure.
+/// Divides a text into its longest runs of characters with the same property.
 trait CharacterRuns {
     fn split_inclusive_runs(&self, like: impl Fn(char) -> bool) -> Vec<&str>;
 }
@@ -115,7 +115,7 @@ pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Normalize>> {
     proptest::collection::vec(step, 0..5)
 }
 
-/// Texts in which the rules meet: stop words, digits, white space of every kind, marks, sigmas, joined words.
+/// Texts in which the rules interact: stop words, digits, all kinds of white space, marks, sigmas, joined words.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     let part = select(vec![
         "the",

@@ -1,4 +1,4 @@
-//! Text normalisation: the ordered steps that a text goes through before it is cut into shingles.
+//! Text normalisation: the ordered steps before a text is split into shingles.
 
 #[cfg(test)]
 pub(crate) mod definition;
@@ -31,16 +31,16 @@ fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
 
 /// Applies steps to texts, reusing its buffers.
 ///
-/// A text may be given whole, or in consecutive pieces after a call of [`begin`](Self::begin). The joined results of
-/// the pieces equal the result of the whole under three conditions. Pieces must be cut between ASCII white space and
-/// an ASCII letter. No step may be `remove-newlines`. No step on words may follow `spaces-to-underscores`, nor
-/// `lowercase` if `remove-non-letters` has removed the underscores.
+/// A text is passed as a whole, or in consecutive pieces after a call of [`begin`](Self::begin). The joined results of the pieces equal the
+/// result for the whole text under three conditions. Pieces must be cut between ASCII white space and an ASCII letter. No step may be
+/// `remove-newlines`. No step on words may follow `spaces-to-underscores`, nor `lowercase` if `remove-non-letters` has removed the
+/// underscores.
 #[derive(Debug)]
 pub struct Normalizer {
     steps: Vec<Step>,
     /// The definition of a word for the steps that remove words.
     words: Words,
-    /// Only the words of the result matter, not the white space between them.
+    /// Whether only the words of the result matter, not the white space between them.
     for_words: bool,
     text: String,
     next: String,
@@ -60,7 +60,7 @@ impl Normalizer {
     /// Returns a normaliser for these steps. Steps that remove words use the definition `words`.
     ///
     /// # Errors
-    /// On a language without stop words.
+    /// If a step names a language without stop words.
     pub fn new(steps: &[Normalize], words: Words) -> Result<Self> {
         let step = |kind: &Normalize| {
             let stop_words = match kind {
@@ -130,7 +130,7 @@ impl Normalizer {
             match step.kind {
                 Normalize::Lowercase => fused.lower = true,
                 Normalize::LettersOnly => fused.letters = true,
-                // A piece that is only white space must be recognised as such.
+                // A piece that consists of white space must be recognised.
                 Normalize::CollapseWhitespace | Normalize::CollapseWhitespaceKeepEnds => fused.spaces = true,
                 Normalize::CollapseSpaces | Normalize::CollapseTabsAndNewlines | Normalize::Nfkc => {}
                 Normalize::RemoveNonLetters
@@ -187,7 +187,7 @@ impl Step {
     }
 }
 
-/// Appends `text` without the words for which `leaves` is true; the characters around them stay.
+/// Appends `text` without the words for which `leaves` is true. The characters around these words are kept.
 fn without(text: &str, words: Words, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
     let mut copied = 0;
     each_word(text, words, |word| {

@@ -26,7 +26,7 @@ const PLAIN: [Normalize; 12] = [
     Normalize::Nfkc,
 ];
 
-/// The steps with words, in messages.
+/// The names of the steps with stop words, for messages.
 const WITH_WORDS: [&str; 3] = ["stop-words:LANGUAGE", "stop-words:list=WORDS", "stop-words:file=PATH"];
 
 impl Normalize {
@@ -59,7 +59,7 @@ impl Normalize {
         matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
     }
 
-    /// Returns whether the step joins words, by replacing or removing white space between them.
+    /// Returns whether the step joins words because it replaces or removes white space between them.
     pub(crate) fn joins_words(&self) -> bool {
         matches!(
             self,

@@ -5,14 +5,14 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use crate::kernel::text::words::is_white;
 use crate::kernel::vector::{self, Kernel};
 
-/// Appends `f` of each byte of `text`; both are ASCII.
+/// Appends `f` of each byte in `text`. Both `text` and the results are ASCII.
 fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
     let mut bytes = std::mem::take(out).into_bytes();
     bytes.extend(text.bytes().map(f));
     restore(out, bytes);
 }
 
-/// Turns the bytes back into a text. The check takes less than a tenth of the pass that wrote them.
+/// Turns the bytes back into a text. The UTF-8 check takes less than a tenth of the time of the pass that wrote them.
 pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
     match String::from_utf8(bytes) {
         Ok(text) => *out = text,
@@ -20,7 +20,7 @@ pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
     }
 }
 
-/// [`str::to_lowercase`], into a buffer.
+/// Like [`str::to_lowercase`], but into a buffer.
 pub(super) fn lowercase(text: &str, out: &mut String) {
     if text.is_ascii() {
         let from = out.len();
@@ -34,7 +34,7 @@ pub(super) fn lowercase(text: &str, out: &mut String) {
     }
 }
 
-/// Appends the characters of `text` for which `stays` is true.
+/// Appends the characters in `text` for which `stays` is true.
 pub(super) fn keep(
     text: &str,
     out: &mut String,
@@ -64,7 +64,7 @@ pub(super) fn underscores(
 }
 
 pub(super) fn nfkc(text: &str, out: &mut String) {
-    // The quick check may answer "maybe": then the whole text is normalised.
+    // The quick check can answer "maybe". The whole text is then normalised.
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         out.push_str(text);
     } else {
@@ -77,8 +77,7 @@ pub(super) fn nfkc(text: &str, out: &mut String) {
 pub(super) struct Gap(bool);
 
 impl Gap {
-    /// Replaces every run of characters that are removed by one space. `byte_stays` is the same predicate for ASCII,
-    /// and false for the space.
+    /// Replaces every run of removed characters by one space. `byte_stays` is the same predicate for ASCII, and false for the space.
     pub(super) fn squeeze(
         &mut self,
         text: &str,
@@ -108,12 +107,12 @@ impl Gap {
 pub(super) struct Collapse {
     /// Whether a character other than white space was written.
     begun: bool,
-    /// Whether white space was read after it.
+    /// Whether white space was read after the last written character.
     pending: bool,
 }
 
 impl Collapse {
-    /// Replaces every run of white space by one space, and removes it at the ends.
+    /// Replaces every run of white space by one space, and removes white space at the ends.
     pub(super) fn collapse(&mut self, text: &str, out: &mut String) {
         if text.is_ascii() {
             return self.collapse_ascii(text, out);
@@ -132,7 +131,7 @@ impl Collapse {
         }
     }
 
-    /// Writes the space where the white space starts, and takes it back if nothing follows.
+    /// Writes a space at the start of white space, and removes it if nothing follows.
     fn collapse_ascii(&mut self, text: &str, out: &mut String) {
         let start = out.len();
         if self.pending && self.begun {
@@ -148,10 +147,10 @@ impl Collapse {
     }
 }
 
-/// Appends `f` of each byte of `text`, and only the first of each run of spaces among them; no space of a run at the
-/// start if `after_space`. ASCII in, ASCII out. Returns whether the last byte was a space.
+/// Appends `f` of each byte in `text`, with each run of spaces reduced to one space. With `after_space`, spaces at the start are dropped.
+/// Input and output are ASCII. Returns whether the last byte was a space.
 ///
-/// Most stretches have no two spaces in a row and are copied whole: deciding byte by byte takes twice as long.
+/// Most stretches contain no two consecutive spaces and are copied as a whole. Deciding byte by byte takes twice as long.
 fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
     const STRETCH: usize = 16;
     let mut bytes = std::mem::take(out).into_bytes();
@@ -180,7 +179,7 @@ fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_s
     after_space
 }
 
-/// Has no early return, so that the compiler vectorises it.
+/// The loop has no early return, so that the compiler vectorises it.
 fn has_two_spaces(bytes: &[u8]) -> bool {
     bytes.iter().zip(&bytes[1..]).fold(false, |found, (&a, &b)| found | (a == b' ') & (b == b' '))
 }
@@ -213,7 +212,7 @@ struct FusedPass<'a> {
 }
 
 impl Kernel for FusedPass<'_> {
-    /// Has no branches, and settings are masks: otherwise the compiler does not vectorise the loop.
+    /// The loop has no branches, and settings are masks. Otherwise the compiler does not vectorise it.
     #[inline(always)]
     fn run(self) {
         let mask = |set: bool| if set { u8::MAX } else { 0 };
@@ -233,7 +232,7 @@ mod tests {
     use super::*;
     use crate::kernel::text::words::is_white;
 
-    /// Every byte of ASCII, under all settings, in texts of several lengths.
+    /// Every ASCII byte, with all settings, in texts of several lengths.
     #[test]
     fn each_byte_is_mapped_as_the_steps_say() {
         for settings in 0..8 {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub const STEP: &str = "stop-words:";
 /// The prefix of a list of words.
 pub(super) const LIST: &str = "list=";
-/// The prefix of the path of a file of words, one a line.
+/// The prefix of the path of a file of words, one word per line.
 pub const FILE: &str = "file=";
 
 /// The English list of scikit-learn (`ENGLISH_STOP_WORDS`), which goes back to the Glasgow Information Retrieval Group.
@@ -39,10 +39,10 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     languages.chain([SCIKIT_LEARN_EN])
 }
 
-/// Returns words in the form that a job contains.
+/// Returns words in the form in which a job contains them.
 ///
 /// # Errors
-/// [`Error`](crate::error::Error) if there are no words, or one has a comma: the text after the list's name.
+/// [`Error`] if there are no words, or if a word contains a comma. The message is the text after the list's name.
 pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
@@ -54,11 +54,11 @@ pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     Ok(words.into_iter().collect::<Vec<_>>().join(" "))
 }
 
-/// A table of stop words with linear probing. Every word of a text is looked up, and the hash of the standard table
-/// would take most of the time.
+/// A table of stop words with linear probing. Every word in a text is looked up, and most of the time would go into the hash function of
+/// the standard table.
 #[derive(Debug)]
 pub(super) struct StopWords {
-    /// A power of two of slots, less than half of them used. Free slots are empty.
+    /// The slots. Their number is a power of two, and less than half of them are used. Free slots are empty strings.
     slots: Vec<String>,
     /// The bytes of the longest stop word; longer words need no look-up.
     longest: usize,
@@ -88,7 +88,7 @@ impl StopWords {
     }
 
     pub(super) fn has(&self, word: &str, lower: &mut String) -> bool {
-        // Lower case may be shorter than the word, down to a third of it, as the Kelvin sign (3 bytes) becomes `k`.
+        // The lower case can be shorter than the word, down to a third of its length: the Kelvin sign (3 bytes) becomes `k`.
         if word.len() > 3 * self.longest {
             return false;
         }
@@ -106,7 +106,7 @@ mod tests {
     fn the_list_of_scikit_learn_has_318_words() {
         let words = named("scikit-learn-en").unwrap();
         assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), 318);
-        // A word that other lists do not have, and one that only they have.
+        // A word that is only in this list, and a word that is only in other lists.
         assert!(words.contains(&"fifteen") && !words.contains(&"don't"));
     }
 
