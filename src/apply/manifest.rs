@@ -114,7 +114,7 @@ impl PassageAction {
 /// The settings of an application.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApplySettings {
-    /// The place of documents that the job rejected.
+    /// Where documents go that the job rejected.
     pub rejects: Rejects,
     /// Whether every document is kept and gets columns with the decision about it.
     pub annotate: bool,

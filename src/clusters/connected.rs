@@ -8,9 +8,9 @@ const MOST_NODES: u32 = 1_000_000;
 /// The node that represents the component.
 const FIRST: u32 = 1;
 
-/// Node 1 represents its component. In a component with at most [`MOST_NODES`] nodes, every node has a row. In a larger component, only
-/// nodes that are paired with node 1 have a row, without `weakest_link`. In the row of node 1, `weakest_link` is its largest similarity.
-/// This link connects copies of node 1 that are not pairs.
+/// Node 1 represents its component. In a component with at most [`MOST_NODES`] nodes, every node has a row. In the row of node 1,
+/// `weakest_link` is its largest similarity. This link connects copies of node 1 that are not pairs. In a larger component, only nodes that
+/// are paired with node 1 have a row, and `weakest_link` is null in these rows.
 #[derive(Debug, Default)]
 pub(crate) struct Connected {
     paths: StrongestPaths,

@@ -93,8 +93,8 @@ pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize
     // Each sorter reserves this amount for its merge. Even a small budget must be sufficient for one sorter per thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
-    // Stages put the side that a join holds on the left, and know its size better than estimates do. A small side is held whole, so that
-    // the other side, such as lists of shingles, need not be shuffled. The size of a side is the size of its tables' files, or an estimate
+    // Stages already put the build side of a join on the left, from sizes that are more reliable than the optimizer's estimates. A small
+    // side is held in memory, so that the other side, such as lists of shingles, need not be shuffled. The size of a side is the size of its tables' files, or an estimate
     // that can be several times too small after a filter.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
@@ -128,7 +128,7 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
     config
 }
 
-/// The number of partitions of a plan that this process runs at the same time.
+/// The number of partitions of one plan that run at the same time in this process.
 #[derive(Debug, Clone, Copy)]
 struct TasksAtOnce(usize);
 

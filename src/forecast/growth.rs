@@ -313,7 +313,7 @@ impl<'a> Growth<'a> {
         stages.map_or(0.0, |(small, large)| self.more_rows(small, large, end))
     }
 
-    /// Returns the bytes of spills and the peak memory.
+    /// Returns the spilled bytes and the peak memory.
     fn memory(&self) -> (Amount, Option<Amount>) {
         let SampleRuns { job, small, large, .. } = self.runs;
         let pool = session::pool_bytes(job.engine.memory_bytes()) as f64;

@@ -1,6 +1,6 @@
 //! Groups of documents, by `source.group`, and the pairs between them.
 //!
-//! Documents without a group form their own group. Its name is null.
+//! All documents without a group together form one group, whose name is null.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;

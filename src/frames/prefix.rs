@@ -193,8 +193,8 @@ fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join)
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
 
-/// The scores of the leaders' pairs (a, b, ..) and the leaders (a) of each round -> (reference, state), one row per document in any round;
-/// `None` if there are no rounds.
+/// Returns the latest state of each document that took part in a round, as (reference, state), or `None` if there are no rounds. Each round
+/// is given as its scored pairs (a, b, ..) and its leaders (a).
 ///
 /// # Errors
 /// If a column is missing.

@@ -26,8 +26,8 @@ use crate::plan::{Batches, Description, Shape, SharedValue, Task, only_input};
 /// (.., tokens: `List<UInt64>`) -> all documents with all columns and a last column `may_match: Boolean`.
 ///
 /// The counters count the tokens of new documents (see [`super::prefixes`]), and each reference document looks up its own tokens. Tokens
-/// share counters, so some documents may be marked by chance, but no matching document is missed. Each input of counters has one partition,
-/// which is read before the first document. The documents keep their partitions.
+/// share counters, so some documents may be marked by chance, but no matching document is missed. Each counter input has one partition,
+/// which is read completely before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MayMatch {
     /// The number of counters of each rule is `2^bits`.

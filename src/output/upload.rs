@@ -153,7 +153,7 @@ impl Upload {
     /// in the meantime, that file is kept.
     ///
     /// # Errors
-    /// If the store refuses, or a file with other bytes has the name.
+    /// If the store refuses the file, or a file with this name and different content already exists.
     pub(crate) async fn finish(self) -> Result<(String, u64, u32)> {
         let Self { output, inside, digest, to } = self;
         let failed = || format!("cannot write {}/{inside}", output.shown());

@@ -297,7 +297,7 @@ pub enum Annotation {
     Clusters,
     /// The number of documents that a document represents, itself included
     ClusterSize,
-    /// This number for each group, as a JSON object; the job needs source.group
+    /// The number of documents that a document represents in each group, itself included, as a JSON object; the job needs source.group
     GroupSizes,
     /// The repeated passages in it that do not stay.
     #[value(skip)]

@@ -169,7 +169,7 @@ pub enum Type {
     /// value with two bytes per value of the signature.
     #[serde(rename = "Binary or List<Int32>")]
     Signature,
-    /// A list of 32-bit integers with the bits of unsigned values. Contract files do not use it.
+    /// A list of 32-bit integers that hold the bit patterns of unsigned values. Contract files do not use it.
     #[serde(skip)]
     ListInt32,
     /// A list of 64-bit integers with the bits of unsigned values.

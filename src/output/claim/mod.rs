@@ -170,8 +170,8 @@ pub(crate) struct Claim {
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another holder. Ask again later with the same
-/// `others`, which detect dead claims.
+/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another holder. To ask again later, pass the same
+/// `others`. They record when each claim last changed, which shows whether it is dead.
 ///
 /// # Errors
 /// If the store does not answer, or the variable [`LEASE`] is wrong.
@@ -571,7 +571,7 @@ mod tests {
             assert!(own.renew(false).await.unwrap() && own.renew(true).await.unwrap());
             let second = bytes(&own).await.unwrap();
             assert!(first != second && first.len() == second.len(), "{first:?} {second:?}");
-            // A put whose answer was lost gave the claim another version.
+            // Simulates an earlier put that succeeded and whose response was lost: the stored version is not the expected one.
             own.version.e_tag = own.version.e_tag.map(|_| "another".into());
             assert!(own.renew(false).await.unwrap() && own.renew(false).await.unwrap());
 

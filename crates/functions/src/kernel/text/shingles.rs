@@ -359,7 +359,7 @@ mod tests {
         );
     }
 
-    /// Computed with Python's `zlib.crc32` of ", ".join(tokens[i:i+3]), tokens by `re.findall(r"\\b\\w+\\b", text)`.
+    /// Computed with Python: `zlib.crc32(", ".join(tokens[i:i+3]).encode())` with `tokens = re.findall(r"\b\w+\b", text)`.
     #[test]
     fn known_crc32_of_tokens() {
         let tokens = Shingle {
