@@ -12,6 +12,7 @@
 //! here. Errors name the variable but never its value, which may be a secret.
 
 mod errors;
+mod multipart_uploads;
 mod remote;
 mod resumed_reads;
 mod s3_http;
@@ -36,8 +37,8 @@ use crate::error::{Error, Kind, Result, chain};
 use errors::BucketUrl;
 #[cfg(feature = "cluster")]
 pub(super) use errors::TRANSIENT;
+pub(crate) use multipart_uploads::uploads_ended;
 use remote::Remote;
-pub(crate) use remote::uploads_ended;
 use s3_http::{CHECKSUM_MODE, Connector, switch};
 
 /// Returns a registry that creates each store once, with credentials from the environment of this process. If `process` is given, errors

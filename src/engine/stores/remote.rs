@@ -1,20 +1,18 @@
 //! A remote store with three additions: reads resume after a broken connection, uploads can be aborted, and errors are explained.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     Attribute, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    RenameOptions, Result, UploadPart,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::errors::{BucketUrl, STORE, is_transient, lost};
+use super::errors::{BucketUrl, lost};
+use super::multipart_uploads::{PartUpload, UNDER_WAY};
 use super::resumed_reads::Body;
 use super::s3_http::{CHECKSUM_METADATA, Checksum};
 use crate::output::upload::Digest;
@@ -40,7 +38,7 @@ impl Remote {
         Self { inner, reads, bucket_url }
     }
 
-    fn explained(
+    pub(super) fn explained(
         &self,
         object: &Path,
     ) -> impl Fn(object_store::Error) -> object_store::Error + Send + 'static {
@@ -200,107 +198,6 @@ impl Repeats {
         }
         false
     }
-}
-
-/// A running multipart upload. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
-#[derive(Debug)]
-struct PartUpload {
-    /// The upload, or `None` after its end.
-    inner: Option<Box<dyn MultipartUpload>>,
-    sent: Digest,
-    store: Remote,
-    location: Path,
-    /// The end of the process waits until this token is dropped.
-    under_way: TaskTrackerToken,
-}
-
-impl Remote {
-    /// Returns the object at `location` if its bytes have this digest.
-    async fn uploaded(&self, location: &Path, sent: Digest) -> Result<Option<PutResult>> {
-        let got = self.get(location).await?;
-        let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-        if got.meta.size != sent.bytes() {
-            return Ok(None);
-        }
-        let (mut there, mut stream) = (Digest::default(), got.into_stream());
-        while let Some(bytes) = stream.try_next().await? {
-            there.update(&bytes);
-        }
-        Ok((there.end() == sent.end()).then_some(PutResult { e_tag, version }))
-    }
-}
-
-impl PartUpload {
-    fn ended(&self) -> object_store::Error {
-        let source = format!("{}/{}: this upload has ended", self.store, self.location).into();
-        object_store::Error::Generic { store: STORE, source }
-    }
-}
-
-#[async_trait]
-impl MultipartUpload for PartUpload {
-    fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        let explain = self.store.explained(&self.location);
-        match &mut self.inner {
-            Some(inner) => {
-                data.iter().for_each(|bytes| self.sent.update(bytes));
-                let part = inner.put_part(data);
-                Box::pin(async move { part.await.map_err(explain) })
-            }
-            None => {
-                let ended = self.ended();
-                Box::pin(async move { Err(ended) })
-            }
-        }
-    }
-
-    async fn complete(&mut self) -> Result<PutResult> {
-        let Some(inner) = &mut self.inner else { return Err(self.ended()) };
-        let completed = inner.complete().await.map_err(self.store.explained(&self.location));
-        let put = match completed {
-            // If the answer was lost, the upload may be complete. The store then contains the object but no longer the upload.
-            Err(error) if is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
-                let uploaded = self.store.uploaded(&self.location, self.sent.clone()).await;
-                uploaded.ok().flatten().ok_or(error)?
-            }
-            completed => completed?,
-        };
-        self.inner = None;
-        Ok(put)
-    }
-
-    async fn abort(&mut self) -> Result<()> {
-        let Some(mut inner) = self.inner.take() else { return Ok(()) };
-        inner.abort().await.map_err(self.store.explained(&self.location))
-    }
-}
-
-impl Drop for PartUpload {
-    fn drop(&mut self) {
-        let Some(mut inner) = self.inner.take() else { return };
-        // Without a runtime, the process is ending. The parts may be removed by rules of the bucket.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let explain = self.store.explained(&self.location);
-        let under_way = self.under_way.clone();
-        runtime.spawn(async move {
-            let _under_way = under_way;
-            if let Err(error) = inner.abort().await.map_err(explain) {
-                tracing::debug!(%error, "an upload could not be aborted");
-            }
-        });
-    }
-}
-
-/// The running uploads. The tracker is closed from the beginning, so that waiting ends as soon as no upload runs.
-static UNDER_WAY: LazyLock<TaskTracker> = LazyLock::new(|| {
-    let tracker = TaskTracker::new();
-    tracker.close();
-    tracker
-});
-
-/// Waits until every upload is completed or aborted.
-pub(crate) async fn uploads_ended() {
-    UNDER_WAY.wait().await;
 }
 
 #[cfg(test)]

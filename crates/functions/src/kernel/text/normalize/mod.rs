@@ -175,11 +175,7 @@ impl Step {
                 gap.squeeze(text, out, |byte| stays(byte.into()), stays);
             }
             Normalize::DigitsOut => without(text, rule, out, |word| word.chars().all(is_digit)),
-            Normalize::StopWords(_) | Normalize::StopWordList(_) => {
-                let mut lower = std::mem::take(&mut stop_words.lower);
-                without(text, rule, out, |word| stop_words.has(word, &mut lower));
-                stop_words.lower = lower;
-            }
+            Normalize::StopWords(_) | Normalize::StopWordList(_) => stop_words.remove(text, rule, out),
             Normalize::SpacesToUnderscores => underscores(text, out, is_white, char::is_whitespace),
             Normalize::OnlySpacesToUnderscores => underscores(text, out, |byte| byte == b' ', |c| c == ' '),
             Normalize::Nfkc => nfkc(text, out),

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::steps::lowercase;
+use super::without;
 use crate::error::{Error, Result};
+use crate::kernel::shingle::Words;
 
 /// The prefix of the step's name.
 pub const STEP: &str = "stop-words:";
@@ -62,7 +64,8 @@ pub(super) struct StopWords {
     slots: Vec<String>,
     /// The bytes of the longest stop word; longer words need no look-up.
     longest: usize,
-    pub(super) lower: String,
+    /// A buffer for the lower case of a word.
+    lower: String,
 }
 
 impl StopWords {
@@ -87,7 +90,14 @@ impl StopWords {
         slot
     }
 
-    pub(super) fn has(&self, word: &str, lower: &mut String) -> bool {
+    /// Appends `text` without stop words.
+    pub(super) fn remove(&mut self, text: &str, rule: Words, out: &mut String) {
+        let mut lower = std::mem::take(&mut self.lower);
+        without(text, rule, out, |word| self.has(word, &mut lower));
+        self.lower = lower;
+    }
+
+    fn has(&self, word: &str, lower: &mut String) -> bool {
         // The lower case can be shorter than the word, down to a third of its length: the Kelvin sign (3 bytes) becomes `k`.
         if word.len() > 3 * self.longest {
             return false;
