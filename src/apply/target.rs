@@ -134,8 +134,8 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
     target.remove_entries(there.into_iter().filter(|entry| entry.is_staged_by(target)).collect()).await
 }
 
-/// Publishes the result. First removes the files of killed attempts in `removed/` and `removed_spans/`, because readers of these
-/// folders would read them.
+/// Publishes the result. First removes the files that killed attempts left in `removed/` and `removed_spans/`, because readers take every
+/// file in these folders.
 ///
 /// # Errors
 /// If the store refuses, or another process took the folder.

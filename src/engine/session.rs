@@ -94,8 +94,8 @@ pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
     // Stages already put the build side of a join on the left, from sizes that are more reliable than the optimizer's estimates. A small
-    // side is held in memory, so that the other side, such as lists of shingles, need not be shuffled. The size of a side is the size of its tables' files, or an estimate
-    // that can be several times too small after a filter.
+    // side is held in memory, so that the other side, such as lists of shingles, need not be shuffled. The size of a side is the size of
+    // its tables' files, or an estimate that can be several times too small after a filter.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;

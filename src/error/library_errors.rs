@@ -26,7 +26,7 @@ pub(crate) fn is_bare_redirect(text: &str) -> bool {
     text.contains("redirect without LOCATION")
 }
 
-/// Returns the URL of the request from an error of `object_store`: `Error performing GET http://host/path in 5s`.
+/// Returns the URL in the message of an `object_store` error, such as `Error performing GET http://host/path in 5s`.
 pub(crate) fn requested_url(text: &str) -> Option<&str> {
     let (before, rest) = text.split_once("://")?;
     let scheme = before.rsplit(' ').next().unwrap_or_default().len();

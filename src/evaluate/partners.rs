@@ -334,7 +334,8 @@ const BITS_OF_SHINGLE: usize = 32;
 /// The maximum number of filter bits, as a power of two: 16 MiB.
 const MOST_BITS: u32 = 27;
 
-/// The bytes of an entry and its bits in the filter. A growing vector at most doubles, and exists twice while it moves.
+/// The maximum number of bytes for an entry, including its share of the filter. A growing vector at most doubles, and exists twice while it
+/// moves.
 const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE / 8;
 
 /// A drawn set.

@@ -29,8 +29,9 @@ const NOISE: f64 = 0.005;
 const DEVIATIONS: f64 = 2.0;
 /// The number of rows that a sample can miss by chance: if 3 rows are expected, it misses all of them with probability 0.05.
 const UNSEEN: f64 = 3.0;
-/// Typical seconds per document in a stage that reads no texts, and per row that such a stage writes.
+/// Typical seconds per document in a stage that reads no texts.
 const DOCUMENT_SECONDS: f64 = 0.1e-6;
+/// Typical seconds per row that such a stage writes.
 const ROW_SECONDS: f64 = 0.9e-6;
 /// Typical bytes per row, used if the files of both runs differ by less than [`SMALL`], since small files consist mostly of footers.
 const ROW_BYTES: f64 = 16.0;
@@ -215,7 +216,8 @@ fn seconds_per_document(seconds: f64, more: f64) -> f64 {
     if seconds > 2.0 * DEVIATIONS * NOISE {
         return measured;
     }
-    // Weights are inverse variances. The noise comes from two runs, and typical seconds can be anything from 0 to twice their value.
+    // Weights are inverse variances. The seconds are the difference of two runs, so their noise has twice the variance. The standard
+    // deviation of typical seconds is taken to be their value.
     let (trust, of_typical) = ((more / NOISE).powi(2) / 2.0, DOCUMENT_SECONDS.powi(-2));
     ((trust * measured + of_typical * DOCUMENT_SECONDS) / (trust + of_typical)).max(0.0)
 }

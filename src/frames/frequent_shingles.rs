@@ -102,8 +102,8 @@ pub(crate) fn without_frequent(documents: DataFrame, frequent: Option<DataFrame>
     Ok(apply(Operator::WithoutFrequent(WithoutFrequent), vec![frequent, last])?.select(all)?)
 }
 
-/// The shingles of [`frequent`], documents (source, position, doc, ..), rejects (source, position, id, reason, ..) -> (source,
-/// position, origin) of the documents that show the shingles.
+/// The result of [`frequent`], documents (source, position, doc, ..), and rejects (source, position, id, reason, ..) -> (source, position,
+/// origin) of the example documents in the column `doc` of [`frequent`].
 pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
     let rejected = rejects.filter(col("reason").eq(lit("only_template")))?.select(vec![
         col("source"),

@@ -192,7 +192,7 @@ pub(crate) fn units(
     unnested(documents, text_units(col("text"), unit, min_words, shingle), UNIT)
 }
 
-/// (doc, text) -> (doc, fingerprint: UInt64), one row per fingerprint in each text, for windows of `length` words.
+/// (doc, text) -> (doc, fingerprint: UInt64), one row per fingerprint. Every window of `length` words in a text has at least one.
 pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingle) -> Result<DataFrame> {
     let fingerprint = text_fingerprints(col("text"), length, shingle).alias("fingerprint");
     let all = documents.select(vec![col("doc"), fingerprint])?.unnest_columns(&["fingerprint"])?;

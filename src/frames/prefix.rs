@@ -4,8 +4,8 @@
 //! 2010. Shingles are counted over the collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
 //! shingle are joined. The pairs that pass the filters on sizes and positions are candidates.
 //!
-//! If pairs are kept by their estimate, a signature replaces the shingle set: its elements are (number of the permutation, value). An
-//! estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
+//! If pairs are kept by their estimate, the signature is used as the set instead of the shingles, with the elements (number of the
+//! permutation, value). An estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
 //!
 //! If pairs are kept by their containment, a shingle in the smaller document's prefix can be anywhere in the larger document. So rows of
 //! prefixes are joined with rows of whole sets, restricted to shingles in prefixes.

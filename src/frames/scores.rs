@@ -51,8 +51,8 @@ pub(crate) enum SketchJoin {
     /// Each partition holds the sketches of one segment of the documents, and streams the sketches of all documents. A sketch is written
     /// once and read by every partition, so this join needs a single process.
     Segments,
-    /// The home of a candidate is the block of the segments of its two documents. A sketch is sent once to each home that needs it, so at
-    /// most once per segment.
+    /// Each pair of segments is a block. The home of a candidate is the block of its documents' segments. A sketch is sent once to each
+    /// home that needs it, so at most once per segment.
     Blocks,
 }
 

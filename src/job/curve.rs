@@ -231,8 +231,8 @@ fn precision(permutations: usize, threshold: f64) -> Bands {
 /// Chooses among all b * r <= `permutations` the minimum sum of the areas of false positives and false negatives. Among equal sums, chooses
 /// the maximum number of rows, then the minimum number of bands.
 ///
-/// This is the rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. It evaluates about n ln n
-/// choices, which takes milliseconds for hundreds of permutations, and seconds for tens of thousands.
+/// This is the rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. For n permutations it
+/// evaluates about n ln n choices, which takes milliseconds for hundreds of permutations and seconds for tens of thousands.
 fn balanced(permutations: usize, threshold: f64) -> Bands {
     let mut best = (f64::INFINITY, Bands { bands: 1, rows: permutations });
     for rows in (1..=permutations).rev() {

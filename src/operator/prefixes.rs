@@ -172,7 +172,7 @@ const ROW: usize = 1 << 16;
 /// The number of rows in a batch.
 const ROWS: usize = 16;
 
-/// Counts tokens over a partition: (tokens: `List<UInt64>`, without repeats) -> the columns of [`counter_schema`].
+/// Counts the tokens in a partition: (tokens: `List<UInt64>`) -> the columns of [`counter_schema`]. No list contains a token twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TokenCounts {
     /// The number of counters is `2^bits`.

@@ -405,7 +405,7 @@ pub struct RepeatedPassages {
     pub passages: u64,
     /// The number of occurrences; `None` if the run did not count them.
     pub occurrences: Option<u64>,
-    /// The passages in the most documents, at most ten.
+    /// The passages that occur in the most documents: at most ten.
     pub most_frequent: Vec<FrequentPassage>,
 }
 

@@ -113,7 +113,7 @@ pub(super) struct Decisions {
 }
 
 struct DecisionWalk {
-    /// The sorted table until the scan starts; `None` without a table.
+    /// The sorted table. `None` once the scan has started, or if the table has no rows.
     table: Option<DataFrame>,
     batches: Option<SendableRecordBatchStream>,
     rows: Option<DecisionRows>,

@@ -131,7 +131,7 @@ impl DocumentCounts {
 pub struct SourceRecord {
     /// The number of the file's source.
     pub origin: u64,
-    /// The file, by its name in tables.
+    /// The name of the file, as in the column `source` of tables.
     pub source: String,
     /// The documents in the file.
     #[serde(flatten)]

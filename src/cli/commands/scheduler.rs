@@ -76,7 +76,7 @@ pub(crate) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Whether a host resolves to a loopback address, or cannot be resolved.
+/// Whether a host resolves only to loopback addresses, or cannot be resolved.
 pub(crate) fn is_on_loopback(host: &(String, u16)) -> bool {
     let Ok(mut addresses) = host.to_socket_addrs() else { return true };
     addresses.all(is_loopback)

@@ -74,7 +74,7 @@ struct RunningStage {
 }
 
 impl Bar {
-    /// Shows a run on `bar`, or in lines of a log of this format. `costs` has the forecast of the next run.
+    /// Shows the progress of a run on `bar`, or in log lines in `format`. `costs` has the forecast of the next run.
     pub(super) fn new(bar: ProgressBar, format: LogFormat, costs: Arc<Mutex<Option<Costs>>>) -> Self {
         Self { bar, format, costs, stage: Mutex::default(), run: Mutex::default() }
     }

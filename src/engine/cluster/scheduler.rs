@@ -137,7 +137,7 @@ async fn serve_all(
 /// Ballista's scheduler with the types of our plans.
 type TaskScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// The milliseconds before each repeated look. The next query stage is usually ready after the first or second wait.
+/// The wait in milliseconds before each repeated look. The next query stage is usually ready after the first or second wait.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// The time that executors wait for tasks after a driver's last request for the end of its job. Without a job, a cluster gets no more

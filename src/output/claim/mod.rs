@@ -400,7 +400,7 @@ impl Claim {
         if stopped && !self.lost.is_cancelled() {
             return error;
         }
-        // A store that does not answer was already reported.
+        // If the store does not answer here, `error` is returned unchanged.
         match tokio::time::timeout(LOOK, self.is_lost()).await {
             Ok(Ok(true)) if stopped => self.lost_error(),
             Ok(Ok(true)) => self.lost_error().because(error),

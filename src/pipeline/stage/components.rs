@@ -160,7 +160,7 @@ fn batches(
 async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFrame, u64)> {
     let finished = cx.runner.finished_earlier().await?;
     let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
-    // Whether the table from which the round starts exists.
+    // Whether there is a table of the previous round, from which this round starts.
     let mut has_before = take_over(cx, WorkTable::SMALL_STAR.round(round - 1)).await?;
     loop {
         let [before, small] = [round - 1, round].map(|round| WorkTable::SMALL_STAR.round(round));

@@ -65,7 +65,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     insertion_sort(values);
 }
 
-/// Sorts values whose distance to their final position is at most a bucket.
+/// Sorts values that are each less than [`LONG_BUCKET`] positions away from their final position.
 fn insertion_sort(values: &mut [u64]) {
     for at in 1..values.len() {
         let value = values[at];

@@ -142,8 +142,8 @@ pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     Some(least)
 }
 
-/// Returns the minimum number of common elements between a set of `len` elements and any set at a Jaccard similarity of `threshold`. It is
-/// at most `len` for thresholds up to 1. A containment of `threshold` requires the same number.
+/// Returns the minimum number of elements that a set of `len` elements shares with any set whose Jaccard similarity to it is at least
+/// `threshold`. It is at most `len` for thresholds up to 1. A containment of `threshold` requires the same number.
 pub fn least_contained(len: u64, threshold: f64) -> u64 {
     // Among sets that share these elements, the most similar set has no other elements.
     let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;

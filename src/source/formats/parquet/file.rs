@@ -142,8 +142,8 @@ impl ParquetFile {
     }
 }
 
-/// Returns the footer of a file, and the footer's bytes unless it comes from the cache. The footer can contain an Arrow schema that only
-/// other programs can decode: see [`without_foreign_schema`].
+/// Returns the footer of a file, and also its bytes unless the footer comes from the cache. The footer can contain an Arrow schema that
+/// only other programs can decode: see [`without_foreign_schema`].
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if the file has no readable footer or was replaced.

@@ -30,7 +30,7 @@ pub const MAX_SHINGLES: usize = (1 << 27) - 1;
 /// The maximum value of `min_words`. No text has more words, because strings are shorter than 2^31 bytes.
 pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
 
-/// The minimum list length at which repeats are dropped before the end of a text.
+/// The minimum number of shingles in the list before repeats are dropped early, while the text is still being read.
 pub(crate) const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
