@@ -153,17 +153,6 @@ fn result(to: &Path) -> Value {
 
 /// The files under a folder, by their paths in it.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        match path.is_dir() {
-            true => found
-                .extend(files(&path).into_iter().map(|(inside, bytes)| (format!("{name}/{inside}"), bytes))),
-            false => {
-                found.insert(name, std::fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
+    let inside = |path: PathBuf| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+    crate::support::files(folder).into_iter().map(|(path, bytes)| (inside(path), bytes)).collect()
 }

@@ -133,17 +133,9 @@ fn copies_across_groups_are_no_pairs_of_different_sets() {
             if random.below(3) == 0 { documents[random.below(at + 1)].1.clone() } else { text.clone() };
         rows.push((id.clone(), copied, [Some("n"), Some("s"), None][random.below(3)]));
     }
-    type Row<'a> = (String, String, Option<&'a str>);
-    let column = |of: fn(&Row<'_>) -> Option<String>| -> ArrayRef {
-        Arc::new(StringArray::from_iter(rows.iter().map(of)))
-    };
-    let columns: [(&str, ArrayRef); 3] = [
-        ("id", column(|row| Some(row.0.clone()))),
-        ("text", column(|row| Some(row.1.clone()))),
-        ("shop", column(|row| row.2.map(str::to_owned))),
-    ];
-    let columns = columns.into_iter().map(|(name, values)| (name, values, true));
-    write_batch(&path("in.parquet"), &RecordBatch::try_from_iter_with_nullable(columns).unwrap(), 50);
+    let copied: Vec<Document> = rows.iter().map(|(id, text, _)| (id.clone(), text.clone())).collect();
+    let shops = Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>());
+    write_columns(&path("in.parquet"), &copied, vec![("shop", shops)], 50);
     let sets = [&FEW_BANDS[..], &["source.group=shop", "candidates.compare=across"]].concat();
     run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
     // The texts of each group, and the pairs between two of them.

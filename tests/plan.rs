@@ -153,38 +153,7 @@ fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
 }
 
 #[test]
-fn a_sample_of_all_documents_forecasts_exact_counts() {
-    let scene = Scene::generated("1500", &["--identical", "40"]);
-    let forecast = scene.plan(&["--sample", "5000"]);
-    let manifest = &scene.run(&[])["manifest"];
-    let exact = |of: &Value| json!({ "value": of, "low": of, "high": of });
-    for (key, count) in [("documents", "documents"), ("pairs", "pairs"), ("candidates", "candidates")] {
-        assert_eq!(forecast[key], exact(&manifest["counts"][count]), "{key}");
-    }
-    assert_near(&forecast["output_bytes"], bytes_of_tables(manifest), 0.05, "result");
-}
-
-#[test]
-fn a_header_is_named_as_a_risk_and_so_are_short_documents() {
-    let with_header = Scene::generated("3000", &["--boilerplate", "0.4", "--boilerplate-words", "30"]);
-    let forecast = with_header.plan(&["--sample", "1500"]);
-    let kinds = assert_suggestions(&with_header, &forecast);
-    assert!(kinds.contains(&"frequent_shingles".to_owned()), "{forecast}");
-    let risk = forecast["risks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|risk| risk["kind"] == "frequent_shingles")
-        .unwrap();
-    let example = risk["example"].as_str().unwrap();
-    assert!(
-        forecast["templates"][0]["text"].as_str().unwrap().starts_with(example.trim_end_matches('…')),
-        "{risk}"
-    );
-    let share: u64 = risk["text"].as_str().unwrap().split(' ').next().unwrap().parse().unwrap();
-    assert!((33..47).contains(&share), "about 40 % of the documents: {risk}");
-    assert!(!risk["set"].as_array().unwrap().is_empty());
-
+fn short_documents_are_named_as_a_risk() {
     let scene = Scene::new(
         "format = \"csv\"\nid = \"id\"\ntext = \"text\"",
         "[shingle]\nsize = 5\nshort = \"reject\"\n",
@@ -224,7 +193,12 @@ fn passages_that_many_documents_have_are_listed() {
         let risks = forecast["risks"].as_array().unwrap().clone();
         risks.into_iter().find(|risk| risk["kind"] == "frequent_shingles")
     };
-    let set = of_risk(&forecast).unwrap()["set"][0].as_str().unwrap().to_owned();
+    let risk = of_risk(&forecast).unwrap();
+    let example = risk["example"].as_str().unwrap().trim_end_matches('…');
+    assert!(header["text"].as_str().unwrap().starts_with(example), "{risk}");
+    let share: u64 = risk["text"].as_str().unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((33..47).contains(&share), "about 40 % of the documents: {risk}");
+    let set = risk["set"][0].as_str().unwrap().to_owned();
     assert!(set.starts_with("shingle.max_frequency="), "{set}");
     let shown = scene
         .command(&["plan", "--sample", "2000"])
@@ -486,19 +460,12 @@ fn groups_conditions_and_passages_are_planned_too() {
         let scene =
             Scene::new(&format!("format = \"parquet\"\nid = \"id\"\ntext = \"text\"\n{source}"), more);
         std::fs::create_dir(scene.path("in")).unwrap();
-        let column = |of: fn(&Document) -> &String| -> ArrayRef {
-            Arc::new(StringArray::from_iter_values(documents.iter().map(of)))
-        };
         let shops = (0..documents.len()).map(|row| [Some("north"), Some("south"), None][row % 3]);
-        let columns: [(&str, ArrayRef); 4] = [
-            ("id", column(|document| &document.0)),
-            ("text", column(|document| &document.1)),
+        let more: Vec<(&str, ArrayRef)> = vec![
             ("shop", Arc::new(shops.collect::<StringArray>())),
             ("n", Arc::new(Int64Array::from_iter_values(0..300))),
         ];
-        let columns = columns.into_iter().map(|(name, values)| (name, values, true));
-        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
-        write_batch(Path::new(&scene.path("in/a.parquet")), &batch, 50);
+        write_columns(Path::new(&scene.path("in/a.parquet")), &documents, more, 50);
         let forecast = scene.plan(&["--sample", "10000"]);
         let record = scene.run(&[]);
         let manifest = &record["manifest"];

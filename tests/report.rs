@@ -1,34 +1,21 @@
 //! `report`: the numbers of the page, compared with the tables, and a page that needs nothing else.
 
-use std::process::Command as Process;
-
 use arrow::array::Array;
 use arrow::datatypes::Float64Type;
 
-use crate::support::needs::{self, Presence};
 use crate::support::*;
 
-/// A corpus with its outputs.
-struct Scene {
-    folder: TempDir,
+/// A folder with these documents.
+fn scene(documents: &[Document]) -> Scene {
+    let scene = Scene::new(&[]);
+    scene.write("in.parquet", documents);
+    scene
 }
 
-impl Scene {
-    fn new(documents: &[Document]) -> Self {
-        let scene = Self { folder: tempdir().unwrap() };
-        write_parquet(&scene.path("in.parquet"), documents, 50);
-        scene
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn run(&self, output: &str, sets: &[&str]) -> PathBuf {
-        let output = self.path(output);
-        run(&job(&self.path("in.parquet"), &output, sets)).unwrap();
-        output
-    }
+/// The finished output of a run over them.
+fn made(scene: &Scene, output: &str, sets: &[&str]) -> PathBuf {
+    scene.run("in.parquet", output, sets);
+    scene.path(output)
 }
 
 /// The JSON that the command prints, and the page.
@@ -87,8 +74,8 @@ fn removals(output: &Path) -> BTreeMap<&'static str, usize> {
 
 #[test]
 fn numbers_equal_the_tables() {
-    let scene = Scene::new(&corpus(71, 400, 30));
-    let output = scene.run("out", &[]);
+    let scene = scene(&corpus(71, 400, 30));
+    let output = made(&scene, "out", &[]);
     let (report, html) = report(&output, &[]);
     needs_nothing_else(&html);
     let jaccards: Vec<f64> = pairs(&output).into_values().collect();
@@ -142,8 +129,8 @@ fn numbers_equal_the_tables() {
 
 #[test]
 fn the_head_of_a_page_says_of_which_dataset_and_when() {
-    let scene = Scene::new(&corpus(76, 60, 30));
-    let output = scene.run("out", &["clusters.method=representative"]);
+    let scene = scene(&corpus(76, 60, 30));
+    let output = made(&scene, "out", &["clusters.method=representative"]);
     let (report, html) = report(&output, &["--evaluate", "10"]);
     let finished = manifest(&output).finished;
     let written = std::fs::metadata(output.join("manifest.json")).unwrap().modified().unwrap();
@@ -161,14 +148,14 @@ fn the_head_of_a_page_says_of_which_dataset_and_when() {
     let mut settings = report["settings"].as_array().unwrap().iter();
     let clusters = settings.find(|of| of["name"] == "clusters").unwrap();
     assert!(clusters["value"].as_str().unwrap().starts_with("representative: "), "{clusters}");
-    let (_, html) = self::report(&scene.run("large", &["alarms.largest_cluster=1"]), &[]);
+    let (_, html) = self::report(&made(&scene, "large", &["alarms.largest_cluster=1"]), &[]);
     assert!(html.contains("<h2>Alarms</h2>") && html.contains("A bound is exceeded"));
 }
 
 #[test]
 fn an_earlier_output_is_compared() {
-    let scene = Scene::new(&corpus(72, 200, 30));
-    let (before, now) = (scene.run("before", &["score.threshold=0.7"]), scene.run("now", &[]));
+    let scene = scene(&corpus(72, 200, 30));
+    let (before, now) = (made(&scene, "before", &["score.threshold=0.7"]), made(&scene, "now", &[]));
     let (report, html) = report(&now, &["--before", before.to_str().unwrap()]);
     let of = |what: &str| {
         let all = report["before"]["compared"].as_array().unwrap();
@@ -206,8 +193,8 @@ fn hostile_ids_and_texts_are_text() {
         ("long".into(), format!("{text} {}", "y".repeat(1 << 20))),
         ("i".repeat(5_000), text),
     ];
-    let scene = Scene::new(&documents);
-    let output = scene.run("out", &[]);
+    let scene = scene(&documents);
+    let output = made(&scene, "out", &[]);
     let (report, html) = report(&output, &[]);
     assert_eq!(count(&report["numbers"]["documents"]), 4);
     assert!(count(&report["numbers"]["pairs"]) >= 3, "{}", report["numbers"]);
@@ -233,9 +220,9 @@ fn passages_are_listed_by_their_documents() {
             (format!("d{at}"), all.join("\n"))
         })
         .collect();
-    let scene = Scene::new(&documents);
+    let scene = scene(&documents);
     let output =
-        scene.run("out", &["passages.unit=\"line\"", "passages.min_words=1", "score.threshold=0.95"]);
+        made(&scene, "out", &["passages.unit=\"line\"", "passages.min_words=1", "score.threshold=0.95"]);
     let (report, html) = report(&output, &[]);
     needs_nothing_else(&html);
     let found: Vec<(String, u64, u64, u64)> = report["passages"]["most_frequent"]
@@ -265,7 +252,7 @@ fn passages_are_listed_by_their_documents() {
     assert!(!html.contains("line number 4 of a footer</bdi>"), "only ten are listed");
     assert!(!html.contains("<b>all") && !html.contains('\u{202e}'));
     // Without the section, the page says nothing about passages.
-    let output = scene.run("plain", &[]);
+    let output = made(&scene, "plain", &[]);
     let (report, html) = self::report(&output, &[]);
     assert!(report["passages"].is_null() && !html.contains("What repeats inside the documents"));
 }
@@ -280,9 +267,9 @@ fn shingles_of_templates_are_listed_by_their_shares() {
     };
     let documents: Vec<Document> =
         (0..20).map(|at| (format!("d{at}"), format!("{} {}", own(at), footer(at)))).collect();
-    let scene = Scene::new(&documents);
+    let scene = scene(&documents);
     let sets = ["shingle.unit=\"word\"", "shingle.size=5", "shingle.max_frequency=0.5"];
-    let (report, html) = report(&scene.run("out", &sets), &[]);
+    let (report, html) = report(&made(&scene, "out", &sets), &[]);
     needs_nothing_else(&html);
     let found: Vec<(&str, u64, f64)> = report["frequent_shingles"]["most_frequent"]
         .as_array()
@@ -306,13 +293,13 @@ fn shingles_of_templates_are_listed_by_their_shares() {
         html.contains("Text of templates that was left out")
             && html.contains("rights reserved by the bakers")
     );
-    let (report, html) = self::report(&scene.run("plain", &[]), &[]);
+    let (report, html) = self::report(&made(&scene, "plain", &[]), &[]);
     assert!(report["frequent_shingles"].is_null() && !html.contains("Text of templates that was left out"));
 }
 
 #[test]
 fn the_page_says_how_this_job_may_miss_pairs() {
-    let scene = Scene::new(&corpus(5, 400, 30));
+    let scene = scene(&corpus(5, 400, 30));
     let bands = ["minhash.permutations=64", "lsh.bands=16", "lsh.rows=4"];
     for (name, more, says, can_be_measured) in [
         ("plain", &[][..], "Pairs that never became candidates are missed. The job", true),
@@ -328,7 +315,7 @@ fn the_page_says_how_this_job_may_miss_pairs() {
         ("none", &["candidates.method=none", "passages.unit=line"], "No documents were compared.", false),
     ] {
         let sets = [&bands[..], more].concat();
-        let output = scene.run(name, &sets);
+        let output = made(&scene, name, &sets);
         let (report, html) = report(&output, &[]);
         assert!(html.contains(says), "{name}: {}", report["recall"]);
         assert_eq!(html.contains("report --evaluate 1000"), can_be_measured, "{name}");
@@ -354,8 +341,8 @@ fn the_page_says_how_this_job_may_miss_pairs() {
 #[test]
 fn an_output_without_pairs_has_a_page() {
     let words = |from: usize| (from..from + 20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
-    let scene = Scene::new(&[("a".into(), words(0)), ("b".into(), words(100)), ("c".into(), "short".into())]);
-    let output = scene.run("out", &[]);
+    let scene = scene(&[("a".into(), words(0)), ("b".into(), words(100)), ("c".into(), "short".into())]);
+    let output = made(&scene, "out", &[]);
     let (report, html) = report(&output, &[]);
     assert_eq!(report["sentence"], "No pair of similar documents was found among 2 documents.");
     assert_eq!(report["rejected"][0]["reason"], "too_short");
@@ -365,8 +352,8 @@ fn an_output_without_pairs_has_a_page() {
 
 #[test]
 fn a_page_without_texts_gives_the_reason() {
-    let scene = Scene::new(&corpus(73, 60, 30));
-    let output = scene.run("out", &[]);
+    let scene = scene(&corpus(73, 60, 30));
+    let output = made(&scene, "out", &[]);
     std::fs::remove_file(scene.path("in.parquet")).unwrap();
     let (report, html) = report(&output, &[]);
     let why = report["no_texts"].as_str().unwrap();
@@ -376,11 +363,10 @@ fn a_page_without_texts_gives_the_reason() {
 
 #[test]
 fn wrong_places_are_refused() {
-    let scene = Scene::new(&corpus(74, 40, 30));
-    let output = scene.run("out", &[]);
+    let scene = scene(&corpus(74, 40, 30));
+    let output = made(&scene, "out", &[]);
     let refused = |arguments: &[&str], code: i32| {
-        let ended =
-            resemblance().current_dir(scene.folder.path()).arg("report").args(arguments).assert().code(code);
+        let ended = scene.command(&["report"]).args(arguments).assert().code(code);
         stderr(ended.get_output())
     };
     std::fs::write(scene.path("mine.html"), "my page").unwrap();
@@ -405,27 +391,4 @@ fn wrong_places_are_refused() {
     for _ in 0..2 {
         resemblance().arg("report").arg(&output).arg("--to").arg(scene.path("page.html")).assert().success();
     }
-}
-
-/// A browser shows the page without a request: the policy of the page forbids them, and it has no script to run.
-#[test]
-fn a_browser_shows_the_page() {
-    let browser = Path::new("/usr/bin/chromium");
-    let found = browser.exists().then_some(browser);
-    let Some(browser) = needs::needs(found, "chromium, to look at the page of a report", Presence::Optional)
-    else {
-        return;
-    };
-    let scene = Scene::new(&corpus(75, 80, 30));
-    let output = scene.run("out", &[]);
-    let page = scene.path("page.html");
-    resemblance().arg("report").arg(&output).arg("--to").arg(&page).assert().success();
-    let shown = Process::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", scene.path("profile").display()))
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .unwrap();
-    let dom = stdout(&shown);
-    assert!(dom.contains("What may be missing"), "{dom}");
 }

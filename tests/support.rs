@@ -44,6 +44,7 @@ use resemblance::output::manifest::Run;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
 pub use files::files;
+pub use formats::gzipped;
 pub use needs::real_data;
 pub use scene::Scene;
 pub use serde_json::{Value, json};
@@ -135,10 +136,16 @@ pub fn long_ids() -> Vec<Document> {
 
 /// Writes documents as Parquet with the columns `id` and `text`.
 pub fn write_parquet(path: &Path, documents: &[Document], row_group: usize) {
-    let columns: Vec<(&str, ArrayRef)> = vec![
+    write_columns(path, documents, vec![], row_group);
+}
+
+/// Writes documents as Parquet with the columns `id` and `text`, and with `more` columns.
+pub fn write_columns(path: &Path, documents: &[Document], more: Vec<(&str, ArrayRef)>, row_group: usize) {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
         ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
     ];
+    columns.extend(more);
     write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), row_group);
 }
 
@@ -163,6 +170,13 @@ pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> Stri
     format!(
         "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
          [shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n{CONNECTED}[output]\nurl = {output:?}\n"
+    )
+}
+
+/// The text of a job file over a finished output, with these lines behind it: threshold 0.5.
+pub fn output_job_text(from: impl Debug, output: impl Debug, more: &str) -> String {
+    format!(
+        "source.format = \"output\"\nsource.url = {from:?}\noutput.url = {output:?}\nscore.threshold = 0.5\n{more}\n"
     )
 }
 
@@ -321,6 +335,12 @@ impl CommandOutput for Assert {
     fn ended(&self) -> &Output {
         self.get_output()
     }
+}
+
+/// The records of a CSV text, the header first.
+pub fn csv_records(text: &str) -> Vec<Vec<String>> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    reader.records().map(|record| record.unwrap().iter().map(str::to_owned).collect()).collect()
 }
 
 /// The JSON that a command prints.

@@ -19,7 +19,7 @@ mod cli {
     mod first_minutes;
     mod limits;
     mod mistakes;
-    mod neighbors;
+    pub(crate) mod neighbors;
     mod plain_sql;
     mod platform;
     mod progress;

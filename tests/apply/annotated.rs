@@ -30,7 +30,7 @@ fn records_get_fields_and_objects_too() {
         let mut made = head.to_owned();
         documents.iter().enumerate().for_each(|(at, document)| made += &(line(at, document) + "\r\n"));
         let bytes = match format {
-            "csv" => zipped((made + broken).as_bytes()),
+            "csv" => gzipped(made + broken),
             _ => (made + broken).into_bytes(),
         };
         applied.put(name, bytes);
@@ -95,12 +95,6 @@ fn names_that_are_there_already_are_refused() {
     applied.run("parquet", "id = \"id\"\ntext = \"text\"");
     applied.refused("to", &["--annotate"], 3, &["`representative`", "a.parquet"]);
     assert!(!applied.path("to").exists());
-}
-
-fn zipped(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut encoder, bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 fn unzipped(bytes: &[u8]) -> Vec<u8> {

@@ -3,44 +3,16 @@
 use arrow::array::*;
 
 use super::columns::parquet;
+use super::sizes::{GROUPS, scene};
 use super::*;
 
-/// Groups that differ in what they hold: one without copies, and documents without a group.
-const GROUPS: [Option<&str>; 4] = [Some("north"), Some("south"), Some(""), None];
-
-/// Two files of documents. Every fourth row is of the same group; the first row cannot be compared.
-fn applied() -> (Applied, Vec<Option<&'static str>>) {
-    let applied = Applied::new();
-    let mut documents = corpus(31, 160, 25);
-    documents[0].1 = "short".into();
-    let groups: Vec<Option<&str>> = (0..documents.len()).map(|row| GROUPS[row % 4]).collect();
-    for (name, rows) in [("a.parquet", 0..100), ("b.parquet", 100..160)] {
-        let column = |values: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(values)) };
-        let columns: [(&str, ArrayRef); 3] = [
-            ("id", column(documents[rows.clone()].iter().map(|d| d.0.as_str()).collect())),
-            ("text", column(documents[rows.clone()].iter().map(|d| d.1.as_str()).collect())),
-            ("shop", Arc::new(StringArray::from(groups[rows].to_vec()))),
-        ];
-        write_batch(
-            &applied.path("in").join(name),
-            &RecordBatch::try_from_iter_with_nullable(
-                columns.into_iter().map(|(name, values)| (name, values, true)),
-            )
-            .unwrap(),
-            40,
-        );
-    }
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"\ngroup = \"shop\"");
-    (applied, groups)
+/// The group of a row of the source.
+fn source_group(place: &Place) -> Option<&'static str> {
+    let first = if place.source.ends_with("b.parquet") { 100 } else { 0 };
+    GROUPS[(first + place.position as usize) % 4]
 }
 
 impl Applied {
-    /// The group of a row of the source.
-    fn group(&self, groups: &[Option<&'static str>], place: &Place) -> Option<&'static str> {
-        let first = if place.source.ends_with("b.parquet") { 100 } else { 0 };
-        groups[first + place.position as usize]
-    }
-
     fn removed(&self, to: &str) -> Vec<RecordBatch> {
         let manifest = result(&self.path(to));
         let files = manifest["removed"].as_array().unwrap();
@@ -50,7 +22,7 @@ impl Applied {
 
 #[test]
 fn removed_documents_are_listed_with_groups() {
-    let (applied, groups) = applied();
+    let applied = scene("parquet").applied;
     applied.apply("to", &[]);
     let mut seen = 0;
     for rows in applied.removed("to") {
@@ -76,7 +48,7 @@ fn removed_documents_are_listed_with_groups() {
         let column = rows.column_by_name("group").unwrap().as_string::<i32>().clone();
         let places = strings(&rows, "source").into_iter().zip(numbers(&rows, "position"));
         for ((source, position), group) in places.zip(&column) {
-            assert_eq!(group, applied.group(&groups, &Place { source, position }));
+            assert_eq!(group, source_group(&Place { source, position }));
             seen += 1;
         }
     }
@@ -85,7 +57,7 @@ fn removed_documents_are_listed_with_groups() {
 
 #[test]
 fn a_dry_run_counts_each_group() {
-    let (applied, groups) = applied();
+    let applied = scene("parquet").applied;
     let dry = |more: &[&str]| {
         resemblance().arg("apply").arg(applied.path("out")).arg("--dry-run").args(more).assert().shown(&[])
     };
@@ -96,7 +68,7 @@ fn a_dry_run_counts_each_group() {
         ..100 => applied.place("a.parquet", row),
         _ => applied.place("b.parquet", row - 100),
     }) {
-        let counts = expected.entry(applied.group(&groups, &place)).or_default();
+        let counts = expected.entry(source_group(&place)).or_default();
         // Rejected documents were not compared and belong to no group.
         counts.0 += u64::from(!applied.rejected().contains(&place));
         counts.1 += u64::from(gone.contains(&place));

@@ -177,25 +177,6 @@ fn csv_field(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// The fields of CSV records without a quote inside of a field that is not in quotes.
-pub fn csv_records(text: &str) -> Vec<Vec<String>> {
-    let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
-    let (mut chars, mut quoted) = (text.chars().peekable(), false);
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => field.push(chars.next().unwrap()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => record.push(std::mem::take(&mut field)),
-            '\n' if !quoted => {
-                record.push(std::mem::take(&mut field));
-                records.push(std::mem::take(&mut record));
-            }
-            c => field.push(c),
-        }
-    }
-    records
-}
-
 /// A format: its source, and its result read back.
 struct Format {
     name: &'static str,

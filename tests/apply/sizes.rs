@@ -3,23 +3,22 @@
 use arrow::array::*;
 
 use super::columns::parquet;
-use super::passages::csv_records;
 use super::*;
 
 /// Groups that JSON has to quote, and documents without a group.
-const GROUPS: [Option<&str>; 4] = [Some("north"), Some("a \"b\",\n{c}"), Some(""), None];
+pub(super) const GROUPS: [Option<&str>; 4] = [Some("north"), Some("a \"b\",\n{c}"), Some(""), None];
 
 /// The values of the columns of a document.
 type Sizes = (Option<u64>, Option<Value>);
 
-struct Scene {
-    applied: Applied,
+pub(super) struct Scene {
+    pub(super) applied: Applied,
     format: &'static str,
     documents: Vec<Document>,
 }
 
 /// Documents in two files; the first row cannot be compared.
-fn scene(format: &'static str) -> Scene {
+pub(super) fn scene(format: &'static str) -> Scene {
     let applied = Applied::new();
     let mut documents = corpus(41, 160, 25);
     documents[0].1 = "short".into();
@@ -42,7 +41,11 @@ fn scene(format: &'static str) -> Scene {
         };
         let path = format!("{name}.{format}");
         match format {
-            "parquet" => write_batch(&scene.applied.path("in").join(path), &scene.batch(rows), 40),
+            "parquet" => {
+                let documents = &scene.documents[rows.clone()];
+                let shops = Arc::new(rows.map(|row| GROUPS[row % 4]).collect::<StringArray>());
+                write_columns(&scene.applied.path("in").join(path), documents, vec![("shop", shops)], 40);
+            }
             "csv" => {
                 scene.applied.put(&path, format!("id,text,shop\n{}", rows.map(line).collect::<String>()))
             }
@@ -59,20 +62,6 @@ impl Scene {
             "a" => 0..100,
             _ => 100..self.documents.len(),
         }
-    }
-
-    fn batch(&self, rows: std::ops::Range<usize>) -> RecordBatch {
-        let column = |of: fn(&Document) -> &String| -> ArrayRef {
-            Arc::new(StringArray::from_iter_values(self.documents[rows.clone()].iter().map(of)))
-        };
-        let groups: StringArray = rows.clone().map(|row| GROUPS[row % 4]).collect();
-        let columns: [(&str, ArrayRef); 3] = [
-            ("id", column(|document| &document.0)),
-            ("text", column(|document| &document.1)),
-            ("shop", Arc::new(groups)),
-        ];
-        let nullable = columns.into_iter().map(|(name, values)| (name, values, true));
-        RecordBatch::try_from_iter_with_nullable(nullable).unwrap()
     }
 
     /// The group of a document. In CSV the empty text is null.

@@ -25,13 +25,9 @@ impl Shops {
             ("s3", "nothing of the kind was seen here", Some("south")),
             ("x1", "no shop sells what this page is about", None),
         ];
-        let column = |values: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(values)) };
-        let batch = RecordBatch::try_from_iter([
-            ("id", column(rows.iter().map(|row| Some(row.0)).collect())),
-            ("text", column(rows.iter().map(|row| Some(row.1)).collect())),
-            ("shop", column(rows.iter().map(|row| row.2).collect())),
-        ]);
-        write_batch(&folder.path().join("in.parquet"), &batch.unwrap(), 5);
+        let documents = rows.map(|(id, text, _)| (id.to_owned(), text.to_owned()));
+        let shops = Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>());
+        write_columns(&folder.path().join("in.parquet"), &documents, vec![("shop", shops)], 5);
         let text = job_text(folder.path().join("in.parquet"), SET_BY_THE_TEST);
         std::fs::write(folder.path().join("job.toml"), text).unwrap();
         Self { folder }

@@ -23,26 +23,20 @@ fn printed(arguments: &[&str], output: &Path) -> String {
     resemblance().arg(arguments[0]).arg(output).args(&arguments[1..]).assert().shown(&[])
 }
 
-/// The records of CSV, the header first.
-fn records(text: &str) -> Vec<Vec<String>> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
-    reader.records().map(|record| record.unwrap().iter().map(str::to_owned).collect()).collect()
-}
-
 #[test]
 fn sql_prints_every_value_whole() {
     let folder = tempdir().unwrap();
     let (out, documents) = output(folder.path());
     let query = "SELECT id_a, id_b, jaccard, group_a FROM pairs ORDER BY id_a";
     let query = query.replace(", group_a", "");
-    let rows = records(&printed(&["sql", &query, "--csv"], &out));
+    let rows = csv_records(&printed(&["sql", &query, "--csv"], &out));
     assert_eq!(rows, [["id_a", "id_b", "jaccard"], ["a", "b", "1.0"], ["c", "d", "1.0"]]);
     let literal = documents[0].1.replace('\'', "''");
     let query = format!("SELECT '{literal}' AS text, -1 AS n, NULL AS nothing");
-    let rows = records(&printed(&["sql", &query, "--csv"], &out));
+    let rows = csv_records(&printed(&["sql", &query, "--csv"], &out));
     assert_eq!(rows, [["text", "n", "nothing"], [documents[0].1.as_str(), "-1", ""]]);
     let excel = printed(&["sql", &query, "--excel"], &out);
-    let rows = records(excel.strip_prefix('\u{feff}').unwrap());
+    let rows = csv_records(excel.strip_prefix('\u{feff}').unwrap());
     assert_eq!(rows[1], [format!("'{}", documents[0].1), "-1".into(), String::new()]);
     // An empty result has a header.
     assert_eq!(printed(&["sql", "SELECT id_a FROM pairs WHERE false", "--csv"], &out), "id_a\n");
@@ -53,7 +47,7 @@ fn sql_prints_every_value_whole() {
 fn show_prints_pairs_and_clusters_with_their_texts() {
     let folder = tempdir().unwrap();
     let (out, documents) = output(folder.path());
-    let rows = records(&printed(&["show", "--csv"], &out));
+    let rows = csv_records(&printed(&["show", "--csv"], &out));
     let header = ["id_a", "id_b", "jaccard", "containment_a", "containment_b", "text_a", "text_b"];
     assert_eq!(rows[0], header);
     let expected = |a: usize, b: usize| {
@@ -62,11 +56,11 @@ fn show_prints_pairs_and_clusters_with_their_texts() {
         [&ids[..], &numbers, &[documents[a].1.clone(), documents[b].1.clone()]].concat()
     };
     assert_eq!(rows[1..], [expected(0, 1), expected(2, 3)]);
-    let rows = records(&printed(&["show", "--csv", "--cluster", "b"], &out));
+    let rows = csv_records(&printed(&["show", "--csv", "--cluster", "b"], &out));
     assert_eq!(rows[0], [&["cluster_id"], &header[..]].concat());
     assert_eq!(rows[1..], [[&["a".to_owned()], &expected(0, 1)[..]].concat()]);
     let excel = printed(&["show", "--excel"], &out);
-    let rows = records(excel.strip_prefix('\u{feff}').unwrap());
+    let rows = csv_records(excel.strip_prefix('\u{feff}').unwrap());
     assert_eq!(rows[1][5], format!("'{}", documents[0].1));
     assert!(rows[2][5].ends_with('…') && rows[2][5].chars().count() == 32_767);
 }
@@ -85,7 +79,7 @@ fn show_full_has_long_texts_whole() {
 fn find_prints_its_pairs() {
     let folder = tempdir().unwrap();
     let (_, _) = output(folder.path());
-    let rows = records(&printed(&["find", "--csv", "-q"], &folder.path().join("in.parquet")));
+    let rows = csv_records(&printed(&["find", "--csv", "-q"], &folder.path().join("in.parquet")));
     assert_eq!(rows[0], ["id_a", "id_b", "jaccard", "containment_a", "containment_b"]);
     assert_eq!(rows[1..].iter().map(|row| row[..2].join(" ")).collect::<Vec<_>>(), ["a b", "c d"]);
 }

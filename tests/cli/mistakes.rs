@@ -2,32 +2,22 @@
 
 use crate::support::*;
 
-/// A folder with a CSV file of these lines and a job over it.
-struct Scene {
-    folder: TempDir,
+/// A folder with a CSV file of these lines.
+fn with_csv(lines: &str) -> Scene {
+    let scene = Scene::new(&[]);
+    std::fs::write(scene.path("in.csv"), lines).unwrap();
+    scene
 }
 
-impl Scene {
-    fn new(lines: &str) -> Self {
-        let scene = Self { folder: tempdir().unwrap() };
-        std::fs::write(scene.path("in.csv"), lines).unwrap();
-        scene
-    }
+/// The message of a command that is refused with this exit code; it has all these parts.
+fn refused(scene: &Scene, arguments: &[&str], code: i32, parts: &[&str]) -> String {
+    scene.command(arguments).assert().refused(code, parts)
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// The message of a command that is refused with this exit code; it has all these parts.
-    fn refused(&self, arguments: &[&str], code: i32, parts: &[&str]) -> String {
-        resemblance().current_dir(self.folder.path()).args(arguments).assert().refused(code, parts)
-    }
-
-    /// The message about a job file of this text; it has all these parts.
-    fn refused_job(&self, text: &str, parts: &[&str]) -> String {
-        std::fs::write(self.path("job.toml"), text).unwrap();
-        self.refused(&["check", "job.toml"], 2, parts)
-    }
+/// The message about a job file of this text; it has all these parts.
+fn refused_job(scene: &Scene, text: &str, parts: &[&str]) -> String {
+    std::fs::write(scene.path("job.toml"), text).unwrap();
+    refused(scene, &["check", "job.toml"], 2, parts)
 }
 
 const CSV: &str = "id,text,date\n1,one two three four five,2020\n2,one two three four five,2021\n";
@@ -35,7 +25,7 @@ const JOB: &str = "[source]\nurl = \"in.csv\"\nid = \"id\"\ntext = \"text\"\ncol
 
 #[test]
 fn keys_of_other_programs_and_sections_are_known() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     for (lines, expected) in [
         ("[shingle]\nk = 5\n", "did you mean `shingle.size`?"),
         ("[shingle]\nngram = 5\n", "did you mean `shingle.size`?"),
@@ -46,16 +36,18 @@ fn keys_of_other_programs_and_sections_are_known() {
         ("[engine]\nworkers = 4\n", "did you mean `engine.threads`?"),
         ("[score]\ntreshold = 0.8\n", "did you mean `threshold`?"),
     ] {
-        scene.refused_job(&format!("{JOB}{lines}"), &[expected]);
+        refused_job(&scene, &format!("{JOB}{lines}"), &[expected]);
     }
     // Without its section.
-    scene.refused_job(
+    refused_job(
+        &scene,
         &format!("threshold = 0.8\n{JOB}"),
         &["job.toml:1: `threshold`: unknown key", "did you mean `score.threshold`?"],
     );
-    scene.refused_job(&JOB.replace("[output]\nurl", "[output]\npath"), &["did you mean `output.url`?"]);
+    refused_job(&scene, &JOB.replace("[output]\nurl", "[output]\npath"), &["did you mean `output.url`?"]);
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
-    scene.refused(
+    refused(
+        &scene,
         &["check", "job.toml", "--set", "threshold=0.8"],
         2,
         &["--set `threshold`", "did you mean `score.threshold`?"],
@@ -64,19 +56,22 @@ fn keys_of_other_programs_and_sections_are_known() {
 
 #[test]
 fn texts_and_lists_without_quotes_are_quoted() {
-    let scene = Scene::new(CSV);
-    scene.refused_job(
+    let scene = with_csv(CSV);
+    refused_job(
+        &scene,
         &JOB.replace("text = \"text\"", "text = [text, date]"),
         &["job.toml:4", "text = [\"text\", \"date\"]"],
     );
-    scene.refused_job(&JOB.replace("id = \"id\"", "id = number"), &["job.toml:3", "id = \"number\""]);
+    refused_job(&scene, &JOB.replace("id = \"id\"", "id = number"), &["job.toml:3", "id = \"number\""]);
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
-    scene.refused(
+    refused(
+        &scene,
         &["check", "job.toml", "--set", "source.text=[text, date]"],
         2,
         &["--set source.text", "put quotes around each item"],
     );
-    scene.refused_job(
+    refused_job(
+        &scene,
         &format!("{JOB}[score]\nthreshold = \"0.8\"\n"),
         &["expected a number: write 0.8 without quotes"],
     );
@@ -84,7 +79,7 @@ fn texts_and_lists_without_quotes_are_quoted() {
 
 #[test]
 fn orders_of_other_programs_are_spelled_as_here() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     for (keep, expected) in [
         ("[\"date descending\"]", "write \"date desc\""),
         ("[\"-date\"]", "write \"date desc\""),
@@ -93,19 +88,20 @@ fn orders_of_other_programs_are_spelled_as_here() {
         ("[\"known\"]", "write `reference`"),
         ("\"date desc\"", "write [\"date desc\"]"),
     ] {
-        scene.refused_job(&format!("{JOB}[clusters]\nkeep = {keep}\n"), &["clusters.keep", expected]);
+        refused_job(&scene, &format!("{JOB}[clusters]\nkeep = {keep}\n"), &["clusters.keep", expected]);
     }
 }
 
 /// The job is right, and the data are not.
 #[test]
 fn ids_of_several_json_types_are_an_error_of_the_input() {
-    let scene = Scene::new("");
+    let scene = with_csv("");
     let lines = ["1", "\"a\""].map(|id| format!("{{\"id\":{id},\"text\":\"one two three\"}}\n"));
     std::fs::write(scene.path("in.jsonl"), lines.concat()).unwrap();
     std::fs::write(scene.path("job.toml"), JOB.replace("in.csv", "in.jsonl").replace("columns", "#"))
         .unwrap();
-    scene.refused(
+    refused(
+        &scene,
         &["run", "job.toml"],
         3,
         &["id column `id` holds strings and integers: ids must be of one type"],
@@ -115,7 +111,7 @@ fn ids_of_several_json_types_are_an_error_of_the_input() {
 /// The process runs out of neither memory nor stack.
 #[test]
 fn conditions_that_cannot_be_evaluated_are_errors_of_the_job() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
     let long = vec!["id = '1'"; 60_000].join(" OR ");
     for (condition, expected) in [
@@ -130,20 +126,20 @@ fn conditions_that_cannot_be_evaluated_are_errors_of_the_job() {
             JOB.replace("columns", &format!("where = {condition:?}\ncolumns")),
         )
         .unwrap();
-        scene.refused(&["run", "job.toml"], 2, &["source.where", expected]);
+        refused(&scene, &["run", "job.toml"], 2, &["source.where", expected]);
     }
 }
 
 #[test]
 fn the_longest_condition_is_evaluated() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     let condition = vec!["id = '7'"; 999].join(" OR ");
     std::fs::write(
         scene.path("job.toml"),
         JOB.replace("columns", &format!("where = {condition:?}\ncolumns")),
     )
     .unwrap();
-    resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
+    scene.command(&["run", "job.toml"]).assert().success();
 }
 
 #[test]
@@ -153,18 +149,18 @@ fn another_delimiter_is_named() {
         ("\t", "source.delimiter = \"\\t\""),
         ("|", "source.delimiter = \"|\""),
     ] {
-        let scene = Scene::new(&CSV.replace(',', delimiter));
+        let scene = with_csv(&CSV.replace(',', delimiter));
         std::fs::write(scene.path("job.toml"), JOB).unwrap();
-        scene.refused(&["run", "job.toml"], 2, &["there is no column", expected]);
+        refused(&scene, &["run", "job.toml"], 2, &["there is no column", expected]);
     }
 }
 
 #[test]
 fn data_where_a_job_file_is_expected_are_named_with_the_commands_that_take_them() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     write_parquet(&scene.path("in.parquet"), &corpus(1, 3, 3), 3);
     for (command, path) in [("run", "in.parquet"), ("check", "in.csv"), ("run", ".")] {
-        let said = scene.refused(&[command, path], 2, &[]);
+        let said = refused(&scene, &[command, path], 2, &[]);
         let (find, init) = (format!("resemblance find {path}"), format!("resemblance init {path}"));
         assert!(said.contains("is not a job file") && said.contains(&find) && said.contains(&init), "{said}");
     }
@@ -172,10 +168,11 @@ fn data_where_a_job_file_is_expected_are_named_with_the_commands_that_take_them(
 
 #[test]
 fn a_text_where_a_file_is_expected_is_piped() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
-    resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
-    scene.refused(
+    scene.command(&["run", "job.toml"]).assert().success();
+    refused(
+        &scene,
         &["neighbors", "out", "--text", "one two three"],
         3,
         &["there is no `one two three`", "--text -"],
@@ -184,13 +181,13 @@ fn a_text_where_a_file_is_expected_is_piped() {
 
 #[test]
 fn clean_on_nothing_says_so() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     for (arguments, expected) in [
         (&["clean", "."][..], "holds no finished output"),
         (&["clean", "nowhere"], "there is no `nowhere`"),
         (&["clean", "nowhere", "--dry-run"], "there is no `nowhere`"),
     ] {
-        scene.refused(arguments, 3, &[expected]);
+        refused(&scene, arguments, 3, &[expected]);
     }
     assert!(!scene.path("nowhere").exists());
 }
@@ -202,7 +199,7 @@ fn a_full_disk_is_reported_with_free_and_needed_bytes() {
     use crate::support::needs::{Presence, needs};
     let documents: String =
         corpus(2, 4000, 40).iter().map(|(id, text)| format!("{id},{text},2020\n")).collect();
-    let scene = Scene::new(&format!("id,text,date\n{documents}"));
+    let scene = with_csv(&format!("id,text,date\n{documents}"));
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
     let disk = scene.path("disk");
     std::fs::create_dir(&disk).unwrap();
@@ -215,27 +212,15 @@ fn a_full_disk_is_reported_with_free_and_needed_bytes() {
         needs::<()>(None, "the permission to mount a tmpfs", Presence::Optional);
         return;
     }
-    let mut run = resemblance();
-    let run = run
-        .current_dir(scene.folder.path())
-        .args(["run", "job.toml", "--set", "output.url=disk/out"])
-        .assert();
+    let run = scene.command(&["run", "job.toml", "--set", "output.url=disk/out"]).assert();
     std::fs::remove_dir_all(disk.join("out")).unwrap();
-    resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
-    let mut apply = resemblance();
-    let apply = apply.current_dir(scene.folder.path()).args(["apply", "out", "--to", "disk/clean"]).assert();
+    scene.command(&["run", "job.toml"]).assert().success();
+    let apply = scene.command(&["apply", "out", "--to", "disk/clean"]).assert();
     std::fs::remove_dir_all(disk.join("clean")).unwrap();
-    let mut find = resemblance();
-    let find = find
-        .current_dir(scene.folder.path())
-        .env("TMPDIR", &disk)
-        .args(["find", "in.csv", "--text", "text"])
-        .assert();
-    let mut generate = resemblance();
-    let generate = generate
-        .current_dir(scene.folder.path())
-        .args(["generate", "disk/generated.parquet", "--documents", "10000"])
-        .assert();
+    let mut find = scene.command(&["find", "in.csv", "--text", "text"]);
+    let find = find.env("TMPDIR", &disk).assert();
+    let mut generate = scene.command(&["generate", "disk/generated.parquet", "--documents", "10000"]);
+    let generate = generate.assert();
     std::process::Command::new("umount").arg(&disk).status().unwrap();
     let ended = [
         (run, "disk/out (output.url)"),
@@ -249,27 +234,24 @@ fn a_full_disk_is_reported_with_free_and_needed_bytes() {
     }
 }
 
-/// The files and the job of [`Scene::finished`].
 const ROWS: &str = "id,Stars,title,body\n1,5,a tale,one two three four five\n1,4,a tale,one two three four five\n\
                     2,3,a song,six seven eight nine ten\n2,3,a poem,apples and pears and plums\n";
 
-impl Scene {
-    /// A scene with `reviews.csv`, and the finished output `out` and its applied result `clean`.
-    fn finished() -> Self {
-        let scene = Self::new("");
-        std::fs::write(scene.path("reviews.csv"), ROWS).unwrap();
-        scene.ran(&["dedup", "reviews.csv", "--text", "body", "--output", "out", "--to", "clean"]);
-        scene
-    }
+/// A folder with `reviews.csv`, and the finished output `out` and its applied result `clean`.
+fn finished() -> Scene {
+    let scene = Scene::new(&[]);
+    std::fs::write(scene.path("reviews.csv"), ROWS).unwrap();
+    ran(&scene, &["dedup", "reviews.csv", "--text", "body", "--output", "out", "--to", "clean"]);
+    scene
+}
 
-    fn ran(&self, arguments: &[&str]) -> String {
-        resemblance().current_dir(self.folder.path()).args(arguments).assert().shown(&[])
-    }
+fn ran(scene: &Scene, arguments: &[&str]) -> String {
+    scene.command(arguments).assert().shown(&[])
 }
 
 #[test]
 fn paths_that_do_not_exist_are_named_with_near_ones_by_all_commands() {
-    let scene = Scene::finished();
+    let scene = finished();
     for name in ["known.csv", "labels.csv", "pairs.parquet", "letter.txt", "job.toml"] {
         std::fs::write(scene.path(name), "").unwrap();
     }
@@ -297,14 +279,14 @@ fn paths_that_do_not_exist_are_named_with_near_ones_by_all_commands() {
     ] {
         let arguments: Vec<&str> = command.split(' ').collect();
         let code = if near == "job.toml" { 2 } else { 3 };
-        scene.refused(&arguments, code, &[&format!("near it is `{near}`")]);
+        refused(&scene, &arguments, code, &[&format!("near it is `{near}`")]);
     }
-    scene.refused(&["find", "no/where/a.csv"], 3, &["there is no folder `no/where`"]);
+    refused(&scene, &["find", "no/where/a.csv"], 3, &["there is no folder `no/where`"]);
 }
 
 #[test]
 fn files_without_rows_are_named_alone_or_counted() {
-    let scene = Scene::new(CSV);
+    let scene = with_csv(CSV);
     std::fs::create_dir(scene.path("many")).unwrap();
     for name in ["empty.csv", "empty.jsonl", "many/a.csv", "many/b.csv"] {
         std::fs::write(scene.path(name), "").unwrap();
@@ -315,15 +297,16 @@ fn files_without_rows_are_named_alone_or_counted() {
         ("many", "all 2 files of the input are empty, such as many/a.csv\n"),
     ] {
         for command in ["find", "init"] {
-            scene.refused(&[command, path], 3, &[expected]);
+            refused(&scene, &[command, path], 3, &[expected]);
         }
     }
 }
 
 #[test]
 fn ids_that_occur_twice_are_listed_in_one_sentence() {
-    let scene = Scene::finished();
-    scene.refused(
+    let scene = finished();
+    refused(
+        &scene,
         &["find", "reviews.csv", "--text", "body", "--id", "id"],
         3,
         &[
@@ -335,54 +318,56 @@ fn ids_that_occur_twice_are_listed_in_one_sentence() {
 
 #[test]
 fn a_condition_that_is_wrong_is_explained_once() {
-    let scene = Scene::finished();
+    let scene = finished();
     for (condition, why) in
         [("Stars >", "an expression, found: EOF"), ("Stars > 2 3", "found: 3 at Line: 1, Column: 11")]
     {
-        let said = scene.refused(&["find", "reviews.csv", "--text", "body", "--where", condition], 2, &[]);
+        let said = refused(&scene, &["find", "reviews.csv", "--text", "body", "--where", condition], 2, &[]);
         assert!(said.matches(why).count() == 1 && !said.contains("ParserError"), "{said}");
     }
 }
 
 #[test]
 fn several_columns_of_texts_are_given_with_commas() {
-    let scene = Scene::finished();
-    let found = scene.ran(&["find", "reviews.csv", "--text", "title,body", "--json"]);
+    let scene = finished();
+    let found = ran(&scene, &["find", "reviews.csv", "--text", "title,body", "--json"]);
     assert_eq!(found.lines().count(), 1, "{found}");
-    let job = scene.ran(&["init", "reviews.csv", "--text", "title, body", "-o", "-"]);
+    let job = ran(&scene, &["init", "reviews.csv", "--text", "title, body", "-o", "-"]);
     assert!(job.contains("text = [\"title\", \"body\"]"), "{job}");
     std::fs::write(scene.path("in.csv"), "\"a,b\"\none two three four five\n").unwrap();
-    let job = scene.ran(&["init", "in.csv", "--text", "a,b", "-o", "-"]);
+    let job = ran(&scene, &["init", "in.csv", "--text", "a,b", "-o", "-"]);
     assert!(job.contains("text = \"a,b\""), "{job}");
 }
 
 #[test]
 fn keys_without_values_are_named_with_an_example() {
-    let scene = Scene::new(CSV);
-    scene.refused_job(
+    let scene = with_csv(CSV);
+    refused_job(
+        &scene,
         &JOB.replace("[output]\nurl = \"out\"\n", ""),
         &["`output.url` is required but missing: add url = \"out/\" under [output]"],
     );
-    scene.refused_job("[output]\nurl = \"out\"\n", &["`source.url` is required but missing: add url"]);
+    refused_job(&scene, "[output]\nurl = \"out\"\n", &["`source.url` is required but missing: add url"]);
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
-    scene.refused(
+    refused(
+        &scene,
         &["check", "job.toml", "--set", "score.threshold"],
         2,
         &["--set score.threshold: expected KEY=VALUE, as in score.threshold=0.9"],
     );
-    let said = scene.refused(&["check", "job.toml", "--set", "s3://user:hush@bucket"], 2, &[]);
+    let said = refused(&scene, &["check", "job.toml", "--set", "s3://user:hush@bucket"], 2, &[]);
     assert!(!said.contains("hush"), "{said}");
 }
 
 #[test]
 fn the_number_of_a_row_is_near_its_id() {
-    let scene = Scene::finished();
-    scene.refused(&["show", "out", "--id", "3"], 2, &["near it is `reviews.csv:3`"]);
+    let scene = finished();
+    refused(&scene, &["show", "out", "--id", "3"], 2, &["near it is `reviews.csv:3`"]);
 }
 
 #[test]
 fn queries_that_are_wrong_are_explained_in_words_of_the_tables() {
-    let scene = Scene::finished();
+    let scene = finished();
     for (query, expected) in [
         (
             "SELECT avg(\"Stars\") FROM kept",
@@ -397,7 +382,7 @@ fn queries_that_are_wrong_are_explained_in_words_of_the_tables() {
         ("SELECT 1 / 0", "a value of the query cannot be computed"),
         ("SELECT CAST(title AS INT) FROM kept", "Cannot cast string 'a tale' to value of Int32 type"),
     ] {
-        let said = scene.refused(&["sql", "clean", query], 2, &[]);
+        let said = refused(&scene, &["sql", "clean", query], 2, &[]);
         assert_eq!(said.matches(expected).count(), 1, "{query}: {said}");
         for foreign in
             ["ParserError", "TokenizerError", "bug report", "enable_ident", "Error during planning"]
@@ -405,7 +390,8 @@ fn queries_that_are_wrong_are_explained_in_words_of_the_tables() {
             assert!(!said.contains(foreign), "{query}: {said}");
         }
     }
-    let stars = scene.ran(&["sql", "clean", "SELECT avg(CAST(\"Stars\" AS DOUBLE)) AS a FROM kept", "--csv"]);
+    let stars =
+        ran(&scene, &["sql", "clean", "SELECT avg(CAST(\"Stars\" AS DOUBLE)) AS a FROM kept", "--csv"]);
     assert_eq!(stars.lines().nth(1), Some("3.6666666666666665"), "{stars}");
 }
 
@@ -417,7 +403,7 @@ fn folders_without_permission_are_named() {
     use std::process::Command;
 
     use crate::support::needs::{Presence, needs};
-    let scene = Scene::finished();
+    let scene = finished();
     let folder = scene.path("ro");
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();
@@ -443,7 +429,7 @@ fn folders_without_permission_are_named() {
     .iter()
     .map(|command| {
         let arguments: Vec<&str> = command.split(' ').collect();
-        let ended = resemblance().current_dir(scene.folder.path()).args(&arguments).assert();
+        let ended = scene.command(&arguments).assert();
         (command, ended)
     })
     .collect();

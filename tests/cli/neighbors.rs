@@ -2,13 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use resemblance::engine::session;
 use resemblance::job::EngineSettings;
 use resemblance::lookup::neighbors::{
     NeighborOrder, Neighbors, Query, Sketch, document_sketch, neighbors, text_sketch,
 };
 use resemblance::lookup::reread::{Need, Reread};
-use resemblance::lookup::{Finished, Id, not_found};
+use resemblance::lookup::{self, Finished, Id, not_found};
 
 use crate::support::oracle::answer::{Documents, Name, add, pair};
 use crate::support::oracle::corpus::{Text, sorted};
@@ -40,11 +39,11 @@ fn ranking(documents: &Documents, of: &Name, settings: &Settings, by: NeighborOr
     found
 }
 
-fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// Asks a finished output.
+pub fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
     let engine = EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) };
-    runtime.block_on(async {
-        let session = session::session(&engine).unwrap();
+    block_on(async {
+        let session = lookup::session(&engine).unwrap();
         ask(Finished::open(&session, &output.to_string_lossy()).await.unwrap()).await
     })
 }
@@ -53,17 +52,17 @@ fn text_id(id: &str) -> Id {
     Id::Text(id.to_owned())
 }
 
-async fn ask(
+/// The neighbors of a sketch, which may be of the document `id`.
+pub async fn ask(
     finished: &Finished,
     sketch: &Sketch,
-    own: Option<&str>,
+    id: Option<&Id>,
     by: NeighborOrder,
     top: usize,
 ) -> Neighbors {
-    let own = own.map(text_id);
     let again = again(finished).await;
     let top = NonZeroUsize::new(top).unwrap();
-    neighbors(finished, again.as_ref(), Query { sketch, id: own.as_ref(), by, top }).await.unwrap()
+    neighbors(finished, again.as_ref(), Query { sketch, id, by, top }).await.unwrap()
 }
 
 /// The source, where the output does not keep the shingles.
@@ -88,7 +87,7 @@ fn equals_plain_loops(output: &Path, documents: &Documents, settings: &Settings)
             for by in [NeighborOrder::Estimate, NeighborOrder::Jaccard] {
                 let expected = ranking(documents, name, settings, by);
                 for top in [3, 100_000] {
-                    let found = ask(&finished, &sketch, Some(id), by, top).await;
+                    let found = ask(&finished, &sketch, Some(&text_id(id)), by, top).await;
                     assert_eq!(found.candidates, expected.len() as u64, "{id}");
                     let nearest = found.nearest.into_iter();
                     let ranking: Ranking =

@@ -1,7 +1,6 @@
 //! Rows of a cluster without faults: of every source, every method and every option that has stages of its own.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use super::*;
 use crate::support::cluster::{Cluster, Setup};
@@ -105,9 +104,7 @@ fn csv(documents: &[Document]) -> Vec<u8> {
 }
 
 fn csv_gz(documents: &[Document]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&csv(documents)).unwrap();
-    encoder.finish().unwrap()
+    gzipped(csv(documents))
 }
 
 fn jsonl_zst(documents: &[Document]) -> Vec<u8> {

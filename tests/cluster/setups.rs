@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
@@ -153,46 +152,23 @@ fn an_executor_without_a_work_folder_takes_a_new_one_that_is_its_users() {
     assert_eq!(std::fs::read_dir(&known).unwrap().count(), 0, "a folder of somebody else is used");
 }
 
-/// A server on 127.0.0.1 that takes connections and answers each with the same bytes, or with none.
-struct Answering {
-    address: String,
-    stop: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Answering {
-    fn with(answer: &'static str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut open = Vec::new();
-            for connection in listener.incoming() {
-                if stopped.load(Ordering::Relaxed) {
-                    break;
-                }
-                let mut connection = connection.unwrap();
-                if !answer.is_empty() {
-                    // Whatever is asked, and whether the other side still listens.
-                    let _ = connection
-                        .read(&mut [0; 4_096])
-                        .and_then(|_| connection.write_all(answer.as_bytes()));
-                    let _ = connection.shutdown(std::net::Shutdown::Both);
-                }
-                open.push(connection);
+/// The address of a server on 127.0.0.1 that takes connections and answers each with the same bytes, or with none.
+fn answering(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut connection in listener.incoming().flatten() {
+            if !answer.is_empty() {
+                // The other side may have stopped listening.
+                let _ =
+                    connection.read(&mut [0; 4_096]).and_then(|_| connection.write_all(answer.as_bytes()));
+                let _ = connection.shutdown(std::net::Shutdown::Both);
             }
-        });
-        Self { address, stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = std::net::TcpStream::connect(&self.address);
-        self.thread.take().unwrap().join().unwrap();
-    }
+            open.push(connection);
+        }
+    });
+    address
 }
 
 #[test]
@@ -211,13 +187,13 @@ fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so(
             "took no request for tasks",
         ),
     ] {
-        let server = Answering::with(answer);
+        let server = answering(answer);
         let bind = format!("127.0.0.1:{}", free_ports(3));
-        let arguments = ["executor", "--scheduler", &server.address, "--bind", &bind, "--work-dir", &work];
+        let arguments = ["executor", "--scheduler", &server, "--bind", &bind, "--work-dir", &work];
         let (code, said) =
             refused(&[&arguments[..], &["--memory", "512MiB", "--vcores", "1", "--wait", "2"]].concat());
         assert_eq!(code, Some(4), "{answer:?}: {said}");
-        assert!(said.contains(&server.address) && said.contains(named), "{answer:?}: {said}");
+        assert!(said.contains(&server) && said.contains(named), "{answer:?}: {said}");
     }
 }
 

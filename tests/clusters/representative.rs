@@ -11,12 +11,8 @@ fn documents_are_ordered_by_columns_of_one_kind() {
     let path = paths();
     let text = "one two three four five six seven eight nine ten";
     let write = |name: &str, ids: [&str; 2], years: ArrayRef| {
-        let columns: [(&str, ArrayRef); 3] = [
-            ("id", Arc::new(StringArray::from(ids.to_vec()))),
-            ("text", Arc::new(StringArray::from(vec![text; 2]))),
-            ("year", years),
-        ];
-        write_batch(&path(name), &RecordBatch::try_from_iter(columns).unwrap(), 30);
+        let documents = ids.map(|id| (id.to_owned(), text.to_owned()));
+        write_columns(&path(name), &documents, vec![("year", years)], 30);
     };
     write("texts.parquet", ["a", "b"], Arc::new(StringArray::from(vec!["9", "10"])));
     write("small.parquet", ["a", "b"], Arc::new(Int32Array::from(vec![9, 10])));
@@ -54,12 +50,13 @@ fn the_first_wanted_document_of_a_second_source_represents_a_cluster() {
     let text = "one two three four five six seven eight nine ten";
     let longer = format!("{text} eleven");
     let write = |name: &str, ids: [&str; 2], texts: [&str; 2], years: [i64; 2]| {
-        let columns: [(&str, ArrayRef); 3] = [
-            ("id", Arc::new(StringArray::from(ids.to_vec()))),
-            ("text", Arc::new(StringArray::from(texts.to_vec()))),
-            ("year", Arc::new(Int64Array::from(years.to_vec()))),
-        ];
-        write_batch(&path(name), &RecordBatch::try_from_iter(columns).unwrap(), 40);
+        let documents = [0, 1].map(|at| (ids[at].to_owned(), texts[at].to_owned()));
+        write_columns(
+            &path(name),
+            &documents,
+            vec![("year", Arc::new(Int64Array::from(years.to_vec())))],
+            40,
+        );
     };
     write("own.parquet", ["a", "b"], [text, text], [2005, 1999]);
     write("reference.parquet", ["y", "x"], [text, &longer], [7, 8]);
@@ -204,13 +201,10 @@ fn not_a_number_comes_last_in_both_directions() {
     ] {
         let path = paths();
         let input = path("in.parquet");
-        let ids = ["a", "b", "c", "d"][..values.len()].to_vec();
-        let columns: [(&str, ArrayRef); 3] = [
-            ("text", Arc::new(StringArray::from(vec![SAME; ids.len()]))),
-            ("id", Arc::new(StringArray::from(ids))),
-            ("n", Arc::new(Float64Array::from(values))),
-        ];
-        write_batch(&input, &RecordBatch::try_from_iter(columns).unwrap(), 9);
+        let documents = ["a", "b", "c", "d"].map(|id| (id.to_owned(), SAME.to_owned()));
+        let count = values.len();
+        let values = Arc::new(Float64Array::from(values));
+        write_columns(&input, &documents[..count], vec![("n", values)], 9);
         for (keep, expected) in [("n", least), ("n desc", most)] {
             let output = path(keep);
             let keep = format!("clusters.keep=['{keep}']");

@@ -48,8 +48,6 @@ fn more_partitions_fit_in_memory() {
 struct Scarce {
     stage: &'static str,
     times: usize,
-    /// The partitions of each stage at the start; `None` leaves the engine's default.
-    partitions: Option<usize>,
     /// The plans of that stage.
     plans: Mutex<Vec<String>>,
     /// The files of the plans that failed.
@@ -58,7 +56,7 @@ struct Scarce {
 
 impl Scarce {
     fn of(stage: &'static str, times: usize) -> Self {
-        Self { stage, times, partitions: None, plans: Mutex::default(), lost: Mutex::default() }
+        Self { stage, times, plans: Mutex::default(), lost: Mutex::default() }
     }
 }
 
@@ -67,10 +65,6 @@ impl Hook for Scarce {
     /// A limit as in a process that may open few files.
     fn more_partitions(&self, engine: &dyn Engine, partitions: usize) -> Option<usize> {
         engine.more_partitions(partitions).map(|more| more.min(512)).filter(|more| *more > partitions)
-    }
-
-    fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
-        self.partitions.unwrap_or_else(|| engine.partitions(bytes))
     }
 
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
@@ -142,29 +136,6 @@ fn scores_are_the_same_where_nothing_is_held_and_files_of_failed_plans_go() {
             "{partitions}: {plan}"
         );
     }
-}
-
-#[test]
-fn joins_that_held_a_side_hold_none_in_the_next_plan() {
-    let folder = tempdir().unwrap();
-    let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "pairs", 1);
-    ended.unwrap();
-    let plans = engine.plans.into_inner().unwrap();
-    let holds: Vec<bool> = plans.iter().map(|plan| plan.contains("CollectLeft")).collect();
-    assert_eq!(holds, [true, false], "{plans:#?}");
-}
-
-#[test]
-fn with_the_most_partitions_a_plan_holds_no_side_and_then_runs_one_task_at_a_time() {
-    let folder = tempdir().unwrap();
-    let (ended, engine) = scarce_with(
-        folder.path(),
-        &folder.path().join("out"),
-        &[],
-        Scarce { partitions: Some(512), ..Scarce::of("copies", usize::MAX) },
-    );
-    assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
-    assert_eq!(engine.plans.into_inner().unwrap().len(), 3);
 }
 
 #[test]

@@ -90,18 +90,6 @@ fn every_join_finds_all_pairs() {
     }
 }
 
-#[test]
-fn stored_shingles_are_joined_in_every_way_too() {
-    let scene = Scene::new();
-    let exact = exact_pairs(&scene.documents, 3, 0.5);
-    let kept = [&MANY[..], &["output.keep=shingles"]].concat();
-    for (name, machine) in [("held", ROOMY), ("segments", NARROW), ("blocks", SPREAD)] {
-        let output = scene.run(name, machine, &kept);
-        assert_eq!(join_of(&output, "scores").as_deref(), Some(name));
-        assert_eq!(pairs(&output), exact, "{name}");
-    }
-}
-
 /// If signatures decide, they are compared first, and the shingles of dropped candidates are not read.
 #[test]
 fn signatures_drop_candidates_before_shingles_travel() {
@@ -130,23 +118,6 @@ fn signatures_drop_candidates_before_shingles_travel() {
         assert!(written(&few, "candidates") < 300, "{how}");
         assert!(manifest(&few).stages.iter().all(|stage| stage.name != "agreeing"), "{how}");
     }
-}
-
-#[test]
-fn the_log_names_the_join() {
-    let scene = Scene::new();
-    let (file, record) = (scene.folder.path().join("job.toml"), scene.folder.path().join("record.json"));
-    std::fs::write(&file, job_text(scene.input(), scene.folder.path().join("out"))).unwrap();
-    let mut command = resemblance();
-    let assert = command.arg("run").arg(&file).arg("-vv").arg("--record").arg(&record).assert().success();
-    let said = stderr(assert.get_output());
-    assert!(said.contains("the join of sketches and candidates") && said.contains("join=Held"), "{said}");
-    let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
-    let stages = record["manifest"]["stages"].as_array().unwrap();
-    let joins: Vec<_> =
-        stages.iter().filter_map(|stage| Some((&stage["name"], stage.get("join")?))).collect();
-    assert_eq!(joins.len(), 1, "{joins:?}");
-    assert_eq!((joins[0].0.as_str(), joins[0].1.as_str()), (Some("scores"), Some("held")));
 }
 
 /// Every pair of 0.5 or more, by counting the shingles that each two documents share.

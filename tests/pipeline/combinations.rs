@@ -1,7 +1,5 @@
 //! Settings that meet: an output that one of them makes, read by what another one adds.
 
-use arrow::array::{ListBuilder, StringBuilder};
-
 use crate::pipeline::spans::spans;
 use crate::support::s3::S3;
 use crate::support::stopping;
@@ -29,16 +27,12 @@ impl Numbered {
     /// Writes the documents for whose number `is_in` is true.
     fn write(&self, name: &str, is_in: impl Fn(usize) -> bool) {
         let rows: Vec<usize> = (0..self.documents.len()).filter(|&row| is_in(row)).collect();
-        let text = |of: fn(&Document) -> &str| -> ArrayRef {
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|&row| of(&self.documents[row]))))
-        };
-        let columns: [(&str, ArrayRef); 4] = [
-            ("id", text(|document| &document.0)),
-            ("text", text(|document| &document.1)),
+        let documents: Vec<Document> = rows.iter().map(|&row| self.documents[row].clone()).collect();
+        let more: Vec<(&str, ArrayRef)> = vec![
             ("number", Arc::new(Int64Array::from_iter_values(rows.iter().map(|&row| row as i64)))),
             ("site", Arc::new(StringArray::from_iter_values(rows.iter().map(|row| format!("s{}", row % 3))))),
         ];
-        write_batch(&self.path(name), &RecordBatch::try_from_iter(columns).unwrap(), 20);
+        write_columns(&self.path(name), &documents, more, 20);
     }
 }
 
@@ -186,64 +180,6 @@ fn passages_are_cut_where_templates_do_not_count() {
     assert!(!gone.is_empty() && texts.len() > 60, "{}", texts.len());
 }
 
-/// Two days and the output that both become.
-fn merged_days(scene: &Numbered) {
-    scene.write("one.parquet", |row| row < 130);
-    scene.write("two.parquet", |row| row >= 130);
-    scene.run("one.parquet", "one", &[AS_ONE_RUN]);
-    scene.run("two.parquet", "two", &[AS_ONE_RUN, &scene.against(&["one"])]);
-    scene.merge(&["one", "two"], "merged").unwrap();
-}
-
-#[test]
-fn pairs_of_a_merged_output_are_drawn_with_the_texts_of_their_days() {
-    let scene = Numbered::new(corpus(86, 240, 25));
-    merged_days(&scene);
-    let pack = scene.path("pack");
-    print("evaluate", &scene.path("merged"), &["--audit", "60", "--to", pack.to_str().unwrap()]);
-    let rows = parquet(&pack.join("audit.parquet"));
-    assert_eq!(rows.num_rows(), 60);
-    let texts: BTreeMap<String, String> = scene.documents.iter().cloned().collect();
-    let number = |id: &str| id[1..].parse::<usize>().unwrap();
-    let (mut both, jaccard) = (0, floats(&rows, "jaccard"));
-    let column = |name: &str| strings(&rows, name);
-    let (a, b) = (column("id_a"), column("id_b"));
-    let (text_a, text_b) = (column("text_a"), column("text_b"));
-    for row in 0..rows.num_rows() {
-        assert_eq!((&text_a[row], &text_b[row]), (&texts[&a[row]], &texts[&b[row]]));
-        let (of_a, of_b) = (shingles(&text_a[row], 3), shingles(&text_b[row], 3));
-        let shared = of_a.intersection(&of_b).count() as f64;
-        assert_eq!(jaccard[row], shared / (of_a.len() as f64 + of_b.len() as f64 - shared));
-        both += usize::from((number(&a[row]) < 130) != (number(&b[row]) < 130));
-    }
-    assert!(both > 5, "{both} pairs of two days");
-}
-
-#[test]
-fn sizes_of_a_merged_output_equal_its_clusters() {
-    let scene = Numbered::new(corpus(87, 240, 25));
-    merged_days(&scene);
-    scene.apply("merged", "clean", &["--columns", "cluster_size"]);
-    let clusters = table(&scene.path("merged"), "clusters");
-    let mut members = BTreeMap::<String, u64>::new();
-    strings(&clusters, "cluster_id").into_iter().for_each(|id| *members.entry(id).or_default() += 1);
-    let represents: BTreeMap<String, u64> = strings(&clusters, "id")
-        .into_iter()
-        .zip(strings(&clusters, "cluster_id"))
-        .zip(strings(&clusters, "representative"))
-        .filter(|(_, representative)| representative == "true")
-        .map(|((id, cluster), _)| (id, members[&cluster]))
-        .collect();
-    let rows = parquet(&scene.path("clean"));
-    let mut kept = 0;
-    for (id, size) in strings(&rows, "id").into_iter().zip(numbers(&rows, "cluster_size")) {
-        assert_eq!(size, represents.get(&id).copied().unwrap_or(1), "{id}");
-        kept += size;
-    }
-    assert_eq!(kept, 240);
-    assert!(represents.len() > 20);
-}
-
 #[test]
 fn a_report_of_an_object_store_is_that_of_the_disk() {
     let server = S3::start();
@@ -271,86 +207,6 @@ fn a_report_of_an_object_store_is_that_of_the_disk() {
     assert_eq!(of_store["numbers"], of_disk["numbers"]);
     assert!(of_store["numbers"]["pairs"].as_u64().unwrap() > 20);
     assert!(std::fs::read_to_string(&page).unwrap().contains("</html>"));
-}
-
-#[test]
-fn passages_without_compared_documents_are_marked_and_dropped() {
-    let scene = Numbered::new(lines(89, 120));
-    scene.write("in.parquet", |_| true);
-    scene.run("in.parquet", "out", &["candidates.method=none", "passages.unit=line", "passages.min_words=1"]);
-    let goes: BTreeMap<String, usize> = spans(&scene.path("out")).into_iter().filter(|span| !span.kept).fold(
-        Default::default(),
-        |mut goes, span| {
-            *goes.entry(span.id).or_default() += span.words;
-            goes
-        },
-    );
-    assert!(goes.len() > 20 && goes.len() < 120, "{}", goes.len());
-    let rows = |mode: &str, more: &[&str]| {
-        scene.apply("out", mode, &[&["--passages", mode], more].concat());
-        parquet(&scene.path(mode))
-    };
-    // Marked rows are all there, with the same texts.
-    let marked = rows("mark", &[]);
-    let texts = |batch: &RecordBatch| strings(batch, "id").into_iter().zip(strings(batch, "text"));
-    assert_eq!(texts(&marked).collect::<Vec<_>>(), scene.documents);
-    // A document that keeps too few words goes whole.
-    let dropped = rows("drop", &["--min-words", "6"]);
-    let words = |text: &str| text.split_whitespace().count();
-    let expected: BTreeSet<String> = scene
-        .documents
-        .iter()
-        .filter(|(id, text)| !goes.contains_key(id) || words(text) - goes[id] >= 6)
-        .map(|(id, _)| id.clone())
-        .collect();
-    assert_eq!(strings(&dropped, "id").into_iter().collect::<BTreeSet<_>>(), expected);
-    assert!(expected.len() > 20 && expected.len() < 120, "{}", expected.len());
-}
-
-#[test]
-fn texts_in_lists_have_the_passages_of_the_same_texts_in_a_column() {
-    let scene = Numbered::new(lines(93, 60));
-    scene.write("plain.parquet", |_| true);
-    let sets = ["passages.unit=line", "passages.min_words=3"];
-    scene.run("plain.parquet", "plain", &sets);
-    let expected = spans(&scene.path("plain"));
-    assert!(expected.len() > 20);
-    let (mut lists, mut objects) = (ListBuilder::new(StringBuilder::new()), String::new());
-    for (id, text) in &scene.documents {
-        lists.append_value(text.lines().map(Some));
-        let messages: Vec<Value> = text.lines().map(|line| json!({"content": line})).collect();
-        objects += &format!("{}\n", json!({"id": id, "messages": messages}));
-    }
-    std::fs::write(scene.path("in.jsonl"), objects).unwrap();
-    let ids: ArrayRef = Arc::new(StringArray::from_iter_values(scene.documents.iter().map(|of| &of.0)));
-    let lists: ArrayRef = Arc::new(lists.finish());
-    let batch = RecordBatch::try_from_iter([("id", ids), ("lines", lists)]).unwrap();
-    std::fs::create_dir_all(scene.path("table/_delta_log")).unwrap();
-    for file in ["in.parquet", "table/a.parquet"] {
-        write_batch(&scene.path(file), &batch, 20);
-    }
-    let size = std::fs::metadata(scene.path("table/a.parquet")).unwrap().len();
-    let log = [
-        json!({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}),
-        json!({"metaData": {
-            "id": "0", "format": {"provider": "parquet", "options": {}}, "schemaString": "{}", "partitionColumns": [],
-            "configuration": {}
-        }}),
-        json!({"add": {
-            "path": "a.parquet", "size": size, "partitionValues": {}, "modificationTime": 0, "dataChange": true
-        }}),
-    ];
-    let log: String = log.iter().map(|action| format!("{action}\n")).collect();
-    std::fs::write(scene.path("table/_delta_log/00000000000000000000.json"), log).unwrap();
-    for (format, source, text) in [
-        ("jsonl", "in.jsonl", "messages[].content"),
-        ("parquet", "in.parquet", "lines[]"),
-        ("delta", "table", "lines[]"),
-    ] {
-        let from = [format!("source.format={format}"), format!("source.text={text:?}")];
-        scene.run(source, format, &[&sets[..], &[&from[0], &from[1]]].concat());
-        assert_eq!(spans(&scene.path(format)), expected, "{format}");
-    }
 }
 
 #[test]

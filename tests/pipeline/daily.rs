@@ -1,6 +1,5 @@
 //! The daily recipe: what each day removes, what stays of all days together, and the warning where an earlier day has to change.
 
-use std::io::Write;
 use std::process::Command;
 
 use crate::support::*;
@@ -161,8 +160,7 @@ fn shell(script: &str, folder: &Path) {
     let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c", script]).current_dir(folder).env("PATH", std::env::join_paths(paths).unwrap());
-    let ended = shell.output().unwrap();
-    assert!(ended.status.success(), "{}", stderr(&ended));
+    shell.output().unwrap().shown(&[]);
 }
 
 /// The commands of the page as they stand there, run by a shell.
@@ -205,9 +203,7 @@ fn the_recipe_of_a_second_source_continues_it() {
         write_parquet(&path(name).join("part-0.parquet"), documents, 50);
     }
     let lines = first.iter().map(|(id, text)| json!({"id": id, "body": text}).to_string() + "\n");
-    let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    zipped.write_all(lines.collect::<String>().as_bytes()).unwrap();
-    std::fs::write(path("releases.jsonl.gz"), zipped.finish().unwrap()).unwrap();
+    std::fs::write(path("releases.jsonl.gz"), gzipped(lines.collect::<String>())).unwrap();
     let script = format!("resemblance run articles.toml\n{}", block("docs/link.md", HEADING, "sh"));
     shell(&script, folder.path());
     let counts = |name: &str| manifest(&path(name)).counts;

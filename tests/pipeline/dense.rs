@@ -32,26 +32,25 @@ fn pages(sites: usize, of_each: usize) -> Vec<Document> {
     documents
 }
 
-struct Scene {
-    folder: TempDir,
+struct Pages {
+    folder: Scene,
     documents: Vec<Document>,
 }
 
-impl Scene {
+impl Pages {
     fn new(documents: Vec<Document>) -> Self {
-        let folder = tempdir().unwrap();
-        write_parquet(&folder.path().join("in.parquet"), &documents, 64);
+        let folder = Scene::new(&["score.threshold=0.8"]);
+        folder.write("in.parquet", &documents);
         Self { folder, documents }
     }
 
     fn job(&self, name: &str, sets: &[&str]) -> Job {
-        let sets = [&["score.threshold=0.8"], sets].concat();
-        job(&self.folder.path().join("in.parquet"), &self.folder.path().join(name), &sets)
+        self.folder.job("in.parquet", name, sets)
     }
 
     fn run(&self, name: &str, sets: &[&str]) -> Output {
         run(&self.job(name, sets)).unwrap();
-        Output::read(&self.folder.path().join(name))
+        Output::read(&self.folder.path(name))
     }
 
     /// Every pair, by comparing all with all.
@@ -124,7 +123,7 @@ const METHODS: [&[&str]; 3] = [
 /// Checks the promises for dense groups against a run that finds all pairs.
 #[test]
 fn left_out_pairs_are_counted_and_have_paired_documents() {
-    let scene = Scene::new(pages(2, 130));
+    let scene = Pages::new(pages(2, 130));
     let (exact, frequent) = (scene.exact(), scene.frequent());
     for (number, method) in METHODS.into_iter().enumerate() {
         let all = scene.run(&format!("all {number}"), &[method, &["output.max_expand=0"]].concat());
@@ -170,11 +169,11 @@ fn left_out_pairs_are_counted_and_have_paired_documents() {
 
 #[test]
 fn dense_groups_are_the_same_for_any_threads_and_memory() {
-    let scene = Scene::new(pages(2, 150));
+    let scene = Pages::new(pages(2, 150));
     let dense = ["lsh.hot_bucket=20", "output.max_expand=20"];
     let at = |name: &str, threads: &str, memory: &str| {
         run(&scene.job(name, &[&dense[..], &[threads, memory]].concat())).unwrap();
-        let output = scene.folder.path().join(name);
+        let output = scene.folder.path(name);
         (tables(&output), manifest(&output).counts)
     };
     let first = at("one", "engine.threads=1", "engine.memory=1GiB");
@@ -185,10 +184,10 @@ fn dense_groups_are_the_same_for_any_threads_and_memory() {
 
 #[test]
 fn a_run_resumes_between_rounds() {
-    let scene = Scene::new(pages(2, 100));
+    let scene = Pages::new(pages(2, 100));
     let sets = ["candidates.method=prefix", "output.max_expand=20", "engine.threads=1"];
     let whole = scene.run("whole", &sets);
-    let expected = tables(&scene.folder.path().join("whole"));
+    let expected = tables(&scene.folder.path("whole"));
     let at = |stage: &str| whole.stages.iter().position(|name| name == stage).unwrap();
     let rounds = at("prefixes")..at("scores");
     assert!(rounds.len() >= 5, "{:?}", whole.stages);
@@ -200,7 +199,7 @@ fn a_run_resumes_between_rounds() {
         assert!(failed && ended.unwrap_err().to_string().contains(STOPPED), "{name}");
         let (outcome, _) = run_until_on(engine(), &job, OnExisting::Fail, usize::MAX);
         assert_eq!(outcome.unwrap().stages_reused, plan, "{name}");
-        let output = scene.folder.path().join(&name);
+        let output = scene.folder.path(&name);
         assert_eq!(tables(&output), expected, "{name}");
         assert!(!output.join("_work").exists(), "{name}");
     }
@@ -209,10 +208,10 @@ fn a_run_resumes_between_rounds() {
 /// A run that would write too many pairs ends with advice before it looks for them, and continues under a higher limit.
 #[test]
 fn too_many_pairs_are_foretold() {
-    let scene = Scene::new(pages(2, 150));
-    let copies = Scene::new((0..60).map(|i| (format!("c{i}"), "one two three four five".into())).collect());
+    let scene = Pages::new(pages(2, 150));
+    let copies = Pages::new((0..60).map(|i| (format!("c{i}"), "one two three four five".into())).collect());
     let all = "output.max_expand=0";
-    let cases: [(&Scene, &[&str], &str, &str); 6] = [
+    let cases: [(&Pages, &[&str], &str, &str); 6] = [
         (&scene, &["lsh.hot_bucket=20", all], "hot_positions", "set output.max_expand to about 1000"),
         (&scene, &["candidates.method=prefix", all], "frequencies", "set output.max_expand to about 1000"),
         (&scene, &["candidates.method=all"], "scores", "set candidates.method to \"lsh\" or \"prefix\""),
@@ -226,7 +225,7 @@ fn too_many_pairs_are_foretold() {
         let said = error.to_string();
         assert_eq!((error.kind(), error.kind().exit_code()), (Kind::Engine, 4), "{said}");
         assert!(said.contains("output.max_pairs allows 1000") && said.contains(sentence), "{sets:?}: {said}");
-        let output = scene.folder.path().join(&name);
+        let output = scene.folder.path(&name);
         assert!(!output.join("manifest.json").exists());
         // The job with another limit reuses the stages before the limit.
         let done = run(&scene.job(&name, sets)).unwrap();
@@ -237,46 +236,15 @@ fn too_many_pairs_are_foretold() {
     }
 }
 
-/// The advice of the error is on the screen, and in the record with the exit code.
-#[test]
-fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
-    let scene = Scene::new(pages(1, 100));
-    let folder = scene.folder.path();
-    let job = folder.join("job.toml");
-    std::fs::write(&job, job_text(folder.join("in.parquet"), folder.join("out"))).unwrap();
-    let mut command = resemblance();
-    let record = folder.join("record.json");
-    command.arg("run").arg(&job).arg("--record").arg(&record);
-    command.args([
-        "--set",
-        "lsh.hot_bucket=20",
-        "--set",
-        "output.max_expand=0",
-        "--set",
-        "output.max_pairs=100",
-    ]);
-    command.output().unwrap().refused(4, &["output.max_pairs allows 100"]);
-    let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
-    assert_eq!(record["exit_code"], 4, "{record}");
-    let stages = record["stages"].as_array().unwrap();
-    assert!(stages.iter().all(|stage| stage["name"] != "scores"), "{record}");
-}
-
 #[test]
 fn dense_groups_are_in_summary_and_metrics() {
-    let scene = Scene::new(pages(1, 100));
-    let folder = scene.folder.path();
-    let job = folder.join("job.toml");
-    std::fs::write(&job, job_text(folder.join("in.parquet"), folder.join("out"))).unwrap();
-    let metrics = folder.join("metrics.prom");
-    let mut command = resemblance();
-    command.arg("run").arg(&job).arg("--metrics").arg(&metrics);
-    command.args(["--set", "candidates.method=prefix", "--set", "output.max_expand=20"]);
-    let ended = command.output().unwrap();
-    assert!(ended.status.success(), "{}", stderr(&ended));
-    let printed = stdout(&ended);
+    let scene = Scene::new(&[]).with_job("in.parquet", &pages(1, 100));
+    let metrics = scene.path("metrics.prom");
+    let mut command = scene.command(&["run", "job.toml", "--metrics"]);
+    command.arg(&metrics).args(["--set", "candidates.method=prefix", "--set", "output.max_expand=20"]);
+    let printed = command.output().unwrap().shown(&[]);
     assert!(printed.contains("in dense groups: paired with leaders"), "{printed}");
-    let counts = manifest(&folder.join("out")).counts;
+    let counts = manifest(&scene.path("out")).counts;
     let metrics = std::fs::read_to_string(metrics).unwrap();
     let counts =
         [("dense_documents", counts.dense_documents), ("dense_pairs_left_out", counts.dense_pairs_left_out)];

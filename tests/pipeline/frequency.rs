@@ -51,13 +51,8 @@ impl Headed {
 
     /// Writes the documents `from..to` of them.
     pub fn write(&self, path: &Path) {
-        let of = |of: fn(&Document) -> &str| -> ArrayRef {
-            Arc::new(StringArray::from_iter_values(self.documents.iter().map(of)))
-        };
-        let groups: ArrayRef = Arc::new(StringArray::from_iter(self.groups.iter().map(Option::as_deref)));
-        let columns =
-            [("id", of(|document| &document.0)), ("text", of(|document| &document.1)), ("site", groups)];
-        write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 25);
+        let groups = Arc::new(StringArray::from_iter(self.groups.iter().map(Option::as_deref)));
+        write_columns(path, &self.documents, vec![("site", groups)], 25);
     }
 }
 
@@ -119,12 +114,8 @@ fn later_runs_leave_the_same_frequent_shingles_out() {
     let kept = [&["output.keep=shingles"], &sets[..]].concat();
     run(&job(&path("in.parquet"), &path("kept"), &kept)).unwrap();
     for from in ["signed", "kept"] {
-        let text = format!(
-            "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\nlsh = {{ bands = 128, rows = 1 }}\n\
-             output = {{ url = {:?}, expand = \"all\" }}\n",
-            shown(from),
-            shown(&format!("over {from}"))
-        );
+        let more = "lsh = { bands = 128, rows = 1 }\noutput.expand = \"all\"";
+        let text = output_job_text(path(from), path(&format!("over {from}")), more);
         std::fs::write(path("job.toml"), text).unwrap();
         resemblance().args(["run", &shown("job.toml")]).assert().success();
         for name in ["pairs", "frequent_shingles", "documents", "rejects"] {
@@ -281,14 +272,11 @@ fn outputs_with_other_lists_are_refused() {
 
     // An output that is used again keeps its list, so that has to be the same one.
     let over = |from: &str| {
-        let text = format!(
-            "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\nlsh = {{ bands = 128, rows = 1 }}\n\
-             against.output = [{:?}]\noutput = {{ url = {:?}, expand = \"all\" }}\n{}",
-            days.path(from),
-            days.path("one"),
-            days.path(&format!("over {from}")),
-            CONNECTED
+        let more = format!(
+            "lsh = {{ bands = 128, rows = 1 }}\nagainst.output = [{:?}]\noutput.expand = \"all\"\n{CONNECTED}",
+            days.path("one")
         );
+        let text = output_job_text(days.path(from), days.path(&format!("over {from}")), &more);
         std::fs::write(days.path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(days.path("job.toml")).output().unwrap()
     };

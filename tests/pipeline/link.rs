@@ -145,8 +145,7 @@ fn linked_pairs_are_shown_and_applied() {
     assert_eq!((&line["id_a"], &line["text_a"]), (&"2".into(), &known[0].1.into()), "{line}");
 
     let to = path("clean").display().to_string();
-    let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
-    assert!(applied.status.success(), "{}", stderr(&applied));
+    resemblance().args(["apply", &output, "--to", &to]).output().unwrap().shown(&[]);
     assert_eq!(strings(&parquet(&path("clean")), "id"), ["2", "3"]);
     let removed = parquet(&path("clean/_resemblance/removed"));
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["1".into()], vec!["2".into()]));
@@ -185,8 +184,7 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     assert_eq!(table(&path("out"), "reference_rejects").num_rows(), 2);
     let output = path("out").display().to_string();
     let to = path("clean").display().to_string();
-    let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
-    assert!(applied.status.success(), "{}", stderr(&applied));
+    resemblance().args(["apply", &output, "--to", &to]).output().unwrap().shown(&[]);
     let removed = parquet(&path("clean/_resemblance/removed"));
     let ids = strings(&removed, "id").into_iter().zip(strings(&removed, "kept_id"));
     let shares = floats(&removed, "jaccard").into_iter().zip(floats(&removed, "containment"));

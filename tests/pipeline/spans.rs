@@ -201,14 +201,8 @@ pub fn texts(random: &mut Random, count: usize) -> Vec<Document> {
 }
 
 pub fn write_with_years(path: &Path, documents: &[Document], years: &[String], groups: &[String]) {
-    let column = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
-    let columns = [
-        ("id", column(documents.iter().map(|d| d.0.as_str()).collect())),
-        ("text", column(documents.iter().map(|d| d.1.as_str()).collect())),
-        ("year", column(years.iter().map(String::as_str).collect())),
-        ("site", column(groups.iter().map(String::as_str).collect())),
-    ];
-    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 7);
+    let column = |values: &[String]| Arc::new(StringArray::from_iter_values(values)) as ArrayRef;
+    write_columns(path, documents, vec![("year", column(years)), ("site", column(groups))], 7);
 }
 
 /// `passages/` against the spans, the texts and the groups.
@@ -327,12 +321,8 @@ fn a_run_that_was_stopped_finds_the_same_passages() {
     let whole = ["spans", "passages"].map(|name| table(&path("whole"), name));
     stopping::same_rows(|name| job(&path("in.parquet"), &path(name), &sets), 2, &["spans", "passages"]);
 
-    let reused = format!(
-        "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\npassages = {{ unit = \"sentence\", min_words = 1 }}\n\
-         output.url = {:?}\n",
-        path("whole").display().to_string(),
-        path("reused").display().to_string()
-    );
+    let passages = "passages = { unit = \"sentence\", min_words = 1 }";
+    let reused = output_job_text(path("whole"), path("reused"), passages);
     std::fs::write(path("job.toml"), reused).unwrap();
     let ran = resemblance().args(["run", &path("job.toml").display().to_string()]).output().unwrap();
     assert!(ran.status.success(), "{}", stderr(&ran));

@@ -12,7 +12,6 @@ use resemblance::kernel::text::normalize::Normalizer;
 use resemblance::kernel::text::words::each_word;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tempfile::tempdir;
 
 use crate::support::{needs, *};
 
@@ -158,30 +157,16 @@ fn assert_equal(job: &Job, output: &Path, answer: &Answer) {
     }
 }
 
-/// Folders and files of a test: where the input is, where the coefficients are, and where the output goes.
-struct Places {
-    scratch: tempfile::TempDir,
+/// A folder for the input, the coefficients and the output.
+fn places() -> Scene {
+    let places = Scene::new(&[]);
+    std::fs::create_dir(places.path("in")).unwrap();
+    places
 }
 
-impl Places {
-    fn new() -> Self {
-        let scratch = tempdir().unwrap();
-        std::fs::create_dir(scratch.path().join("in")).unwrap();
-        Self { scratch }
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.scratch.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).display().to_string()
-    }
-
-    /// The key that names the file of coefficients.
-    fn coefficients(&self) -> String {
-        format!("minhash.coefficients={}", self.text("coefficients.csv"))
-    }
+/// The key that names the file of coefficients.
+fn coefficients(places: &Scene) -> String {
+    format!("minhash.coefficients={}", places.text("coefficients.csv"))
 }
 
 /// How Python classifies characters: see `characters.py`.
@@ -232,35 +217,35 @@ fn words_digits_and_white_space_are_as_python_has_them() {
 
 #[test]
 fn similar_files_are_the_same_to_the_digit() {
-    let places = Places::new();
+    let places = places();
     let Some(answer) = answer("similar_files.py", &[&places.text("in"), "0.8"]) else { return };
     answer.write_coefficients(&places.path("coefficients.csv"));
     let output = places.path("out");
-    let job = load("jobs/recipes/newsgroups.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    let job = load("jobs/recipes/newsgroups.toml", &places.path("in"), &output, &[&coefficients(&places)]);
     assert_equal(&job, &output, &answer);
 }
 
 #[test]
 fn the_three_methods_are_the_same_to_the_digit() {
-    let places = Places::new();
+    let places = places();
     let Some(answer) = answer("three_methods.py", &[&places.text("in"), "0.8"]) else { return };
     answer.write_coefficients(&places.path("coefficients.csv"));
     let output = places.path("out");
-    let job = load("jobs/recipes/text-files.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    let job = load("jobs/recipes/text-files.toml", &places.path("in"), &output, &[&coefficients(&places)]);
     assert_equal(&job, &output, &answer);
 }
 
 /// The coefficients come from the script that draws Python's for seed 42; short reviews have all-maximum signatures.
 #[test]
 fn reviews_are_the_same_to_the_digit() {
-    let places = Places::new();
+    let places = places();
     let csv = places.text("in/reviews.csv");
     let stop_words = repository(STOP_WORDS).display().to_string();
     let Some(answer) = answer("reviews.py", &[&csv, &stop_words, "0.8", "3", "write"]) else { return };
     let Some(drawn) = printed("coefficients.py", &["42"]) else { return };
     std::fs::write(places.path("coefficients.csv"), drawn).unwrap();
     let output = places.path("out");
-    let sets = [places.coefficients(), "shingle.short=empty".into()];
+    let sets = [coefficients(&places), "shingle.short=empty".into()];
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
     let job = load("jobs/recipes/amazon-books.toml", Path::new(&csv), &output, &sets);
     let maximum = answer.signatures.values().filter(|s| s.iter().all(|&value| value == u32::MAX)).count();
@@ -272,7 +257,7 @@ fn reviews_are_the_same_to_the_digit() {
 #[test]
 fn short_reviews_are_pairs_by_their_signatures() {
     let Some(data) = real_data("amazon-books/Books_rating.sample.csv") else { return };
-    let places = Places::new();
+    let places = places();
     let stop_words = repository(STOP_WORDS).display().to_string();
     for (size, pairs) in [("3", 12), ("5", 15), ("7", 40)] {
         let arguments = [&data.display().to_string(), &stop_words, "0.7", size];
@@ -281,13 +266,13 @@ fn short_reviews_are_pairs_by_their_signatures() {
         answer.write_coefficients(&places.path("coefficients.csv"));
         let output = places.path(size);
         let size = format!("shingle.size={size}");
-        let sets = [&places.coefficients(), "shingle.short=empty", "score.threshold=0.7", &size];
+        let sets = [&coefficients(&places), "shingle.short=empty", "score.threshold=0.7", &size];
         let job = load("jobs/recipes/amazon-books.toml", &data, &output, &sets);
         run(&job).unwrap();
         assert_eq!(scored_pairs(&output), answer.scored(&answer.pairs), "{size}");
         // Where they are rejected, larger shingles find fewer pairs.
         let output = places.path(&format!("{pairs}-rejected"));
-        let sets = [&places.coefficients(), "score.threshold=0.7", &size];
+        let sets = [&coefficients(&places), "score.threshold=0.7", &size];
         run(&load("jobs/recipes/amazon-books.toml", &data, &output, &sets)).unwrap();
         assert!(scored_pairs(&output).len() <= 12, "{size}");
     }
@@ -295,7 +280,7 @@ fn short_reviews_are_pairs_by_their_signatures() {
 
 #[test]
 fn news_stories_are_the_same_to_the_digit() {
-    let places = Places::new();
+    let places = places();
     let stories = places.text("in/stories.sgm");
     if printed("stories.py", &[&stories, "write"]).is_none() {
         return;
@@ -313,7 +298,7 @@ fn news_stories_are_the_same_to_the_digit() {
     let Some(answer) = answer("stories.py", &arguments) else { return };
     answer.write_coefficients(&places.path("coefficients.csv"));
     let output = places.path("out");
-    let coefficients = places.coefficients();
+    let coefficients = coefficients(&places);
     let sets = [sets.as_slice(), &[coefficients.as_str()]].concat();
     assert_equal(&load("jobs/recipes/reuters.toml", Path::new(&stories), &output, &sets), &output, &answer);
 }

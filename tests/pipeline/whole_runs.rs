@@ -116,69 +116,6 @@ fn assert_same_rows(sets: &[&str]) {
 }
 
 #[test]
-fn a_small_budget_cuts_scoring_into_blocks_of_the_same_pairs() {
-    let path = paths();
-    // Few documents of many shingles: their sketches are far larger than the budget's share for scoring.
-    let documents = corpus(6, 150, 20_000);
-    let source = path("in.parquet");
-    write_parquet(&source, &documents, 20);
-    let mut found = Vec::new();
-    for (name, sets) in [
-        ("wide", vec![]),
-        ("narrow", vec!["engine.memory=48MiB", "engine.threads=1"]),
-        ("all", vec!["candidates.method=all", "engine.memory=48MiB", "engine.threads=1"]),
-    ] {
-        let output = path(name);
-        run(&job(&source, &output, &sets)).unwrap();
-        found.push(pairs(&output));
-    }
-    assert_eq!(found[0], found[1]);
-    assert_eq!(found[2], exact_pairs(&documents, 3, 0.5));
-}
-
-#[test]
-fn ids_that_come_twice_are_named() {
-    let path = paths();
-    let source = path("in.parquet");
-    let mut documents = corpus(7, 50, 30);
-    documents[40].0 = documents[3].0.clone();
-    write_parquet(&source, &documents, 1_000);
-    fails(run(&job(&source, &path("error"), &[])), Kind::Input, &["`d00003`", "duplicate_ids"]);
-
-    let output = path("reject");
-    run(&job(&source, &output, &["source.duplicate_ids=reject"])).unwrap();
-    let rejects = table(&output, "rejects");
-    assert_eq!(strings(&rejects, "id"), ["d00003"]);
-    assert_eq!(strings(&rejects, "reason"), ["duplicate_id"]);
-    assert_eq!(numbers(&rejects, "position"), [40]);
-    assert_eq!(table(&output, "documents").num_rows(), 49);
-}
-
-#[test]
-fn rejects_have_a_reason() {
-    let path = paths();
-    let source = path("in.jsonl");
-    let lines = [
-        r#"{"id": "a", "text": "one two three four"}"#,
-        r#"{"id": "b", "text": null}"#,
-        r#"{"id": "c", "text": "  \n"}"#,
-        r#"{"id": "d", "text": "one two"}"#,
-        r#"{"id": null, "text": "one two three four"}"#,
-        r#"{"id": "f", "text": "one two three four"}"#,
-    ];
-    std::fs::write(&source, lines.join("\n")).unwrap();
-    let output = path("out");
-    run(&job(&source, &output, &["source.format=jsonl"])).unwrap();
-    let rejects = table(&output, "rejects");
-    let reasons: BTreeMap<u64, String> =
-        numbers(&rejects, "position").into_iter().zip(strings(&rejects, "reason")).collect();
-    let expected = [(1, "missing_text"), (2, "empty_text"), (3, "too_short"), (4, "missing_id")];
-    assert_eq!(reasons, expected.map(|(row, reason)| (row, reason.to_owned())).into());
-    assert_eq!(pairs(&output), [(("a".into(), "f".into()), 1.0)].into());
-    assert_eq!(manifest(&output).rejects["too_short"], 1);
-}
-
-#[test]
 fn an_empty_source_gives_empty_tables() {
     let path = paths();
     let source = path("in.parquet");
@@ -189,20 +126,4 @@ fn an_empty_source_gives_empty_tables() {
         assert_eq!(batch.num_rows(), 0);
         assert!(batch.num_columns() > 3);
     }
-}
-
-#[test]
-fn a_finished_output_is_kept_and_another_job_is_refused() {
-    let path = paths();
-    let source = path("in.parquet");
-    write_parquet(&source, &corpus(8, 30, 20), 10);
-    let output = path("out");
-    let first = run(&job(&source, &output, &[])).unwrap();
-    assert!(!first.already_finished);
-    let again = run(&job(&source, &output, &["engine.threads=1", "name=other"])).unwrap();
-    assert!(again.already_finished, "neither threads nor the name change a row");
-    assert_eq!(again.manifest, first.manifest);
-    fails(run(&job(&source, &output, &["score.threshold=0.6"])), Kind::Job, &["--overwrite"]);
-    write_parquet(&source, &corpus(9, 31, 20), 10);
-    assert_eq!(run(&job(&source, &output, &[])).unwrap_err().kind(), Kind::Job, "the input changed");
 }

@@ -6,7 +6,6 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::pipeline::spans::{Searched, Span, removals_last, spans, without_reference};
-use crate::support::stopping;
 use crate::support::*;
 
 /// The words of a text, in small letters, and their places in bytes: runs of letters, digits and underscores.
@@ -185,13 +184,4 @@ fn long_windows_of_stories_are_found() {
         let found = check(&documents, &output, length, 0);
         assert!(found > 50, "length {length}: {found} spans");
     }
-}
-
-#[test]
-fn a_run_that_was_stopped_finds_the_same_runs_of_words() {
-    let path = paths();
-    let documents = texts(&mut Random(5), 40, 1_000);
-    write_parquet(&path("in.parquet"), &documents, 10);
-    let sets = ["passages.unit=word", "passages.length=6"];
-    stopping::same_rows(|name| job(&path("in.parquet"), &path(name), &sets), 3, &["spans", "passages"]);
 }

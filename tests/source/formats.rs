@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,8 +14,6 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, UInt64Type};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use object_store::ObjectStoreExt;
-use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use resemblance::error::{Error, Kind, Result};
@@ -24,8 +21,8 @@ use resemblance::job::{Csv, DuplicateIds, Encoding, Format, OnError, References,
 use resemblance::source::{list, open};
 use tempfile::TempDir;
 
-use crate::support::fails;
 use crate::support::needs::python;
+use crate::support::{fails, gzipped};
 
 // ---- every format -------------------------------------------------------------------------------------------------
 
@@ -142,47 +139,6 @@ async fn lines_may_end_in_a_return_alone_and_files_may_be_concatenated_with_thei
     let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
     assert_eq!(rows.ids(), ["1", "2", "3"].map(Some));
     assert_eq!(rows.texts(), ["one", text, "\u{feff}x"].map(Some));
-}
-
-#[tokio::test]
-async fn object_stores_are_read_as_disks_are() {
-    let store = Arc::new(InMemory::new());
-    let put = async |name: &str, bytes: Vec<u8>| store.put(&name.into(), bytes.into()).await.unwrap();
-    let lines: String = (0..3000).map(|i| format!("{i},text {i}\n")).collect();
-    let texts = Arc::new(StringArray::from_iter_values((0..3000).map(|i| format!("text {i}")))) as ArrayRef;
-    let ids = Arc::new(Int64Array::from_iter_values(0..3000)) as ArrayRef;
-    let objects: String = (0..3000).map(|i| format!("{{\"id\":{i},\"text\":\"text {i}\"}}\n")).collect();
-    put("in/x/a.csv", format!("id,text\n{lines}").into()).await;
-    put("in/x/b.csv.gz", gzipped(&format!("id,text\n{lines}"))).await;
-    put("in/x/a.jsonl", objects.into()).await;
-    put("in/x/a.parquet", parquet(&[("id", ids), ("text", texts)], 500)).await;
-    put("in/y.txt", "text 0".into()).await;
-    put("inn/not-below.csv", "id,text\n1,no\n".into()).await;
-    let frames =
-        ["", "id,text\n1,o", "ne\n2,two\n"].map(|part| zstd::encode_all(part.as_bytes(), 1).unwrap());
-    put("z/a.csv.zst", frames.concat()).await;
-
-    let ctx = session(3);
-    ctx.register_object_store(&"mem://bucket".try_into().unwrap(), store.clone());
-    for (format, url, files) in [
-        (Format::Csv, "mem://bucket/in/x", &["a.csv", "b.csv.gz"][..]),
-        (Format::Csv, "mem://bucket/in/*/a.csv", &["a.csv"]),
-        (Format::Jsonl, "mem://bucket/in/", &["a.jsonl"]),
-        (Format::Parquet, "mem://bucket/in/x/a.parquet", &["a.parquet"]),
-    ] {
-        let rows = read_with(&ctx, &source(format, url)).await.unwrap();
-        assert_eq!(rows.0.len(), 3000 * files.len(), "{url}");
-        for (i, row) in rows.0.iter().enumerate() {
-            assert_eq!(row.source, format!("mem://bucket/in/x/{}", files[i / 3000]));
-            assert_eq!(row.position, i as u64 % 3000);
-            assert_eq!(row.text, Some(format!("text {}", row.position)));
-        }
-    }
-    let mut text = source(Format::Text, "mem://bucket/in/y.txt");
-    text.id = SourceId::Path;
-    assert_eq!(read_with(&ctx, &text).await.unwrap().ids(), [Some("y.txt")]);
-    let rows = read_with(&ctx, &source(Format::Csv, "mem://bucket/z/a.csv.zst")).await.unwrap();
-    assert_eq!(rows.texts(), [Some("one"), Some("two")]);
 }
 
 #[tokio::test]
@@ -352,20 +308,6 @@ async fn parquet_texts_may_be_in_lists_and_in_structs_in_lists() {
 }
 
 #[tokio::test]
-async fn parquet_ids_are_numbers_in_every_file_or_in_none() {
-    let dir = Folder::new();
-    let text = || Arc::new(StringArray::from(vec!["x"])) as ArrayRef;
-    dir.parquet("a.parquet", &[("id", Arc::new(Int64Array::from(vec![-5]))), ("text", text())], 1);
-    dir.parquet("b.parquet", &[("text", text()), ("id", Arc::new(StringArray::from(vec!["five"])))], 1);
-    let error = read(&dir.source(Format::Parquet), 1).await.unwrap_err();
-    let said = error.to_string();
-    assert_eq!(error.kind(), Kind::Input);
-    for part in ["`id`", "Int64 in", "a.parquet", "Utf8 in", "b.parquet"] {
-        assert!(said.contains(part), "{part} is not in: {said}");
-    }
-}
-
-#[tokio::test]
 async fn a_story_is_a_document_and_its_parts_are_columns() {
     let dir = Folder::new();
     dir.write(
@@ -527,60 +469,6 @@ async fn every_row_of_every_file_comes_out_once_with_its_number() {
                 .collect();
             assert!(found == expected, "{format:?} in {partitions} partitions: {} rows", found.len());
         }
-    }
-}
-
-#[tokio::test]
-async fn large_files_are_read_by_several_partitions_and_others_are_not_split() {
-    let dir = Folder::new();
-    let texts: Vec<String> = (0..5000).map(|i| format!("text number {i}")).collect();
-    let texts = Arc::new(StringArray::from(texts)) as ArrayRef;
-    dir.parquet("a.parquet", &[("id", texts.clone()), ("text", texts)], 500);
-    assert_eq!(scanned_partitions(&dir.source(Format::Parquet)).await, 4);
-
-    // The engine would cut JSON lines by bytes, and then they could not be numbered.
-    let lines: String = (0..5000).map(|i| format!("{{\"id\":{i},\"text\":\"t\"}}\n")).collect();
-    let dir = Folder::new();
-    dir.write("a.jsonl", &lines);
-    assert_eq!(scanned_partitions(&dir.source(Format::Jsonl)).await, 1);
-}
-
-/// Partitions of the leaf of the plan that a session of four makes.
-async fn scanned_partitions(source: &Source) -> usize {
-    let frame = open(&session(4), source).await.unwrap().frame;
-    let mut plan = frame.create_physical_plan().await.unwrap();
-    while let Some(child) = plan.children().first() {
-        plan = Arc::clone(child);
-    }
-    plan.properties().partitioning.partition_count()
-}
-
-#[tokio::test]
-async fn filters_limits_counts_and_projections_do_not_change_the_numbers() {
-    let dir = Folder::new();
-    let texts: Vec<String> = (0..1000).map(|i| format!("text number {i}")).collect();
-    let texts = Arc::new(StringArray::from(texts)) as ArrayRef;
-    dir.parquet("a.parquet", &[("id", texts.clone()), ("text", texts)], 100);
-    let ctx = session(3);
-    let frame = open(&ctx, &dir.source(Format::Parquet)).await.unwrap().frame;
-    ctx.register_table("documents", frame.into_view()).unwrap();
-    for (query, expected) in [
-        ("select position from documents where text = 'text number 777'", vec![777]),
-        (
-            "select position from documents where id >= 'text number 998' and position > 0 order by 1",
-            vec![998, 999],
-        ),
-        ("select count(*) from documents", vec![1000]),
-        ("select position from documents order by text limit 2", vec![0, 1]),
-        ("select position from documents order by position desc limit 1", vec![999]),
-    ] {
-        let batches = ctx.sql(query).await.unwrap().collect().await.unwrap();
-        let mut found = Vec::new();
-        for batch in batches {
-            let column = cast(batch.column(0), &DataType::UInt64).unwrap();
-            found.extend(column.as_primitive::<UInt64Type>().values().iter().copied());
-        }
-        assert_eq!(found, expected, "{query}");
     }
 }
 
@@ -1004,12 +892,6 @@ const BZIP2: &[u8] = b"BZh91AY&SY\xDB-\xAC\x00\x00\x00\x03\xD9\x80\x00\x10\x00\x
 const XZ: &[u8] =
     b"\xFD7zXZ\x00\x00\x04\xE6\xD6\xB4F\x02\x00!\x01\x0C\x00\x00\x00\x8F\x98A\x9C\x01\x00\x0Cid,text\x0A\
 6,xz\x0A\x00\x00\x00\x00\x9BW,\xC3\x05M%q\x00\x01%\x0Dq\x19\xC4\xB6\x1F\xB6\xF3}\x01\x00\x00\x00\x00\x04YZ";
-
-fn gzipped(text: &str) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap()
-}
 
 /// A Parquet file in row groups of `rows`.
 fn parquet(columns: &[(&str, ArrayRef)], rows: usize) -> Vec<u8> {

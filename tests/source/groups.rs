@@ -6,41 +6,13 @@ use crate::support::*;
 
 /// Writes documents with their groups, and runs a job over them that compares every two: its output.
 fn run_over(folder: &Path, texts: &[(&str, &str, &str)], sets: &[&str]) -> Result<PathBuf> {
-    let column = |of: fn(&(&str, &str, &str)) -> String| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(texts.iter().map(of)))
-    };
-    let columns = [
-        ("id", column(|text| text.0.to_owned())),
-        ("text", column(|text| text.1.to_owned())),
-        ("shop", column(|text| text.2.to_owned())),
-    ];
+    let documents: Vec<Document> = texts.iter().map(|text| (text.0.to_owned(), text.1.to_owned())).collect();
+    let shops = Arc::new(StringArray::from_iter_values(texts.iter().map(|text| text.2)));
     let (source, output) = (folder.join("in.parquet"), folder.join("out"));
-    write_batch(&source, &RecordBatch::try_from_iter(columns).unwrap(), 30);
+    write_columns(&source, &documents, vec![("shop", shops)], 30);
     let sets = [&["source.group=shop", "candidates.method=all"], sets].concat();
     run(&job(&source, &output, &sets))?;
     Ok(output)
-}
-
-/// Two documents of one group are not a pair, and each is as well connected with the other as with the documents of other groups.
-#[test]
-fn copies_of_one_group_are_connected_by_way_of_others() {
-    let folder = tempdir().unwrap();
-    let texts = [
-        ("a1", "one two three four five six", "n"),
-        ("a2", "one two three four five six", "n"),
-        ("alone", "seven eight nine ten", "n"),
-        ("alone too", "seven eight nine ten", "n"),
-        ("b", "one two three four five", "s"),
-        ("c", "one two three four five", "s"),
-    ];
-    let output = run_over(folder.path(), &texts, &["candidates.compare=across"]).unwrap();
-    let clusters = table(&output, "clusters");
-    assert_eq!(strings(&clusters, "id"), ["a1", "a2", "b", "c"]);
-    let jaccard = optional(&clusters, "jaccard_to_representative");
-    assert_eq!(jaccard, [Some(1.0), None, Some(0.75), Some(0.75)]);
-    assert_eq!(floats(&clusters, "weakest_link"), [1.0, 0.75, 0.75, 0.75]);
-    let counts = manifest(&output).counts;
-    assert_eq!((counts.pairs, counts.shingle_sets, counts.scores), (4, 3, 1));
 }
 
 /// Two groups of copies are one score, and as many pairs as both have documents together.
@@ -98,12 +70,10 @@ fn sketches_serve_other_groups() {
     let across = ["candidates.compare=across", "output.keep=shingles"];
     let expected = run_over(folder.path(), &TEXTS, &across).unwrap();
     run(&job(&path("in.parquet"), &path("plain"), &["source.columns=shop", "output.keep=shingles"])).unwrap();
-    let text = format!(
-        "source = {{ format = \"output\", url = {:?}, group = \"shop\" }}\ncandidates = {{ method = \"all\", compare = \"across\" }}\n\
-         score.threshold = 0.5\noutput.url = {:?}\n{CONNECTED}",
-        path("plain"),
-        path("across")
+    let more = format!(
+        "source.group = \"shop\"\ncandidates = {{ method = \"all\", compare = \"across\" }}\n{CONNECTED}"
     );
+    let text = output_job_text(path("plain"), path("across"), &more);
     std::fs::write(path("job.toml"), text).unwrap();
     resemblance().arg("run").arg(path("job.toml")).assert().success();
     for name in ["pairs", "clusters", "group_pairs"] {

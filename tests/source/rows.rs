@@ -46,16 +46,8 @@ fn write(path: &Path, rows: &[Row]) {
         true => rows.iter().map(|row| json(row) + "\n").collect::<String>(),
         false => csv(rows),
     };
-    match name.ends_with(".gz") {
-        true => {
-            use std::io::Write;
-            let file = std::fs::File::create(path).unwrap();
-            let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
-            encoder.write_all(text.as_bytes()).unwrap();
-            encoder.finish().unwrap();
-        }
-        false => std::fs::write(path, text).unwrap(),
-    }
+    let bytes = if name.ends_with(".gz") { gzipped(text) } else { text.into_bytes() };
+    std::fs::write(path, bytes).unwrap();
 }
 
 fn batch(rows: &[Row]) -> RecordBatch {

@@ -46,8 +46,8 @@ pub fn formats(documents: &[Document]) -> Vec<Format> {
         Format { name: "parquet", keys: COLUMNS, files: each("parquet", &parquet) },
         Format { name: "csv", keys: COLUMNS, files: each("csv", &csv) },
         Format { name: "jsonl", keys: COLUMNS, files: each("jsonl", &jsonl) },
-        Format { name: "csv", keys: COLUMNS, files: each("csv.gz", &|half| gzipped(&csv(half))) },
-        Format { name: "jsonl", keys: COLUMNS, files: each("jsonl.gz", &|half| gzipped(&jsonl(half))) },
+        Format { name: "csv", keys: COLUMNS, files: each("csv.gz", &|half| gzipped(csv(half))) },
+        Format { name: "jsonl", keys: COLUMNS, files: each("jsonl.gz", &|half| gzipped(jsonl(half))) },
         Format { name: "reuters", keys: "", files: each("sgm", &sgml) },
         Format { name: "text", keys: "", files: texts },
     ]
@@ -68,9 +68,10 @@ impl Format {
     }
 }
 
-fn gzipped(bytes: &[u8]) -> Vec<u8> {
+/// The bytes as gzip.
+pub fn gzipped(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
+    encoder.write_all(bytes.as_ref()).unwrap();
     encoder.finish().unwrap()
 }

@@ -73,23 +73,6 @@ fn a_sample_has_the_documents_of_the_least_ranks() {
     }
 }
 
-/// Row groups and the order of URLs choose no document.
-#[test]
-fn a_sample_does_not_depend_on_row_groups() {
-    let all = rows(82, 150);
-    let source = Source::new();
-    let mut found = Vec::new();
-    for group in [3, 50, 150] {
-        std::fs::create_dir_all(source.path("in")).unwrap();
-        write_batch(&source.path("in/a.parquet"), &batch(&all), group);
-        let output = format!("out {group}");
-        run(&source.job("parquet", &output, &["source.limit=40", "source.where=stars <> 3"])).unwrap();
-        found.push(ids(&source.path(&output)));
-    }
-    assert_eq!(found[0].len(), 40);
-    assert!(found.iter().all(|ids| ids == &found[0]), "{found:?}");
-}
-
 /// `find` and `dedup` have options for both.
 #[test]
 fn find_and_dedup_take_conditions_and_limits() {
