@@ -224,10 +224,7 @@ fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
     let evaluated = |name: &str, text: String| {
         let file = scene.folder.path().join(name);
         std::fs::write(&file, text).unwrap();
-        let mut command = resemblance();
-        let ran =
-            command.arg("evaluate").arg(&output).arg("--truth").arg(&file).arg("--json").assert().success();
-        let json: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+        let json = printed(resemblance().arg("evaluate").arg(&output).arg("--truth").arg(&file));
         json["truth"].clone()
     };
     // One that is not found, and is not there at all.

@@ -59,9 +59,9 @@ impl Scene {
 
     /// The forecast, after which nothing is left of it.
     fn plan(&self, arguments: &[&str]) -> Value {
-        let planned = self.command(&[&["plan", "--json", "-q"], arguments].concat()).assert().success();
+        let planned = self.command(&[&["plan", "--json", "-q"], arguments].concat()).assert().json();
         self.assert_clean();
-        serde_json::from_slice(&planned.get_output().stdout).unwrap()
+        planned
     }
 
     fn assert_clean(&self) {
@@ -393,8 +393,7 @@ fn a_run_keeps_its_forecast_in_its_record() {
     assert_eq!(sketches["forecast"]["name"], "sketches");
     assert!(std::fs::read_to_string(page).unwrap().contains("seconds forecast"));
     scene.run(&["--overwrite", "--set", "score.threshold=0.7"]);
-    let said = report(&[]).code(2);
-    assert!(stderr(said.get_output()).contains("of another result"));
+    report(&[]).refused(2, &["of another result"]);
 }
 
 #[test]

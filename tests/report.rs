@@ -24,10 +24,10 @@ fn report(output: &Path, more: &[&str]) -> (Value, String) {
     let page = path("report.html");
     let mut command = resemblance();
     command.arg("report").arg(output).args(more).arg("--json").arg("--to").arg(&page);
-    let printed = command.assert().success().get_output().stdout.clone();
+    let printed = command.assert().json();
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.len() < 3 << 20, "{} bytes", html.len());
-    (serde_json::from_slice(&printed).unwrap(), html)
+    (printed, html)
 }
 
 /// Everything on a page is in the page.

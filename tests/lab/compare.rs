@@ -252,8 +252,7 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
         "From texts to pairs:\n",
         "The search alone:\n",
     ]);
-    let json = call(&["--json"]);
-    let record: Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+    let record = call(&["--json"]).json();
     assert_eq!(record["samples"][1]["documents"], 60);
     assert_eq!(record["samples"][0]["methods"][0]["method"], "exact");
     assert_eq!(record["samples"][0]["methods"][0]["recall"], 1.0);

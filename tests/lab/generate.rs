@@ -73,8 +73,7 @@ fn files_divide_the_documents_and_change_none() {
         command.args(more).assert()
     };
     let one = generate("one.parquet", &[]).success();
-    let many = generate("many", &["--files", "3", "--json"]).success();
-    let record: Value = serde_json::from_slice(&many.get_output().stdout).unwrap();
+    let record = generate("many", &["--files", "3", "--json"]).json();
     assert_eq!((&record["documents"]["rows"], &record["truth"]), (&10_000.into(), &Value::Null));
     assert!(stdout(one.get_output()).contains("10,000 documents"));
     let columns = ["id", "text"];

@@ -43,8 +43,7 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
         command.args(["--contained", "0.05", "--boilerplate", "0.05", "--boilerplate-words", "12", "--json"]);
         command.args(more).assert()
     };
-    let ran = generate(&out, &truth, &[]).success();
-    let record: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+    let record = generate(&out, &truth, &[]).json();
     let documents: BTreeMap<String, String> =
         cells(&out, &["id", "text"]).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
     let planted = cells(&truth, &["id_a", "id_b", "kind", "jaccard"]);

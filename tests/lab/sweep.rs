@@ -222,8 +222,7 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
         command.assert().success()
     };
     call(&["--plots", &plots]).shown(&["with a match", "Thresholds with the same bands"]);
-    let json = call(&["--json", "--repeat", "1", "--thresholds", "0.5"]);
-    let record: Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+    let record = call(&["--json", "--repeat", "1", "--thresholds", "0.5"]).json();
     assert_eq!(record["runs"].as_array().unwrap().len(), 4);
     assert_eq!(record["runs"][3]["found"][0]["threshold"], 0.5);
     assert_eq!(record["runs"][3]["found"][0]["seconds"]["each"].as_array().unwrap().len(), 1);

@@ -201,8 +201,7 @@ fn a_report_of_an_object_store_is_that_of_the_disk() {
         .success();
     let page = scene.path("page.html");
     let of_store =
-        with_store().args(["report", &server.url("out"), "--json", "--to"]).arg(&page).assert().success();
-    let of_store: Value = serde_json::from_slice(&of_store.get_output().stdout).unwrap();
+        with_store().args(["report", &server.url("out"), "--json", "--to"]).arg(&page).assert().json();
     let of_disk = print("report", &scene.path("out"), &["--to", scene.path("disk.html").to_str().unwrap()]);
     assert_eq!(of_store["numbers"], of_disk["numbers"]);
     assert!(of_store["numbers"]["pairs"].as_u64().unwrap() > 20);
