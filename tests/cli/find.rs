@@ -79,8 +79,7 @@ fn long_texts_are_cut() {
     let long: Vec<String> = (0..3_000).map(|i| format!("word{i}")).collect();
     write(folder.path(), "one.txt", &long.join(" "));
     write(folder.path(), "two.txt", &long.join("\n"));
-    let shown = find(folder.path(), &["--show"]).success();
-    let text = stdout(shown.get_output());
+    let text = find(folder.path(), &["--show"]).shown(&[]);
     assert_eq!(
         text.lines().filter(|line| line.contains(" | word") || line.contains(" | [word")).count(),
         198

@@ -43,12 +43,8 @@ async fn five_statements_find_the_pairs_of_a_run() {
     std::fs::write(&job, job_text(&input, &output)).unwrap();
     // Every pair that shares a bucket, as a join finds it.
     let sets = ["lsh.bands=32", "lsh.rows=4", "lsh.hot_bucket=100000", "output.max_expand=0"];
-    let mut command = resemblance();
-    command.arg("run").arg(&job);
-    for set in sets {
-        command.args(["--set", set]);
-    }
-    command.assert().success();
+    let sets = sets.into_iter().flat_map(|set| ["--set", set]);
+    resemblance().arg("run").arg(&job).args(sets).assert().success();
 
     let session = SessionContext::new();
     resemblance::udf::register_all(&session).unwrap();

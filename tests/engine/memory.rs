@@ -27,10 +27,8 @@ fn more_partitions_fit_in_memory() {
     let mut command = resemblance();
     command.arg("run").arg(&job).arg("--record").arg(&record);
     let to = format!("output.url={}", output.display());
-    for set in ["engine.memory=64MiB", "engine.threads=1", &to] {
-        command.args(["--set", set]);
-    }
-    let assert = command.assert().success();
+    let sets = ["engine.memory=64MiB", "engine.threads=1", &to];
+    let assert = command.args(sets.iter().flat_map(|set| ["--set", *set])).assert().success();
     let said = stderr(assert.get_output());
     assert_rows(&output, &expected, "more partitions");
 

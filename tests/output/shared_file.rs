@@ -95,9 +95,8 @@ impl Shared {
 
     /// The JSON lines that a command prints of the merged output.
     fn lines(&self, arguments: &[&str]) -> Vec<Value> {
-        let ran =
-            resemblance().args(&arguments[..1]).arg(self.path("M")).args(&arguments[1..]).assert().success();
-        let printed = stdout(ran.get_output());
+        let printed =
+            resemblance().args(&arguments[..1]).arg(self.path("M")).args(&arguments[1..]).assert().shown(&[]);
         serde_json::Deserializer::from_str(&printed).into_iter().map(Result::unwrap).collect()
     }
 }

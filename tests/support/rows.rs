@@ -21,10 +21,7 @@ pub fn rows(output: &Path) -> Rows {
 pub fn rows_alone(job: &Path, output: &Path, sets: &[&str]) -> Rows {
     let mut command = resemblance();
     command.arg("run").arg(job).args(["--set", &format!("output.url={}", output.display())]);
-    for set in sets {
-        command.args(["--set", set]);
-    }
-    command.assert().success();
+    command.args(sets.iter().flat_map(|set| ["--set", *set])).assert().success();
     rows(output)
 }
 

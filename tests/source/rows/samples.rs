@@ -82,9 +82,7 @@ fn find_and_dedup_take_conditions_and_limits() {
     let english = all.iter().filter(|row| row.lang == Some("en")).count();
     let file = source.path("in/a.csv");
     let find = |arguments: &[&str]| {
-        let ran =
-            resemblance().arg("find").arg(&file).args(["--text", "text"]).args(arguments).assert().success();
-        stdout(ran.get_output())
+        resemblance().arg("find").arg(&file).args(["--text", "text"]).args(arguments).assert().shown(&[])
     };
     let said = find(&["--where", "lang = 'en'"]);
     let expected = format!("among {english} documents; {} rows left out by source.where", 120 - english);
