@@ -12,8 +12,8 @@ fn scene(documents: &[Document]) -> Scene {
     scene
 }
 
-/// The finished output of a run over them.
-fn made(scene: &Scene, output: &str, sets: &[&str]) -> PathBuf {
+/// Runs a job over them and returns its output.
+fn run_output(scene: &Scene, output: &str, sets: &[&str]) -> PathBuf {
     scene.run("in.parquet", output, sets);
     scene.path(output)
 }
@@ -75,7 +75,7 @@ fn removals(output: &Path) -> BTreeMap<&'static str, usize> {
 #[test]
 fn numbers_equal_the_tables() {
     let scene = scene(&corpus(71, 400, 30));
-    let output = made(&scene, "out", &[]);
+    let output = run_output(&scene, "out", &[]);
     let (report, html) = report(&output, &[]);
     needs_nothing_else(&html);
     let jaccards: Vec<f64> = pairs(&output).into_values().collect();
@@ -130,7 +130,7 @@ fn numbers_equal_the_tables() {
 #[test]
 fn the_head_of_a_page_says_of_which_dataset_and_when() {
     let scene = scene(&corpus(76, 60, 30));
-    let output = made(&scene, "out", &["clusters.method=representative"]);
+    let output = run_output(&scene, "out", &["clusters.method=representative"]);
     let (report, html) = report(&output, &["--evaluate", "10"]);
     let finished = manifest(&output).finished;
     let written = std::fs::metadata(output.join("manifest.json")).unwrap().modified().unwrap();
@@ -148,14 +148,15 @@ fn the_head_of_a_page_says_of_which_dataset_and_when() {
     let mut settings = report["settings"].as_array().unwrap().iter();
     let clusters = settings.find(|of| of["name"] == "clusters").unwrap();
     assert!(clusters["value"].as_str().unwrap().starts_with("representative: "), "{clusters}");
-    let (_, html) = self::report(&made(&scene, "large", &["alarms.largest_cluster=1"]), &[]);
+    let (_, html) = self::report(&run_output(&scene, "large", &["alarms.largest_cluster=1"]), &[]);
     assert!(html.contains("<h2>Alarms</h2>") && html.contains("A bound is exceeded"));
 }
 
 #[test]
 fn an_earlier_output_is_compared() {
     let scene = scene(&corpus(72, 200, 30));
-    let (before, now) = (made(&scene, "before", &["score.threshold=0.7"]), made(&scene, "now", &[]));
+    let (before, now) =
+        (run_output(&scene, "before", &["score.threshold=0.7"]), run_output(&scene, "now", &[]));
     let (report, html) = report(&now, &["--before", before.to_str().unwrap()]);
     let of = |what: &str| {
         let all = report["before"]["compared"].as_array().unwrap();
@@ -194,7 +195,7 @@ fn hostile_ids_and_texts_are_text() {
         ("i".repeat(5_000), text),
     ];
     let scene = scene(&documents);
-    let output = made(&scene, "out", &[]);
+    let output = run_output(&scene, "out", &[]);
     let (report, html) = report(&output, &[]);
     assert_eq!(count(&report["numbers"]["documents"]), 4);
     assert!(count(&report["numbers"]["pairs"]) >= 3, "{}", report["numbers"]);
@@ -221,8 +222,11 @@ fn passages_are_listed_by_their_documents() {
         })
         .collect();
     let scene = scene(&documents);
-    let output =
-        made(&scene, "out", &["passages.unit=\"line\"", "passages.min_words=1", "score.threshold=0.95"]);
+    let output = run_output(
+        &scene,
+        "out",
+        &["passages.unit=\"line\"", "passages.min_words=1", "score.threshold=0.95"],
+    );
     let (report, html) = report(&output, &[]);
     needs_nothing_else(&html);
     let found: Vec<(String, u64, u64, u64)> = report["passages"]["most_frequent"]
@@ -252,7 +256,7 @@ fn passages_are_listed_by_their_documents() {
     assert!(!html.contains("line number 4 of a footer</bdi>"), "only ten are listed");
     assert!(!html.contains("<b>all") && !html.contains('\u{202e}'));
     // Without the section, the page says nothing about passages.
-    let output = made(&scene, "plain", &[]);
+    let output = run_output(&scene, "plain", &[]);
     let (report, html) = self::report(&output, &[]);
     assert!(report["passages"].is_null() && !html.contains("What repeats inside the documents"));
 }
@@ -269,7 +273,7 @@ fn shingles_of_templates_are_listed_by_their_shares() {
         (0..20).map(|at| (format!("d{at}"), format!("{} {}", own(at), footer(at)))).collect();
     let scene = scene(&documents);
     let sets = ["shingle.unit=\"word\"", "shingle.size=5", "shingle.max_frequency=0.5"];
-    let (report, html) = report(&made(&scene, "out", &sets), &[]);
+    let (report, html) = report(&run_output(&scene, "out", &sets), &[]);
     needs_nothing_else(&html);
     let found: Vec<(&str, u64, f64)> = report["frequent_shingles"]["most_frequent"]
         .as_array()
@@ -293,7 +297,7 @@ fn shingles_of_templates_are_listed_by_their_shares() {
         html.contains("Text of templates that was left out")
             && html.contains("rights reserved by the bakers")
     );
-    let (report, html) = self::report(&made(&scene, "plain", &[]), &[]);
+    let (report, html) = self::report(&run_output(&scene, "plain", &[]), &[]);
     assert!(report["frequent_shingles"].is_null() && !html.contains("Text of templates that was left out"));
 }
 
@@ -315,7 +319,7 @@ fn the_page_says_how_this_job_may_miss_pairs() {
         ("none", &["candidates.method=none", "passages.unit=line"], "No documents were compared.", false),
     ] {
         let sets = [&bands[..], more].concat();
-        let output = made(&scene, name, &sets);
+        let output = run_output(&scene, name, &sets);
         let (report, html) = report(&output, &[]);
         assert!(html.contains(says), "{name}: {}", report["recall"]);
         assert_eq!(html.contains("report --evaluate 1000"), can_be_measured, "{name}");
@@ -342,7 +346,7 @@ fn the_page_says_how_this_job_may_miss_pairs() {
 fn an_output_without_pairs_has_a_page() {
     let words = |from: usize| (from..from + 20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
     let scene = scene(&[("a".into(), words(0)), ("b".into(), words(100)), ("c".into(), "short".into())]);
-    let output = made(&scene, "out", &[]);
+    let output = run_output(&scene, "out", &[]);
     let (report, html) = report(&output, &[]);
     assert_eq!(report["sentence"], "No pair of similar documents was found among 2 documents.");
     assert_eq!(report["rejected"][0]["reason"], "too_short");
@@ -353,7 +357,7 @@ fn an_output_without_pairs_has_a_page() {
 #[test]
 fn a_page_without_texts_gives_the_reason() {
     let scene = scene(&corpus(73, 60, 30));
-    let output = made(&scene, "out", &[]);
+    let output = run_output(&scene, "out", &[]);
     std::fs::remove_file(scene.path("in.parquet")).unwrap();
     let (report, html) = report(&output, &[]);
     let why = report["no_texts"].as_str().unwrap();
@@ -364,7 +368,7 @@ fn a_page_without_texts_gives_the_reason() {
 #[test]
 fn wrong_places_are_refused() {
     let scene = scene(&corpus(74, 40, 30));
-    let output = made(&scene, "out", &[]);
+    let output = run_output(&scene, "out", &[]);
     let refused = |arguments: &[&str], code: i32| {
         let ended = scene.command(&["report"]).args(arguments).assert().code(code);
         stderr(ended.get_output())

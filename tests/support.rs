@@ -173,7 +173,7 @@ pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> Stri
     )
 }
 
-/// The text of a job file over a finished output, with these lines behind it: threshold 0.5.
+/// Returns the text of a job file over a finished output, with threshold 0.5 and `more` lines at its end.
 pub fn output_job_text(from: impl Debug, output: impl Debug, more: &str) -> String {
     format!(
         "source.format = \"output\"\nsource.url = {from:?}\noutput.url = {output:?}\nscore.threshold = 0.5\n{more}\n"
@@ -337,7 +337,7 @@ impl CommandOutput for Assert {
     }
 }
 
-/// The records of a CSV text, the header first.
+/// Returns the records of a CSV text, the header first.
 pub fn csv_records(text: &str) -> Vec<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     reader.records().map(|record| record.unwrap().iter().map(str::to_owned).collect()).collect()

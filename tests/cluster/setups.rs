@@ -152,8 +152,8 @@ fn an_executor_without_a_work_folder_takes_a_new_one_that_is_its_users() {
     assert_eq!(std::fs::read_dir(&known).unwrap().count(), 0, "a folder of somebody else is used");
 }
 
-/// The address of a server on 127.0.0.1 that takes connections and answers each with the same bytes, or with none.
-fn answering(answer: &'static str) -> String {
+/// Starts a server on 127.0.0.1 and returns its address. It answers every connection with the same bytes, or not at all.
+fn start_server(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
@@ -187,7 +187,7 @@ fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so(
             "took no request for tasks",
         ),
     ] {
-        let server = answering(answer);
+        let server = start_server(answer);
         let bind = format!("127.0.0.1:{}", free_ports(3));
         let arguments = ["executor", "--scheduler", &server, "--bind", &bind, "--work-dir", &work];
         let (code, said) =

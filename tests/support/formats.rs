@@ -68,7 +68,7 @@ impl Format {
     }
 }
 
-/// The bytes as gzip.
+/// Compresses bytes with gzip.
 pub fn gzipped(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
