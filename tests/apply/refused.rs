@@ -41,17 +41,6 @@ fn a_folder_that_is_not_empty_or_overlaps_is_refused() {
 }
 
 #[test]
-fn changed_sources_and_outputs_are_refused() {
-    let applied = applied();
-    std::fs::rename(applied.path("out/manifest.json"), applied.path("manifest.json")).unwrap();
-    applied.refused("to", &[], 3, &["no finished output"]);
-    std::fs::rename(applied.path("manifest.json"), applied.path("out/manifest.json")).unwrap();
-    write_parquet(&applied.path("in/a.parquet"), &corpus(17, 5, 15), 30);
-    applied.refused("to", &[], 3, &["has changed since it was made"]);
-    assert!(!applied.path("to").exists());
-}
-
-#[test]
 fn options_that_a_format_or_an_encoding_does_not_allow_are_refused() {
     let applied = Applied::new();
     for (id, text) in corpus(18, 40, 10) {

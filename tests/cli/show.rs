@@ -247,13 +247,6 @@ fn missing_pairs_and_clusters_are_reported() {
     show(&output, &["--cluster", lonely, "--pairs", "random"]).code(2);
     show(folder.path(), &[]).refused(3, &["no finished output"]);
     show(&output, &[]).shown(&["more pairs are not shown; --top"]);
-
-    let mut changed = documents.clone();
-    changed[5].1.push_str(" and more");
-    write_parquet(&folder.path().join("in.parquet"), &changed, 7);
-    show(&output, &[]).refused(3, &["its source has changed since it was made", "in.parquet has "]);
-    std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
-    show(&output, &[]).refused(3, &["its source cannot be read again"]);
 }
 
 /// Texts by `neighbors --show`: of a document of the output, and of a file.

@@ -99,19 +99,3 @@ fn duckdb_and_pyarrow_read_every_table() {
 fn polars_reads_every_table() {
     assert_reads("polars", POLARS);
 }
-
-#[test]
-fn the_amazon_sample_runs() {
-    let Some(data) = real_data("amazon-books") else { return };
-    let path = paths();
-    let output = path("out");
-    let sets = [
-        format!("source.url={}", data.join("Books_rating.sample.csv").display()),
-        format!("output.url={}", output.display()),
-    ];
-    let job = Job::load(repository("jobs/recipes/amazon-books.toml"), &sets).unwrap();
-    run(&job).unwrap();
-    let rows = |name: &str| manifest(&output).tables[name].rows;
-    assert_eq!(rows("documents") + rows("rejects"), 999);
-    assert!(rows("pairs") > 0);
-}
