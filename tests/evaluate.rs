@@ -28,12 +28,14 @@ impl Scene {
     }
 
     fn evaluate(&self, sample: usize, seed: u64) -> Evaluation {
-        let url = self.folder.path().join("out").display().to_string();
-        let session =
-            session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
-        let settings = EvaluationSettings { sample, seed, memory: 1 << 30, truth: None };
-        block_on(evaluate(&session, &url, &settings)).unwrap()
+        evaluate_output(&self.folder.path().join("out"), sample, seed)
     }
+}
+
+fn evaluate_output(output: &Path, sample: usize, seed: u64) -> Evaluation {
+    let session = session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
+    let settings = EvaluationSettings { sample, seed, memory: 1 << 30, truth: None };
+    block_on(evaluate(&session, &output.display().to_string(), &settings)).unwrap()
 }
 
 /// Pairs, documents and removals of an output, found and in all, counted by plain code.
@@ -384,12 +386,7 @@ fn pairs_of_too_few_shared_shingles_are_not_missed() {
                     }
                 }
             }
-            let session =
-                session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
-            let settings = EvaluationSettings { sample: 10_000, seed: 1, memory: 1 << 30, truth: None };
-            let url = output.display().to_string();
-            let Evaluation { recall, wrong_pairs, .. } =
-                block_on(evaluate(&session, &url, &settings)).unwrap();
+            let Evaluation { recall, wrong_pairs, .. } = evaluate_output(&output, 10_000, 1);
             assert_eq!(recall.pairs.unwrap().value, share((both, all)), "{measure} {method} {min_shared}");
             assert_eq!(wrong_pairs, 0, "{measure} {method} {min_shared}");
             assert!(both > 0 && (method == "prefix") == (both == all), "{method}: {both} of {all}");
