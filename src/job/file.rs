@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -14,7 +14,7 @@ use super::against::AgainstSection;
 use super::candidates::Candidates;
 use super::clusters::{Alarms, Clusters};
 use super::engine::EngineSettings;
-use super::format::FormatName;
+use super::format::Format;
 use super::hints;
 use super::lsh::LshSection;
 use super::minhash::MinhashSection;
@@ -78,22 +78,13 @@ pub struct JobFile {
 
 impl JobFile {
     /// Returns a job that reads `urls` and writes to `output`. All other keys have their defaults.
-    pub(crate) fn new(format: FormatName, urls: Vec<String>, output: &str) -> Self {
-        Self {
-            name: None,
-            source: SourceSection::new(format, urls),
-            shingle: None,
-            minhash: None,
-            lsh: LshSection::default(),
-            candidates: Candidates::default(),
-            against: None,
-            score: Score::default(),
-            clusters: Clusters::default(),
-            passages: None,
-            alarms: Alarms::default(),
-            output: Output::at(output),
-            engine: EngineSettings::default(),
-        }
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if a job file requires another key.
+    pub(crate) fn new(format: Format, urls: &[String], output: &str) -> Result<Self> {
+        let required = json!({ "source": { "format": format, "url": urls }, "output": { "url": output } });
+        serde_json::from_value(required)
+            .map_err(|e| Error::bug("a job file requires further keys").because(e))
     }
 }
 

@@ -55,7 +55,7 @@ pub struct SourceSection {
     /// The seed of the sample that `limit` draws. Default: 0.
     pub seed: Option<u64>,
     /// The treatment of a repeated id: `error` ends the run, `reject` keeps the first document that can be compared.
-    #[serde(default = "SourceSection::duplicate_ids")]
+    #[serde(default)]
     pub duplicate_ids: DuplicateIds,
     /// The treatment of an unreadable row of a CSV or JSON lines file: `error` ends the run and names the line, `reject` puts the
     /// row into the table `rejects`.
@@ -86,39 +86,11 @@ impl SourceSection {
     /// The default of `max_text`, in bytes.
     pub const MAX_TEXT: u64 = 128 << 20;
 
-    /// Returns a section for `urls` in a format. All other keys have their defaults.
-    pub(crate) fn new(format: FormatName, urls: Vec<String>) -> Self {
-        Self {
-            format: Some(format),
-            url: Names::Many(urls),
-            id: None,
-            encoding: None,
-            id_separator: Self::id_separator(),
-            text: None,
-            columns: None,
-            group: None,
-            condition: None,
-            limit: None,
-            seed: None,
-            duplicate_ids: Self::duplicate_ids(),
-            on_error: OnError::default(),
-            max_text: Self::max_text(),
-            references: None,
-            delimiter: Self::delimiter(),
-            header: Self::header(),
-            quote: None,
-            escape: None,
-        }
-    }
-
     fn max_text() -> String {
         format!("{}MiB", Self::MAX_TEXT >> 20)
     }
     fn id_separator() -> String {
         ":".into()
-    }
-    fn duplicate_ids() -> DuplicateIds {
-        DuplicateIds::Error
     }
     fn delimiter() -> String {
         ",".into()
@@ -468,10 +440,11 @@ pub enum SourceId {
 }
 
 /// The treatment of a repeated id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DuplicateIds {
     /// The run ends with an error that names the ids.
+    #[default]
     Error,
     /// The first comparable document in the order of (file, row) is kept. The other documents are put into `rejects`.
     Reject,

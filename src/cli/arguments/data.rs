@@ -112,14 +112,14 @@ pub(crate) fn file(
     let InspectedPaths { dataset, urls, .. } = look(screen, command, paths, encoding)?;
     let Some(dataset) = dataset else {
         refuse_columns(&[("--text", text), ("--id", id)])?;
-        let mut file = JobFile::new(job::Format::Text.into(), urls, output);
+        let mut file = JobFile::new(job::Format::Text, &urls, output)?;
         file.source.encoding = encoding.map(|encoding| encoding.to_string());
         return Ok((file, "file"));
     };
     let id = dataset.id_column(id);
     let text = dataset.text_column(text, id.as_deref())?;
     screen.say(&dataset.sentence(&text, id.as_deref()));
-    Ok((dataset.job(&text, id.as_deref(), output), "document"))
+    Ok((dataset.job(&text, id.as_deref(), output)?, "document"))
 }
 
 /// Inspects the files at `paths`. Shows the names of skipped files on the screen.
