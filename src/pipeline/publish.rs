@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use humantime::format_rfc3339_seconds;
 
 use super::context::StageContext;
-use super::existing::{Outcome, PreviousResult, RunReads, finished};
+use super::existing::{Outcome, PreviousResult, finished};
 use super::input::RunInput;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
@@ -14,7 +14,7 @@ use super::stage::search::dense_groups;
 use super::stage::totals::{Total, Totals};
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{Against, FORMAT_VERSION, InputFile, Job, Reference, Short};
+use crate::job::{Against, FORMAT_VERSION, Input, Job, Reference, Short};
 use crate::machine;
 use crate::output::attempt::Attempt;
 use crate::output::claim::record::boot;
@@ -23,13 +23,9 @@ use crate::output::manifest::{self, Run as Manifest};
 use crate::output::{Layout, attempt, check, delta, ownership};
 use crate::schema::Table;
 
-/// Checks the totals, and writes `manifest.json`. This put publishes the result. `inputs` are the files that the run read.
-pub(super) async fn publish(
-    cx: StageContext<'_>,
-    inputs: &[InputFile],
-    replaced: PreviousResult,
-) -> Result<Outcome> {
-    let StageContext { job, input, reference, .. } = cx;
+/// Checks the totals, and writes `manifest.json`. This put publishes the result.
+pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> Result<Outcome> {
+    let StageContext { job, input, .. } = cx;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
     let tables = Table::written_by(job);
     let totals = Totals::read(&cx).await?;
@@ -49,13 +45,13 @@ pub(super) async fn publish(
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
         finished: format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs_f64(machine::now())).to_string(),
-        job: serde_json::to_value(pinned(job, input, reference))
+        job: serde_json::to_value(pinned(job, input))
             .map_err(|e| Error::bug("the job cannot be written").because(e))?,
-        inputs: cx.runner.read_files(inputs),
+        inputs: cx.runner.read_files(&input.inputs()),
         source: cx.types.clone(),
         origin,
         origins,
-        reference_outputs: reference.map(ReferenceDocuments::record).unwrap_or_default(),
+        reference_outputs: input.reference_record(),
         merged: input.merged().map(Chain::fingerprints).unwrap_or_default(),
         counts,
         rejects: totals.rejects(),
@@ -77,7 +73,7 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, cx.runner.fingerprint, job, RunReads::new(input, reference)).await?;
+        let other = overtaken(output, cx.runner.fingerprint, job, input).await?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
@@ -142,8 +138,7 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     if let Some(outputs) = merged {
         counts.replaced_documents = Some(outputs.replaced_documents());
     } else if cx.input.origins().len() > 1 {
-        let earlier = cx.input.earlier();
-        counts.replaced_in_sources = Some(earlier.iter().map(|earlier| earlier.replaced_in_sources()).sum());
+        counts.replaced_in_sources = Some(cx.input.earlier().map(Manifest::replaced_in_sources).sum());
     }
     if let Some(outputs) = cx.reference_outputs() {
         counts.replaced_documents = Some(totals.number(Total::Replaced)?);
@@ -188,15 +183,15 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
 }
 
 /// `job` with the versions of the Delta tables that the run read, so that later commands read the same versions.
-fn pinned(job: &Job, input: &RunInput, reference: Option<&ReferenceDocuments>) -> Job {
+fn pinned(job: &Job, input: &RunInput) -> Job {
     let mut job = job.clone();
-    if let RunInput::Read(listed) = input {
+    if let (Input::Read, Some(listed)) = (&job.input, input.listed()) {
         job.source.table_versions = listed.table_versions();
     }
     if let (
         Some(Against { reference: Reference::Source(source), .. }),
         Some(ReferenceDocuments::Source(second)),
-    ) = (&mut job.against, reference)
+    ) = (&mut job.against, &input.reference)
     {
         source.table_versions = second.listed.table_versions();
     }
@@ -204,8 +199,8 @@ fn pinned(job: &Job, input: &RunInput, reference: Option<&ReferenceDocuments>) -
 }
 
 /// The outcome if another process published first. If its job and inputs are the same, its result is also the result of this run.
-async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, reads: RunReads) -> Result<Outcome> {
-    match finished(output, fingerprint, job, reads).await? {
+async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, input: &RunInput) -> Result<Outcome> {
+    match finished(output, fingerprint, job, input).await? {
         Some(other) => Ok(other),
         None => Err(Error::input(format!(
             "another process changed the result in {} while this run was about to publish its own: run again",

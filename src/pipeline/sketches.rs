@@ -103,7 +103,7 @@ fn stored_new(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let stored = match AllSketches::new(cx.job) {
         AllSketches::InDocuments => cx.table(Table::Documents)?,
         AllSketches::InSketches => cx.table(WorkTable::SKETCHES)?,
-        AllSketches::InOutput => cx.input.sketches()?.ok_or_else(not_stored)?,
+        AllSketches::InOutput => cx.input.stored_documents()?.ok_or_else(not_stored)?,
         AllSketches::Nowhere => return Ok(None),
     };
     Ok(Some(stored.select(columns(SKETCH))?))

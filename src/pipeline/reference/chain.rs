@@ -56,6 +56,16 @@ impl Chain {
         Ok(chain)
     }
 
+    /// A chain of one output that is not used as reference.
+    pub(crate) fn single(output: Stored) -> Self {
+        Self { outputs: vec![output], against: Vec::new(), applied: Vec::new() }
+    }
+
+    /// The manifests of the outputs.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Run> {
+        self.outputs.iter().map(Stored::manifest)
+    }
+
     /// Checks that every two documents of the outputs were compared.
     ///
     /// # Errors
@@ -172,9 +182,9 @@ impl Chain {
         self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
 
-    /// Whether any run replaced documents of earlier runs.
+    /// Whether the run of an output replaced documents of earlier outputs of the chain.
     pub(crate) fn replaced(&self) -> bool {
-        self.outputs.iter().any(is_replacing)
+        self.outputs.iter().skip(1).any(is_replacing)
     }
 
     /// Checks that all outputs carry the column `name`, which the job's `key` names.
