@@ -47,9 +47,9 @@ impl WorkTable {
 /// Finds documents that may be similar.
 pub(super) static CANDIDATES: Stage = Stage::work(
     WorkTable::CANDIDATES,
-    |job| (by_method(job).describe_candidates)(job),
+    |job| (by_method(job).describe)(job),
     |job| job.compares() && job.candidates.method.has_candidates(),
-    StagePlan::Later(|cx| Box::pin(by_method(cx.job).candidates.plan(cx))),
+    StagePlan::Later(|cx| Box::pin(by_method(cx.job).plan.plan(cx))),
 )
 // A row for a leader, or for a document of a hot or dense bucket, has a null instead of a second document.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
@@ -91,8 +91,8 @@ fn describe_scores(job: &Job) -> String {
     if job.candidates.method.compares() && !job.compares() {
         return "take the pairs that were found".into();
     }
-    if let Some(scores) = &by_method(job).scores {
-        return (scores.describe)(job);
+    if !job.candidates.method.has_candidates() {
+        return (by_method(job).describe)(job);
     }
     let cut = match AllSketches::new(job) {
         AllSketches::Nowhere => "cut the shingles of candidates again, and ",
@@ -106,8 +106,8 @@ async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if let Some(earlier) = cx.input.merged() {
         return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
     }
-    if let Some(scores) = &by_method(cx.job).scores {
-        return scores.plan.plan(cx).await;
+    if !cx.job.candidates.method.has_candidates() {
+        return by_method(cx.job).plan.plan(cx).await;
     }
     let (candidates, same) = (CandidatePairs::to_compare(cx)?, known_scores(cx)?);
     let documents = candidate_sketches(cx, frames::needed(candidates.pairs.clone())?).await?;

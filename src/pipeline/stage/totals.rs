@@ -11,7 +11,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::interface::{
-    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlacement, StagePlan, Table, WorkTable,
+    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable,
 };
 use super::losses;
 use crate::frames::copies::{Rules, set_sizes};
@@ -155,8 +155,8 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     |_| true,
     StagePlan::Now(|cx| {
         let rows: u64 = Table::written_by(cx.job).iter().map(|&table| cx.rows(table)).sum();
-        let place = if rows <= ROWS_OF_DRIVER { StagePlacement::Here } else { StagePlacement::Engine };
-        Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })
+        let runs_here = rows <= ROWS_OF_DRIVER;
+        Ok(Planned { runs_here, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })
     }),
 );
 

@@ -31,7 +31,7 @@ impl WorkTable {
 
 /// Finds documents that share a bucket.
 pub(super) static LSH: CandidateSearch = CandidateSearch {
-    describe_candidates: |job| {
+    describe: |job| {
         format!(
             "pair documents that share one of {} buckets of {} rows (in a bucket of more than {} documents, those \
              that share one of their rarest shingles{})",
@@ -42,9 +42,8 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
         )
     },
     check: |_| Box::pin(async { Ok(()) }),
-    candidates: StagePlan::Now(by_buckets),
+    plan: StagePlan::Now(by_buckets),
     follow_ups: |cx| Box::pin(follow_ups(cx)),
-    scores: None,
     may_match: |cx, documents| {
         Box::pin(async move {
             let keys = cx.table(WorkTable::KEYS)?;

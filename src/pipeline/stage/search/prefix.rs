@@ -16,21 +16,20 @@ use crate::pipeline::verify::BYTES_OF_PREFIX;
 
 /// Finds documents that share one of their rarest shingles.
 pub(super) static PREFIX: CandidateSearch = CandidateSearch {
-    describe_candidates: |job| {
+    describe: |job| {
         if job.score.measure.takes_any_size() {
             return "pair documents if one of them has one of the other's rarest shingles".into();
         }
         format!("pair documents that share one of their rarest shingles{}", describe_dense(job))
     },
     check: |cx| Box::pin(check_pairs(cx, None)),
-    candidates: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
+    plan: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
     follow_ups: |cx| {
         Box::pin(async move {
             settle(cx).await?;
             Ok(Vec::new())
         })
     },
-    scores: None,
     may_match: |cx, documents| {
         Box::pin(async move {
             let (new, join) = (new_to_join(cx)?, join(cx).await?);
