@@ -18,11 +18,11 @@ use crate::pipeline::groups::{self, NAMES, own};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::sketches::{
-    BYTES_OF_POSITION, candidate_sketches, find_texts, find_texts_to_cut, read_texts,
+    BYTES_OF_POSITION, BoundedRows, candidate_sketches, find_texts, find_texts_to_cut, read_texts,
 };
 use crate::pipeline::tables::WorkColumns::{Flag, Id, LongText, Nullable, Numbers, Operator, Text};
 use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS};
-use crate::pipeline::verify::{CandidatePairs, known_scores, verify};
+use crate::pipeline::verify::{candidates_to_compare, known_scores, verify};
 
 impl WorkTable {
     /// Pairs of documents that may be similar.
@@ -66,8 +66,8 @@ pub(super) static POSITIONS: Stage = Stage::work(
     |_| "find the texts of candidates".into(),
     |job| job.compares() && AllSketches::new(job) == AllSketches::Nowhere,
     StagePlan::Now(|cx| {
-        let CandidatePairs { pairs, rows } = CandidatePairs::to_compare(cx)?;
-        find_texts_to_cut(cx, frames::needed(pairs)?, rows * BYTES_OF_POSITION, cx.reference_documents()?)
+        let BoundedRows { frame, count } = candidates_to_compare(cx)?;
+        find_texts_to_cut(cx, frames::needed(frame)?, count * BYTES_OF_POSITION, cx.reference_documents()?)
     }),
 );
 
@@ -109,8 +109,8 @@ async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if !cx.job.candidates.method.has_candidates() {
         return by_method(cx.job).plan.plan(cx).await;
     }
-    let (candidates, same) = (CandidatePairs::to_compare(cx)?, known_scores(cx)?);
-    let documents = candidate_sketches(cx, frames::needed(candidates.pairs.clone())?).await?;
+    let (candidates, same) = (candidates_to_compare(cx)?, known_scores(cx)?);
+    let documents = candidate_sketches(cx, frames::needed(candidates.frame.clone())?).await?;
     verify(cx, documents, candidates, same).await
 }
 

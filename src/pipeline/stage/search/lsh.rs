@@ -14,7 +14,7 @@ use crate::pipeline::stage::interface::{
 };
 use crate::pipeline::tables::WorkColumns::Numbers;
 use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
-use crate::pipeline::verify::{CandidatePairs, agree, signatures_first};
+use crate::pipeline::verify::{agree, remaining_candidates, signatures_first};
 
 impl WorkTable {
     /// The positions of the texts of hot buckets.
@@ -136,7 +136,7 @@ static AGREEING: Stage = Stage::work(
     |job| format!("drop candidates whose signatures agree in less than {}", job.score.threshold),
     |_| true,
     StagePlan::Now(|cx| match sketches::signatures(cx)? {
-        Some(signatures) => agree(cx, signatures, CandidatePairs::found(cx)?),
+        Some(signatures) => agree(cx, signatures, remaining_candidates(cx)?),
         None => Err(Error::bug("no signatures are kept")),
     }),
 );
