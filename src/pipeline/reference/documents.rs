@@ -126,7 +126,7 @@ impl ReferenceOutputs {
                 let none = ScalarValue::try_from(&DataType::new_list(DataType::UInt64, true))?;
                 lit(none).alias("shingles")
             });
-            all.push(frames::groups::group(self.group.as_deref()));
+            all.push(frames::groups::group(cx.job.source.group.as_deref()));
             Ok(all)
         })
     }
