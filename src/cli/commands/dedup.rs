@@ -10,7 +10,7 @@ use crate::cli::commands::apply::{
     write_result, written_line,
 };
 use crate::cli::process::run_job::run_job;
-use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, files, not_resumable, on_session};
+use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, not_resumable, on_session};
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::cli::screen::{Screen, side_by_side};
 use crate::engine::{Engine, Local, RunControl};
@@ -87,12 +87,8 @@ struct DedupResult {
 
 impl Dedup {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let folder = files::temporary_folder_outside(&self.data.paths, files::temporary_folders())?;
-        let output = match &self.output {
-            Some(output) => output.clone(),
-            None => folder.path().join("out").to_string_lossy().into_owned(),
-        };
-        let (job, _) = self.data.job(screen, "dedup", &output, &folder, |file| self.keep.set(file))?;
+        let (job, _, _folder) =
+            self.data.job(screen, "dedup", self.output.as_deref(), |file| self.keep.set(file))?;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
         if let Some(to) = to {
             on_session(MANIFEST_MEMORY, async |session, _| {
@@ -100,14 +96,13 @@ impl Dedup {
             })?;
         }
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, Some(0));
-        screen.clear();
         // Without --output, the tables of a stopped run are lost.
         let (run, _) = if self.output.is_some() { ran } else { ran.map_err(not_resumable) }?;
+        screen.clear();
         check_compared(&run.manifest, &self.data.paths)?;
         let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
-        let ended = apply_to(&job, settings, to, screen);
+        let ended = apply_to(&job, settings, to, screen)?;
         screen.clear();
-        let ended = ended?;
         if self.json {
             return print::result(&print::json_line(&ended)?);
         }
