@@ -40,9 +40,8 @@ impl Merge {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job()?;
         let existing = arguments::on_existing(self.overwrite);
-        let ran = run_job(&job, screen.progress(), existing, Some(0));
+        let (outcome, _) = run_job(&job, screen.progress(), existing, Some(0))?;
         screen.clear();
-        let (outcome, _) = ran?;
         print::json_or(self.json, &outcome.manifest.counts, || as_text(&job, &outcome))
     }
 
