@@ -251,6 +251,7 @@ mod tests {
     use super::*;
     use crate::cli::Arguments;
     use crate::cli::commands::Command;
+    use crate::cli::screen::log::LogFormat;
     use crate::error::Kind;
 
     /// Returns the command that runs a job in `folder`, with the record and the metrics in this folder.
@@ -278,7 +279,9 @@ mod tests {
         panics::watch();
         let folder = tempfile::tempdir().unwrap();
         let run = command(folder.path());
-        let error = run.run_with(&Screen::new(true), |_, _, _| panic!("in the run")).unwrap_err();
+        let error = run
+            .run_with(&Screen::new(true, LogFormat::Text, false), |_, _, _| panic!("in the run"))
+            .unwrap_err();
         assert_eq!((error.kind(), error.kind().exit_code()), (Kind::Bug, 5));
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         let record: serde_json::Value = serde_json::from_str(&read("record")).unwrap();
