@@ -14,7 +14,7 @@ use super::stage::search::dense_groups;
 use super::stage::totals::{Total, Totals};
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{Against, FORMAT_VERSION, Input, Job, Reference, Short};
+use crate::job::{Against, FORMAT_VERSION, Input, Job, Reference};
 use crate::machine;
 use crate::output::attempt::Attempt;
 use crate::output::claim::record::boot;
@@ -85,12 +85,18 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
 
 /// The counts of the manifest, and the warnings of the run.
 async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<String>)> {
-    let (job, merged) = (cx.job, cx.input.merged());
+    let (job, method, merged) = (cx.job, cx.job.candidates.method, cx.input.merged());
     let left_out = totals.number(Total::PairsLeftOut)?;
     let representatives = totals.number(Total::Representatives)?;
-    let lost = totals.numbers(Total::Lost);
     let tables = Table::written_by(job);
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
+    // The later tables include the candidates of the earlier tables.
+    let candidates = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
+    let candidates = candidates.into_iter().map(|table| cx.rows(table)).max();
+    let outputs = cx.reference_outputs();
+    let known =
+        outputs.map_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS), |outputs| outputs.chain.live_count());
+    let has_several_sources = merged.is_none() && cx.input.origins().len() > 1;
     let mut counts = Counts {
         documents: cx.rows(Table::Documents),
         rejects: cx.rows(Table::Rejects),
@@ -102,8 +108,8 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         dictionary: written(Table::Dictionary),
         cluster_id_changes: written(Table::ClusterIdChanges),
         removed_documents: totals.number(Total::Removed)?,
-        lossy_removals: lost.and_then(|lost| lost.first()).copied(),
-        lost_shingles: lost.and_then(|lost| lost.get(1)).copied(),
+        lossy_removals: totals.optional(Total::Lost, 0),
+        lost_shingles: totals.optional(Total::Lost, 1),
         spared: written(Table::Spared),
         passages: written(Table::Passages),
         spans: written(Table::Spans),
@@ -111,38 +117,26 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         scores: cx.rows(WorkTable::SCORES),
         shingle_sets: cx.rows(Table::Documents) - totals.number(Total::RepeatedSets)?,
         pairs_left_out: left_out,
+        candidates: candidates.filter(|_| method.has_candidates() && merged.is_none()),
+        hot_documents: Some(cx.rows(WorkTable::HOT)).filter(|&hot| method.uses_buckets() && hot > 0),
+        single_shingle_documents: totals.optional(Total::SingleShingle, 0),
+        chained_documents: totals
+            .optional(Total::Components, 0)
+            .map(|components| representatives - components),
+        reference_documents: cx.reference.map(|_| known),
+        compared_reference_documents: cx.reference.map(|_| cx.rows(WorkTable::REFERENCE)),
+        replaced_documents: merged.map_or_else(
+            || totals.optional(Total::Replaced, 0),
+            |outputs| Some(outputs.replaced_documents()),
+        ),
+        replaced_in_sources: has_several_sources
+            .then(|| cx.input.earlier().map(Manifest::replaced_in_sources).sum()),
+        superseded_reference_documents: totals.optional(Total::Superseded, 0),
         ..Counts::default()
     };
-    if job.candidates.method.has_candidates() && merged.is_none() {
-        // The later tables include the candidates of the earlier tables.
-        let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
-        counts.candidates = tables.into_iter().map(|table| cx.rows(table)).max();
-    }
-    if job.candidates.method.uses_buckets() && cx.rows(WorkTable::HOT) > 0 {
-        counts.hot_documents = Some(cx.rows(WorkTable::HOT));
-    }
     let mut warnings = job.warnings();
     warnings.extend(count_left_out(cx, &mut counts).await?);
-    if job.shingle.short == Short::Whole {
-        counts.single_shingle_documents = Some(totals.number(Total::SingleShingle)?);
-    }
-    if !job.clusters.method.keeps_chains() {
-        counts.chained_documents = Some(representatives - totals.number(Total::Components)?);
-    }
-    if cx.reference.is_some() {
-        let count = cx.reference_outputs().map(|outputs| outputs.chain.live_count());
-        let count = count.unwrap_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS));
-        counts.reference_documents = Some(count);
-        counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
-    }
-    if let Some(outputs) = merged {
-        counts.replaced_documents = Some(outputs.replaced_documents());
-    } else if cx.input.origins().len() > 1 {
-        counts.replaced_in_sources = Some(cx.input.earlier().map(Manifest::replaced_in_sources).sum());
-    }
-    if let Some(outputs) = cx.reference_outputs() {
-        counts.replaced_documents = Some(totals.number(Total::Replaced)?);
-        counts.superseded_reference_documents = Some(totals.number(Total::Superseded)?);
+    if let Some(outputs) = outputs {
         warnings.extend(outputs.not_replaced(cx).await?);
     }
     if left_out > 0 {

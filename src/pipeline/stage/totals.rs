@@ -180,9 +180,9 @@ impl Totals {
         Ok(Self(totals))
     }
 
-    /// The numbers of a total; `None` if the stage did not count it.
-    pub(in crate::pipeline) fn numbers(&self, total: Total) -> Option<&[u64]> {
-        self.0.get(&total.name()).map(Vec::as_slice)
+    /// The number of a total at the index `at`; `None` if the stage did not count it.
+    pub(in crate::pipeline) fn optional(&self, total: Total, at: usize) -> Option<u64> {
+        self.0.get(&total.name())?.get(at).copied()
     }
 
     /// The first number of a total.
@@ -190,7 +190,7 @@ impl Totals {
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) if the stage did not count it.
     pub(in crate::pipeline) fn number(&self, total: Total) -> Result<u64> {
-        self.numbers(total).and_then(|numbers| numbers.first()).copied().ok_or_else(|| not_counted(total))
+        self.optional(total, 0).ok_or_else(|| not_counted(total))
     }
 
     /// The number of rejects by their reason.
@@ -206,7 +206,7 @@ impl Totals {
     pub(in crate::pipeline) fn check(&self, cx: &StageContext<'_>, table: Table) -> Result<()> {
         let contract = schema::contract(table).over(&cx.types, cx.job.columns());
         let (written, total) = (cx.rows(table), Total::Contract(table));
-        let counted = self.numbers(total).and_then(|numbers| numbers.split_first());
+        let counted = self.0.get(&total.name()).and_then(|numbers| numbers.split_first());
         let (&rows, broken) = counted.ok_or_else(|| not_counted(total))?;
         if rows != written {
             return Err(Error::bug(format!(
