@@ -140,9 +140,7 @@ impl SourceSection {
         };
         let text = match (rules.columns, source.text) {
             (DocumentColumns::WholeFile, text) => match text.map(Names::into_vec) {
-                Some(columns) if columns != ["text"] => {
-                    return wrong("source.text", "names a column, but text files have none: remove the key");
-                }
+                Some(columns) if columns != ["text"] => return wrong("source.text", NO_COLUMNS),
                 _ => vec!["text".into()],
             },
             (_, Some(columns)) => columns.filled("source.text", "column")?,
@@ -197,6 +195,9 @@ impl SourceSection {
     }
 }
 
+/// The fault of a key that names a column of text files.
+const NO_COLUMNS: &str = "names a column, but text files have none: remove the key";
+
 fn csv_of(source: &SourceSection) -> Checked<Csv> {
     let delimiter = ascii("source.delimiter", &source.delimiter)?;
     let escape = source.escape.as_deref().map(|escape| ascii("source.escape", escape)).transpose()?;
@@ -207,12 +208,10 @@ fn csv_of(source: &SourceSection) -> Checked<Csv> {
         Some(quote) => (Some(ascii("source.quote", quote)?), false),
     };
     let csv = Csv { delimiter, header: source.header, quote, quotes_end_in_line, escape };
-    if csv.quote == Some(delimiter) {
-        return wrong("source.quote", "is the same character as `source.delimiter`");
-    }
-    if escape.is_some() && [Some(delimiter), csv.quote].contains(&escape) {
-        return wrong("source.escape", "is the same character as `source.delimiter` or `source.quote`");
-    }
+    let fault = "is the same character as `source.delimiter`";
+    require(csv.quote != Some(delimiter), "source.quote", fault)?;
+    let is_taken = escape.is_some() && [Some(delimiter), csv.quote].contains(&escape);
+    require(!is_taken, "source.escape", "is the same character as `source.delimiter` or `source.quote`")?;
     Ok(csv)
 }
 
@@ -271,9 +270,7 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
     let columns = columns.filled(KEY, "column")?;
-    if rules.columns == DocumentColumns::WholeFile {
-        return wrong(KEY, "names a column, but text files have none: remove the key");
-    }
+    require(rules.columns != DocumentColumns::WholeFile, KEY, NO_COLUMNS)?;
     for (at, name) in columns.iter().enumerate() {
         let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
         let stored = Source::stored(name);
@@ -302,12 +299,8 @@ fn with_group(
 ) -> Checked<(Vec<String>, Option<String>)> {
     const KEY: &str = "source.group";
     let Some(name) = group else { return Ok((columns, None)) };
-    if name.trim().is_empty() {
-        return wrong(KEY, "is empty: expected a column");
-    }
-    if rules.columns == DocumentColumns::WholeFile {
-        return wrong(KEY, "names a column, but text files have none: remove the key");
-    }
+    require(!name.trim().is_empty(), KEY, "is empty: expected a column")?;
+    require(rules.columns != DocumentColumns::WholeFile, KEY, NO_COLUMNS)?;
     let same = |other: &&String| Source::stored(other).to_lowercase() == Source::stored(&name).to_lowercase();
     if !columns.contains(&name) {
         if let Some(other) = columns.iter().find(same) {
