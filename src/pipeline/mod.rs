@@ -38,7 +38,6 @@ use crate::error::{Error, Result};
 use crate::job::{self, Job};
 use crate::output::attempt::Attempt;
 use crate::output::claim::{Claim, ClaimWait};
-use crate::output::manifest::Run as Manifest;
 use crate::output::{Layout, attempt, delta};
 use crate::schema::SourceTypes;
 use context::StageContext;
@@ -76,12 +75,13 @@ pub async fn run(
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
     loop {
-        let earlier = finished_earlier(&output, existing).await;
-        let job = match earlier.as_ref().and_then(|earlier| earlier.job().ok()) {
-            Some(made) => absolute.with_places_of(&made),
-            None => absolute.clone(),
+        // A result that cannot be read is reported when it is compared with the job.
+        let earlier = match existing {
+            OnExisting::Fail => output.manifest().await.ok().flatten(),
+            OnExisting::Overwrite => None,
         };
-        let job = &job;
+        let made = earlier.as_ref().and_then(|earlier| earlier.job().ok());
+        let job = &made.map_or_else(|| absolute.clone(), |made| absolute.with_places_of(&made));
         let input = RunInput::find(session, job).await?;
         input.refuse_overlap(&output)?;
         input.check_frequent().await?;
@@ -115,15 +115,6 @@ pub async fn run(
             tracing::warn!("this run's claim on {} could not be removed: {error}", output.shown());
         }
         return ended;
-    }
-}
-
-/// The result that an output holds, if the run does not replace it. A result that cannot be read is reported when it is compared with the
-/// job.
-async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manifest> {
-    match existing {
-        OnExisting::Fail => output.manifest().await.ok().flatten(),
-        OnExisting::Overwrite => None,
     }
 }
 

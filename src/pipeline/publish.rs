@@ -73,7 +73,13 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, cx.runner.fingerprint, job, input).await?;
+        // If the job and inputs of the other process are the same, its result is also the result of this run.
+        let other = finished(output, cx.runner.fingerprint, job, input).await?.ok_or_else(|| {
+            Error::input(format!(
+                "another process changed the result in {} while this run was about to publish its own: run again",
+                output.shown()
+            ))
+        })?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
@@ -190,17 +196,6 @@ fn pinned(job: &Job, input: &RunInput) -> Job {
         source.table_versions = second.listed.table_versions();
     }
     job
-}
-
-/// The outcome if another process published first. If its job and inputs are the same, its result is also the result of this run.
-async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, input: &RunInput) -> Result<Outcome> {
-    match finished(output, fingerprint, job, input).await? {
-        Some(other) => Ok(other),
-        None => Err(Error::input(format!(
-            "another process changed the result in {} while this run was about to publish its own: run again",
-            output.shown()
-        ))),
-    }
 }
 
 /// The ids of all known attempts that wrote to the output. This attempt comes last.
