@@ -5,7 +5,6 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
@@ -35,7 +34,9 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
 pub fn read(text: &str, path: &str, sets: &[String]) -> Result<JobFile> {
-    JobDocument::parse(text, path, sets)?.read()
+    let document = JobDocument::parse(text, path, sets)?;
+    let table = toml::de::Deserializer::from(document.table.clone());
+    JobFile::deserialize(table).map_err(|e| document.explain(&e))
 }
 
 /// A job file.
@@ -121,12 +122,6 @@ impl<'a> JobDocument<'a> {
         Ok(document)
     }
 
-    /// Deserialises `T` from its sections and keys.
-    pub(super) fn read<T: DeserializeOwned + JsonSchema>(&self) -> Result<T> {
-        T::deserialize(toml::de::Deserializer::from(self.table.clone()))
-            .map_err(|e| self.explain(&e, || schemars::schema_for!(T).into()))
-    }
-
     /// Returns an error about `key` with its line. If the file lacks the key, the error has no line.
     pub(super) fn error(&self, key: &str, fault: &str) -> Error {
         Error::job(masked(&format!("{} {fault}", self.at(key, self.offset(key)))))
@@ -194,7 +189,7 @@ impl<'a> JobDocument<'a> {
     }
 
     /// Adds the line, the key and the nearest allowed word to serde's message.
-    fn explain(&self, error: &toml::de::Error, schema: impl Fn() -> Value) -> Error {
+    fn explain(&self, error: &toml::de::Error) -> Error {
         let fault = plain_toml(error.message());
         let mut quoted = fault.split('`').skip(1).step_by(2);
         let first = quoted.next().unwrap_or_default();
@@ -215,6 +210,7 @@ impl<'a> JobDocument<'a> {
         }
         let key = key_at(self.table.get_ref(), span.start);
         let near = if is_unknown_word(&fault) {
+            let schema = || Value::from(schemars::schema_for!(JobFile));
             let meant = if is_unknown_key(&fault) { hints::meant(&key, &schema()) } else { Vec::new() };
             near(first, quoted, meant)
         } else {
