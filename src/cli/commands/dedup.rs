@@ -97,16 +97,18 @@ impl Dedup {
         }
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, Some(0));
         // Without --output, the tables of a stopped run are lost.
-        let (run, _) = if self.output.is_some() { ran } else { ran.map_err(not_resumable) }?;
+        let ran = if self.output.is_some() { ran } else { ran.map_err(not_resumable) }?;
+        ran.raise_alarms(&job)?;
+        let run = &ran.outcome.manifest;
         screen.clear();
-        check_compared(&run.manifest, &self.data.paths)?;
+        check_compared(run, &self.data.paths)?;
         let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
         let ended = apply_to(&job, settings, to, screen)?;
         screen.clear();
         if self.json {
             return print::result(&print::json_line(&ended)?);
         }
-        let reasons = print::reasons(&run.manifest.rejects, [" (", "), "]);
+        let reasons = print::reasons(&run.rejects, [" (", "), "]);
         let rejected = match reasons.as_str() {
             "" => "not compared".to_owned(),
             reasons => format!("not compared{reasons}{}", rejects_in_words(self.rejects)),
@@ -115,7 +117,7 @@ impl Dedup {
         let mut numbers = NumberColumn::default();
         count_lines(&mut numbers, ended.counts, &kept, &rejected);
         loss_lines(&mut numbers, &ended.losses, ended.counts.removed, &shingle_in_words(&job.shingle));
-        let counts = &run.manifest.counts;
+        let counts = &run.counts;
         short_texts(counts, &job.shingle).iter().for_each(|(n, words)| numbers.line(*n, "", words));
         for (n, words) in left_out(counts) {
             numbers.line(n, "", &format!("{words}, kept as they are"));

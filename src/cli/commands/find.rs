@@ -62,10 +62,11 @@ impl Find {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let (job, noun, _folder) = self.data.job(screen, "find", None, |_| ())?;
         // The tables of a stopped run are lost.
-        let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable);
-        let (outcome, pairs) = ran?;
+        let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable)?;
+        ran.raise_alarms(&job)?;
+        let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
         screen.clear();
-        self.csv.print(self.json, &COLUMNS, &pairs, || self.text(&job, noun, &outcome.manifest, &pairs))
+        self.csv.print(self.json, &COLUMNS, pairs, || self.text(&job, noun, run, pairs))
     }
 
     /// Formats the pairs, the counts, and the texts of the first pairs.

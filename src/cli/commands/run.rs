@@ -8,7 +8,7 @@ use crate::cli::commands::apply::{left_out, shingle_in_words, short_texts};
 use crate::cli::commands::{evaluate, plan};
 use crate::cli::process::files::{FileMark, OwnFile};
 use crate::cli::process::panics;
-use crate::cli::process::run_job::{Ran, TopPairs, finished_already, run_without_alarms};
+use crate::cli::process::run_job::{Ran, TopPairs, finished_already, run_job};
 use crate::cli::record::lineage::Lineage;
 use crate::cli::record::metrics::{self, MetricsDestination};
 use crate::cli::record::{MARK, Recorder, telemetry};
@@ -70,9 +70,7 @@ impl RunCommand {
     }
 
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        self.run_with(screen, |job, progress, existing| {
-            run_without_alarms(job, progress, existing, Some(self.top))
-        })
+        self.run_with(screen, |job, progress, existing| run_job(job, progress, existing, Some(self.top)))
     }
 
     /// Runs the job by calling `run`. Writes the result, and in any case the record, the metrics and the events.
