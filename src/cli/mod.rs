@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> ExitCode {
     let (command, format) = (&arguments.command, arguments.log_format);
     let is_plain = arguments.quiet || format == LogFormat::Json || command.is_role();
-    let screen = Screen::new(is_plain).with(format, arguments.quiet);
+    let screen = Screen::new(is_plain, format, arguments.quiet);
     screen.start_log(arguments.verbose, !command.is_brief());
     let _entered = match command.run_id() {
         Some(id) => log::span(id).entered(),

@@ -28,7 +28,7 @@ pub(super) fn report_arguments(refused: &clap::Error) -> ExitCode {
     }
     let text = text.to_string();
     if log::json_wanted(std::env::args_os()) {
-        Screen::new(true).with(LogFormat::Json, false).start_log(0, true);
+        Screen::new(true, LogFormat::Json, false).start_log(0, true);
         let text = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
         return report(&Error::job(text), LogFormat::Json);
     }

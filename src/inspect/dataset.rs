@@ -93,8 +93,11 @@ impl Dataset {
 
     /// Returns a job file that reads the columns `text` and `id`, and writes to `output`. Without an `id`, ids are row numbers. Rows that
     /// cannot be read become rejects.
-    pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> JobFile {
-        let mut file = JobFile::new(self.format.into(), self.urls.clone(), output);
+    ///
+    /// # Errors
+    /// The errors of [`JobFile::new`].
+    pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> Result<JobFile> {
+        let mut file = JobFile::new(self.format, &self.urls, output)?;
         file.source.text = Some(Names::Many(self.names(text)));
         file.source.id = id.map(|id| Names::Many(self.names(id)));
         file.source.encoding = (self.encoding != Encoding::Utf8).then(|| self.encoding.to_string());
@@ -102,7 +105,7 @@ impl Dataset {
         file.source.header = self.csv.header;
         file.source.escape = self.csv.escape.map(|escape| char::from(escape).to_string());
         file.source.on_error = OnError::Reject;
-        file
+        Ok(file)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::score::{Score, ScoreBy};
 use super::source::Source;
@@ -197,8 +197,7 @@ pub enum Per {
 }
 
 /// An entry of the order in which documents become representatives. Job files and manifests write it in the same form.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preference {
     /// `reference`: reference documents come before new documents, in the order of their outputs. Documents that these outputs remove come
     /// after new documents. In a merge, documents that the merged outputs keep come first.
@@ -341,17 +340,15 @@ impl fmt::Display for Preference {
     }
 }
 
-impl TryFrom<String> for Preference {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+impl Serialize for Preference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
-impl From<Preference> for String {
-    fn from(preference: Preference) -> Self {
-        preference.to_string()
+impl<'de> Deserialize<'de> for Preference {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

@@ -5,8 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -14,7 +13,7 @@ use super::against::AgainstSection;
 use super::candidates::Candidates;
 use super::clusters::{Alarms, Clusters};
 use super::engine::EngineSettings;
-use super::format::FormatName;
+use super::format::Format;
 use super::hints;
 use super::lsh::LshSection;
 use super::minhash::MinhashSection;
@@ -35,7 +34,9 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
 pub fn read(text: &str, path: &str, sets: &[String]) -> Result<JobFile> {
-    JobDocument::parse(text, path, sets)?.read()
+    let document = JobDocument::parse(text, path, sets)?;
+    let table = toml::de::Deserializer::from(document.table.clone());
+    JobFile::deserialize(table).map_err(|e| document.explain(&e))
 }
 
 /// A job file.
@@ -78,22 +79,13 @@ pub struct JobFile {
 
 impl JobFile {
     /// Returns a job that reads `urls` and writes to `output`. All other keys have their defaults.
-    pub(crate) fn new(format: FormatName, urls: Vec<String>, output: &str) -> Self {
-        Self {
-            name: None,
-            source: SourceSection::new(format, urls),
-            shingle: None,
-            minhash: None,
-            lsh: LshSection::default(),
-            candidates: Candidates::default(),
-            against: None,
-            score: Score::default(),
-            clusters: Clusters::default(),
-            passages: None,
-            alarms: Alarms::default(),
-            output: Output::at(output),
-            engine: EngineSettings::default(),
-        }
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if a job file requires another key.
+    pub(crate) fn new(format: Format, urls: &[String], output: &str) -> Result<Self> {
+        let required = json!({ "source": { "format": format, "url": urls }, "output": { "url": output } });
+        serde_json::from_value(required)
+            .map_err(|e| Error::bug("a job file requires further keys").because(e))
     }
 }
 
@@ -128,12 +120,6 @@ impl<'a> JobDocument<'a> {
         // Secrets are remembered before they are parsed, because strings may contain escapes.
         document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
-    }
-
-    /// Deserialises `T` from its sections and keys.
-    pub(super) fn read<T: DeserializeOwned + JsonSchema>(&self) -> Result<T> {
-        T::deserialize(toml::de::Deserializer::from(self.table.clone()))
-            .map_err(|e| self.explain(&e, || schemars::schema_for!(T).into()))
     }
 
     /// Returns an error about `key` with its line. If the file lacks the key, the error has no line.
@@ -203,7 +189,7 @@ impl<'a> JobDocument<'a> {
     }
 
     /// Adds the line, the key and the nearest allowed word to serde's message.
-    fn explain(&self, error: &toml::de::Error, schema: impl Fn() -> Value) -> Error {
+    fn explain(&self, error: &toml::de::Error) -> Error {
         let fault = plain_toml(error.message());
         let mut quoted = fault.split('`').skip(1).step_by(2);
         let first = quoted.next().unwrap_or_default();
@@ -224,6 +210,7 @@ impl<'a> JobDocument<'a> {
         }
         let key = key_at(self.table.get_ref(), span.start);
         let near = if is_unknown_word(&fault) {
+            let schema = || Value::from(schemars::schema_for!(JobFile));
             let meant = if is_unknown_key(&fault) { hints::meant(&key, &schema()) } else { Vec::new() };
             near(first, quoted, meant)
         } else {

@@ -136,12 +136,6 @@ pub enum FormatName {
 /// The name of [`FormatName::Output`].
 const OUTPUT: &str = "output";
 
-impl From<Format> for FormatName {
-    fn from(format: Format) -> Self {
-        FormatName::Files(format)
-    }
-}
-
 impl FormatName {
     /// The format of the source files, or `None` if the source is an output.
     pub fn file_format(self) -> Option<Format> {

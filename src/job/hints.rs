@@ -1,8 +1,6 @@
 //! Suggestions for unknown keys and wrong values in a job file: keys of other programs, keys in the wrong section, and strings without
 //! quotes.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 /// Keys of the job file, each with its names in other programs within the same section.
@@ -54,8 +52,10 @@ pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     if let Some(ours) = ours.iter().find(|ours| split(ours).0 == section) {
         return vec![(*ours).to_owned()];
     }
-    let of_name = keys(schema).into_iter().filter(|(_, keys)| keys.iter().any(|name| name == last));
-    let found: Vec<String> = of_name.map(|(section, _)| format!("{section}.{last}")).collect();
+    let sections = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name);
+    let sections = sections.filter(|section| !keys(schema, section)[last].is_null());
+    let mut found: Vec<String> = sections.map(|section| format!("{section}.{last}")).collect();
+    found.sort();
     if !found.is_empty() {
         return found;
     }
@@ -68,23 +68,12 @@ fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// Returns the sections of a job file with their keys, from the JSON Schema of a job file.
-fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
-    let mut keys = BTreeMap::new();
-    for (name, section) in schema["properties"].as_object().into_iter().flatten() {
-        let reference = section["$ref"].as_str().or_else(|| section["anyOf"][0]["$ref"].as_str());
-        let Some(definition) =
-            reference.and_then(|reference| schema.pointer(reference.trim_start_matches('#')))
-        else {
-            continue;
-        };
-        let names: Vec<String> =
-            definition["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
-        if !names.is_empty() {
-            keys.insert(name.clone(), names);
-        }
-    }
-    keys
+/// Returns the keys of a section from the JSON Schema of a job file, or null if it is not a section.
+fn keys<'s>(schema: &'s Value, section: &str) -> &'s Value {
+    let written = &schema["properties"][section];
+    let reference = written["$ref"].as_str().or_else(|| written["anyOf"][0]["$ref"].as_str());
+    let definition = reference.and_then(|path| schema.pointer(path.trim_start_matches('#')));
+    definition.map_or(&Value::Null, |definition| &definition["properties"])
 }
 
 /// Explains a line that TOML cannot parse because a string has no quotes.
@@ -147,10 +136,10 @@ mod tests {
 
     #[test]
     fn every_synonym_is_of_a_key_that_exists_and_is_none_itself() {
-        let keys = keys(&schema());
+        let schema = schema();
         let exists = |key: &str| match key.split_once('.') {
-            None => keys.contains_key(key),
-            Some((section, name)) => keys.get(section).is_some_and(|keys| keys.iter().any(|key| key == name)),
+            None => !keys(&schema, key).is_null(),
+            Some((section, name)) => !keys(&schema, section)[name].is_null(),
         };
         let mut seen = std::collections::BTreeSet::new();
         for line in SYNONYMS.lines() {

@@ -51,20 +51,6 @@ fn max_pairs() -> u64 {
 }
 
 impl Output {
-    /// Returns an output at `url`. All other keys have their defaults.
-    pub(crate) fn at(url: &str) -> Self {
-        Self {
-            url: url.to_owned(),
-            expand: Expand::default(),
-            max_expand: max_expand(),
-            max_pairs: max_pairs(),
-            keep: Keep::default(),
-            pair_passages: false,
-            buckets: false,
-            tables: TableFormat::default(),
-        }
-    }
-
     /// Checks the section for a job with this source and candidate method.
     pub(super) fn check(&self, source: &Source, method: Method) -> Checked<()> {
         const URL: &str = "output.url";

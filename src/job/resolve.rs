@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::against::Reference;
 use super::curve::choose_bands;
-use super::file::{JobDocument, JobFile};
+use super::file::{self, JobDocument, JobFile};
 use super::format::FormatName;
 use super::shingle::{check_shingle, check_short};
 use super::source::Source;
@@ -197,7 +197,7 @@ impl Draft {
         }
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
-        let mut file: JobFile = JobDocument::parse(&text, &shown, sets)?.read()?;
+        let mut file = file::read(&text, &shown, sets)?;
         if file.name.is_none() {
             file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         }

@@ -24,8 +24,7 @@ use crate::error::{Error, Result};
 
 /// A SQL condition over the columns of a source. Its result for a row is the same in every run. Columns are case-sensitive. `a.b` refers to
 /// the column `a.b` if it exists, and otherwise to the field `b` of column `a`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     text: String,
     columns: Vec<String>,
@@ -99,17 +98,15 @@ impl Condition {
     }
 }
 
-impl TryFrom<String> for Condition {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        Self::parse(&text)
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
     }
 }
 
-impl From<Condition> for String {
-    fn from(condition: Condition) -> Self {
-        condition.text
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 

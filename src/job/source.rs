@@ -55,7 +55,7 @@ pub struct SourceSection {
     /// The seed of the sample that `limit` draws. Default: 0.
     pub seed: Option<u64>,
     /// The treatment of a repeated id: `error` ends the run, `reject` keeps the first document that can be compared.
-    #[serde(default = "SourceSection::duplicate_ids")]
+    #[serde(default)]
     pub duplicate_ids: DuplicateIds,
     /// The treatment of an unreadable row of a CSV or JSON lines file: `error` ends the run and names the line, `reject` puts the
     /// row into the table `rejects`.
@@ -86,39 +86,11 @@ impl SourceSection {
     /// The default of `max_text`, in bytes.
     pub const MAX_TEXT: u64 = 128 << 20;
 
-    /// Returns a section for `urls` in a format. All other keys have their defaults.
-    pub(crate) fn new(format: FormatName, urls: Vec<String>) -> Self {
-        Self {
-            format: Some(format),
-            url: Names::Many(urls),
-            id: None,
-            encoding: None,
-            id_separator: Self::id_separator(),
-            text: None,
-            columns: None,
-            group: None,
-            condition: None,
-            limit: None,
-            seed: None,
-            duplicate_ids: Self::duplicate_ids(),
-            on_error: OnError::default(),
-            max_text: Self::max_text(),
-            references: None,
-            delimiter: Self::delimiter(),
-            header: Self::header(),
-            quote: None,
-            escape: None,
-        }
-    }
-
     fn max_text() -> String {
         format!("{}MiB", Self::MAX_TEXT >> 20)
     }
     fn id_separator() -> String {
         ":".into()
-    }
-    fn duplicate_ids() -> DuplicateIds {
-        DuplicateIds::Error
     }
     fn delimiter() -> String {
         ",".into()
@@ -168,9 +140,7 @@ impl SourceSection {
         };
         let text = match (rules.columns, source.text) {
             (DocumentColumns::WholeFile, text) => match text.map(Names::into_vec) {
-                Some(columns) if columns != ["text"] => {
-                    return wrong("source.text", "names a column, but text files have none: remove the key");
-                }
+                Some(columns) if columns != ["text"] => return wrong("source.text", NO_COLUMNS),
                 _ => vec!["text".into()],
             },
             (_, Some(columns)) => columns.filled("source.text", "column")?,
@@ -225,6 +195,9 @@ impl SourceSection {
     }
 }
 
+/// The fault of a key that names a column of text files.
+const NO_COLUMNS: &str = "names a column, but text files have none: remove the key";
+
 fn csv_of(source: &SourceSection) -> Checked<Csv> {
     let delimiter = ascii("source.delimiter", &source.delimiter)?;
     let escape = source.escape.as_deref().map(|escape| ascii("source.escape", escape)).transpose()?;
@@ -235,12 +208,10 @@ fn csv_of(source: &SourceSection) -> Checked<Csv> {
         Some(quote) => (Some(ascii("source.quote", quote)?), false),
     };
     let csv = Csv { delimiter, header: source.header, quote, quotes_end_in_line, escape };
-    if csv.quote == Some(delimiter) {
-        return wrong("source.quote", "is the same character as `source.delimiter`");
-    }
-    if escape.is_some() && [Some(delimiter), csv.quote].contains(&escape) {
-        return wrong("source.escape", "is the same character as `source.delimiter` or `source.quote`");
-    }
+    let fault = "is the same character as `source.delimiter`";
+    require(csv.quote != Some(delimiter), "source.quote", fault)?;
+    let is_taken = escape.is_some() && [Some(delimiter), csv.quote].contains(&escape);
+    require(!is_taken, "source.escape", "is the same character as `source.delimiter` or `source.quote`")?;
     Ok(csv)
 }
 
@@ -299,9 +270,7 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
     let columns = columns.filled(KEY, "column")?;
-    if rules.columns == DocumentColumns::WholeFile {
-        return wrong(KEY, "names a column, but text files have none: remove the key");
-    }
+    require(rules.columns != DocumentColumns::WholeFile, KEY, NO_COLUMNS)?;
     for (at, name) in columns.iter().enumerate() {
         let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
         let stored = Source::stored(name);
@@ -330,12 +299,8 @@ fn with_group(
 ) -> Checked<(Vec<String>, Option<String>)> {
     const KEY: &str = "source.group";
     let Some(name) = group else { return Ok((columns, None)) };
-    if name.trim().is_empty() {
-        return wrong(KEY, "is empty: expected a column");
-    }
-    if rules.columns == DocumentColumns::WholeFile {
-        return wrong(KEY, "names a column, but text files have none: remove the key");
-    }
+    require(!name.trim().is_empty(), KEY, "is empty: expected a column")?;
+    require(rules.columns != DocumentColumns::WholeFile, KEY, NO_COLUMNS)?;
     let same = |other: &&String| Source::stored(other).to_lowercase() == Source::stored(&name).to_lowercase();
     if !columns.contains(&name) {
         if let Some(other) = columns.iter().find(same) {
@@ -468,10 +433,11 @@ pub enum SourceId {
 }
 
 /// The treatment of a repeated id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DuplicateIds {
     /// The run ends with an error that names the ids.
+    #[default]
     Error,
     /// The first comparable document in the order of (file, row) is kept. The other documents are put into `rejects`.
     Reject,

@@ -1,10 +1,10 @@
 //! Values in a job file and the rules for them: lists, numbers, sizes, and small settings files.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::machine;
@@ -27,8 +27,8 @@ pub(super) fn require(is_met: bool, key: &'static str, fault: impl Into<String>)
 }
 
 /// One string, or a list of strings. The written form is kept, because `source.id` distinguishes the two forms.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
-#[schemars(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 pub enum Names {
     /// `"a"`
     One(String),
@@ -44,38 +44,7 @@ impl Names {
             Names::Many(names) => names,
         }
     }
-}
 
-impl<'de> Deserialize<'de> for Names {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(NamesVisitor)
-    }
-}
-
-/// Lists the allowed values in errors, which an untagged enum would not do.
-struct NamesVisitor;
-
-impl<'de> de::Visitor<'de> for NamesVisitor {
-    type Value = Names;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string or a list of strings")
-    }
-
-    fn visit_str<E: de::Error>(self, value: &str) -> std::result::Result<Names, E> {
-        Ok(Names::One(value.to_owned()))
-    }
-
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Names, A::Error> {
-        let mut names = Vec::new();
-        while let Some(name) = items.next_element()? {
-            names.push(name);
-        }
-        Ok(Names::Many(names))
-    }
-}
-
-impl Names {
     /// Returns the strings: at least one, and none of them empty. Messages use `noun` for one of them.
     pub(super) fn filled(self, key: &'static str, noun: &str) -> Checked<Vec<String>> {
         let names = self.into_vec();
@@ -91,34 +60,16 @@ pub(super) struct Scalar {
     pub is_number: bool,
 }
 
-/// Deserialises a number or a string. Lists the `expected` values in errors, which an untagged enum would not do.
+/// Deserialises an integer or a string. Errors list the `expected` values.
 pub(super) fn scalar<'de, D: Deserializer<'de>>(
     deserializer: D,
-    expected: &'static str,
+    expected: &str,
 ) -> std::result::Result<Scalar, D::Error> {
-    struct ScalarVisitor(&'static str);
-
-    impl de::Visitor<'_> for ScalarVisitor {
-        type Value = Scalar;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(self.0)
-        }
-
-        fn visit_i64<E>(self, number: i64) -> std::result::Result<Scalar, E> {
-            Ok(Scalar { text: number.to_string(), is_number: true })
-        }
-
-        fn visit_u64<E>(self, number: u64) -> std::result::Result<Scalar, E> {
-            Ok(Scalar { text: number.to_string(), is_number: true })
-        }
-
-        fn visit_str<E>(self, text: &str) -> std::result::Result<Scalar, E> {
-            Ok(Scalar { text: text.to_owned(), is_number: false })
-        }
+    match Value::deserialize(deserializer)? {
+        Value::Number(number) if !number.is_f64() => Ok(Scalar { text: number.to_string(), is_number: true }),
+        Value::String(text) => Ok(Scalar { text, is_number: false }),
+        _ => Err(de::Error::custom(format!("expected {expected}"))),
     }
-
-    deserializer.deserialize_any(ScalarVisitor(expected))
 }
 
 /// Returns the schema of a value that is an integer or a string.

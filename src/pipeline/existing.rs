@@ -8,7 +8,6 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::input::RunInput;
-use super::reference::ReferenceDocuments;
 use crate::error::{Error, Result};
 use crate::job::{self, InputFile, Job};
 use crate::output::check::{self, CheckDepth};
@@ -36,7 +35,7 @@ pub enum OnExisting {
     Overwrite,
 }
 
-/// Returns the output's result if its fingerprint shows that `job` made it from the inputs in `reads`. `None` if the output holds no
+/// Returns the output's result if its fingerprint shows that `job` made it from `input`. `None` if the output holds no
 /// finished result.
 ///
 /// # Errors
@@ -45,7 +44,7 @@ pub(super) async fn finished(
     output: &Layout,
     fingerprint: &str,
     job: &Job,
-    reads: RunReads,
+    input: &RunInput,
 ) -> Result<Option<Outcome>> {
     let depth = |manifest: &Manifest| {
         manifest.check_format(output.shown())?;
@@ -57,7 +56,7 @@ pub(super) async fn finished(
             return Err(Error::job(format!(
                 "{} holds the result {}: {advice}, or replace it with --overwrite",
                 output.shown(),
-                difference(job, &reads, manifest)
+                difference(job, input, manifest)
             )));
         }
         // Files are not synced one by one, so a power cut can damage them. A check of sizes is enough only if the machine that wrote the
@@ -144,31 +143,16 @@ const NAMED: usize = 3;
 /// The job keys that do not change rows.
 const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
 
-/// The files and reference outputs that a run reads.
-pub(super) struct RunReads {
-    files: Vec<InputFile>,
-    outputs: Vec<ReferenceOutput>,
-}
-
-impl RunReads {
-    pub(super) fn new(input: &RunInput, reference: Option<&ReferenceDocuments>) -> Self {
-        let mut files = input.inputs();
-        files.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
-        let outputs = reference.and_then(ReferenceDocuments::outputs);
-        Self { files, outputs: outputs.map(|outputs| outputs.chain.record()).unwrap_or_default() }
-    }
-}
-
-/// The difference between `job` over the inputs in `reads` and the run of `manifest`, as in "of another job (`score.threshold` is 0.9 and
+/// The difference between `job` over `input` and the run of `manifest`, as in "of another job (`score.threshold` is 0.9 and
 /// was 0.8)".
-fn difference(job: &Job, reads: &RunReads, manifest: &Manifest) -> String {
+fn difference(job: &Job, input: &RunInput, manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {
         return format!("of another job ({})", named(keys));
     }
-    let mut inputs = files(&reads.files, &manifest.inputs);
+    let mut inputs = files(&input.inputs(), &manifest.inputs);
     if job.second_source().is_none() {
-        inputs.extend(outputs(&reads.outputs, &manifest.reference_outputs));
+        inputs.extend(outputs(&input.reference_record(), &manifest.reference_outputs));
     }
     if inputs.is_empty() {
         return "of other inputs".to_owned();

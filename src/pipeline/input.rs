@@ -1,6 +1,6 @@
 //! The input of a run: the texts of its source, the sketches of a finished output, or several outputs to merge.
 
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::overlap;
 use super::reference::ReferenceDocuments;
@@ -10,28 +10,21 @@ use super::tables::AllSketches;
 use crate::error::{Error, Result};
 use crate::frames::documents::{documents, reused, reused_columns};
 use crate::job::{self, InputFile, Job, Limit, Reuse, ShingleHash, Source, fingerprint};
-use crate::output::manifest::{Origin, Run as Manifest};
+use crate::output::manifest::{Origin, ReferenceOutput, Run as Manifest};
 use crate::output::{Layout, Stored};
 use crate::schema::{SourceTypes, Table};
 use crate::source::{self, InputComparison, Listed, ReadRequest};
 
 /// The input of a run: see [`job::Input`].
-pub(crate) enum RunInput {
-    /// The files of the source.
-    Read(Listed),
-    Reuse(Box<Reused>),
-    Merge(Chain),
-}
-
-/// The opened input of the first stage.
-pub(crate) struct FirstStageInput {
-    /// The documents, with the columns of [`frames::documents`](crate::frames::documents::documents), or of [`reused`] if an output
-    /// is read.
-    pub(crate) documents: DataFrame,
-    /// The types that the source gives to the columns of tables.
-    pub(crate) types: SourceTypes,
-    /// Every file that is read.
-    pub(crate) inputs: Vec<InputFile>,
+pub(crate) struct RunInput {
+    /// The files from which texts are read; `None` if no text is read.
+    listed: Option<Listed>,
+    /// The output whose sketches are reused, or the outputs that are merged; `None` if all documents come from texts.
+    outputs: Option<Chain>,
+    /// Whether the outputs are merged.
+    merges: bool,
+    /// The reference documents, if the job has any.
+    pub(super) reference: Option<ReferenceDocuments>,
 }
 
 impl RunInput {
@@ -40,11 +33,16 @@ impl RunInput {
     /// # Errors
     /// If the files cannot be listed, an output cannot be opened, or `job` cannot use its sketches.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
-        Ok(match &job.input {
-            job::Input::Read => RunInput::Read(source::list(session, &job.source).await?),
-            job::Input::Reuse(reuse) => RunInput::Reuse(Box::new(Reused::open(session, job, reuse).await?)),
-            job::Input::Merge(urls) => RunInput::Merge(open_merged(session, urls, job).await?),
-        })
+        let (listed, outputs) = match &job.input {
+            job::Input::Read => (Some(source::list(session, &job.source).await?), None),
+            job::Input::Reuse(reuse) => {
+                let (stored, listed) = open_reused(session, job, reuse).await?;
+                (listed, Some(Chain::single(stored)))
+            }
+            job::Input::Merge(urls) => (None, Some(open_merged(session, urls, job).await?)),
+        };
+        let reference = ReferenceDocuments::find(session, job).await?;
+        Ok(Self { listed, outputs, merges: matches!(job.input, job::Input::Merge(_)), reference })
     }
 
     /// Refuses an output that overlaps with an input.
@@ -52,34 +50,26 @@ impl RunInput {
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
-        match self {
-            RunInput::Read(_) => {}
-            RunInput::Reuse(reused) => {
-                overlap::refuse_output(output, reused.stored.layout(), "output.url")?;
-                for source in reused.stored.read_sources()? {
-                    overlap::refuse_urls(output, &source, "output.url")?;
-                }
-            }
-            RunInput::Merge(chain) => chain.refuse_overlap(output, "--to")?,
+        if let Some(outputs) = &self.outputs {
+            outputs.refuse_overlap(output, if self.merges { "--to" } else { "output.url" })?;
         }
-        match self.listed() {
-            Some(listed) => overlap::refuse_files(output, listed, "output.url"),
-            None => Ok(()),
+        if let Some(listed) = &self.listed {
+            overlap::refuse_files(output, listed, "output.url")?;
         }
+        self.reference.as_ref().map_or(Ok(()), |reference| reference.refuse_overlap(output))
     }
 
-    /// The fingerprint of `job` over this input and these reference documents.
-    pub(crate) fn fingerprint(&self, job: &Job, reference: Option<&ReferenceDocuments>) -> Result<String> {
-        let mut inputs = match self {
-            RunInput::Read(listed) => listed.inputs(),
-            RunInput::Reuse(reused) => {
-                let e_tag = Some(reused.stored.manifest().fingerprint.clone());
+    /// The fingerprint of `job` over this input.
+    pub(crate) fn fingerprint(&self, job: &Job) -> Result<String> {
+        let mut inputs = match &self.outputs {
+            None => self.files(),
+            Some(outputs) if self.merges => Origin::reference_inputs(&outputs.record()),
+            Some(outputs) => {
+                let e_tag = outputs.manifests().next().map(|manifest| manifest.fingerprint.clone());
                 vec![InputFile::new("output".into(), 0, None, e_tag)]
             }
-            RunInput::Merge(chain) => Origin::reference_inputs(&chain.record()),
         };
-        inputs
-            .extend(Origin::reference_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
+        inputs.extend(Origin::reference_inputs(&self.reference_record()));
         fingerprint(job, &inputs)
     }
 
@@ -92,14 +82,13 @@ impl RunInput {
         &self,
         session: &SessionContext,
         job: &Job,
-        reference: Option<&ReferenceDocuments>,
         finished: &Manifest,
     ) -> Result<Option<String>> {
-        let RunInput::Read(listed) = self else { return Ok(None) };
+        let (None, Some(listed)) = (&self.outputs, &self.listed) else { return Ok(None) };
         let as_read = InputComparison::new(listed, &finished.inputs);
         let mut inputs = as_read.inputs.clone();
-        let record = reference.map(|reference| reference.record_as_read(job, finished)).transpose()?;
-        inputs.extend(Origin::reference_inputs(&record.unwrap_or_default()));
+        let record = self.reference.as_ref().map(|reference| reference.record_as_read(job, finished));
+        inputs.extend(Origin::reference_inputs(&record.transpose()?.unwrap_or_default()));
         let fingerprint = fingerprint(job, &inputs)?;
         // Contents are read only if nothing else differs.
         if fingerprint != finished.fingerprint
@@ -107,7 +96,7 @@ impl RunInput {
         {
             return Ok(None);
         }
-        let is_same = match reference {
+        let is_same = match &self.reference {
             Some(reference) => reference.is_as_read(session, finished).await?,
             None => true,
         };
@@ -118,33 +107,29 @@ impl RunInput {
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if not.
-    pub(crate) async fn check_frequent(&self, reference: Option<&ReferenceDocuments>) -> Result<()> {
-        match (self, reference.and_then(ReferenceDocuments::outputs)) {
-            (RunInput::Reuse(reused), Some(outputs)) => {
-                same_frequent(outputs.chain.outputs.iter().chain([&reused.stored])).await
+    pub(crate) async fn check_frequent(&self) -> Result<()> {
+        match (&self.outputs, self.reference.as_ref().and_then(ReferenceDocuments::outputs)) {
+            (Some(own), Some(reference)) => {
+                same_frequent(reference.chain.outputs.iter().chain(&own.outputs)).await
             }
             _ => Ok(()),
         }
     }
 
-    /// Opens the input for the first stage.
+    /// Opens the documents for the first stage, and the types that the source gives to the columns of tables. The documents have the
+    /// columns of [`documents`], or of [`reused`] if outputs are read.
     ///
     /// # Errors
-    /// If a file or a table of a finished output cannot be read.
-    pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<FirstStageInput> {
-        match self {
-            RunInput::Read(listed) => {
-                let read =
-                    source::read(session, &job.source, listed, ReadRequest::all().cut(&job.shingle)).await?;
-                Ok(FirstStageInput {
-                    documents: documents(read.frame)?,
-                    types: read.types,
-                    inputs: read.inputs,
-                })
-            }
-            RunInput::Reuse(reused) => reused.read(job),
-            RunInput::Merge(chain) => read_merged(chain, job),
+    /// If a file or a table of a finished output cannot be read, or if the types differ from the reference documents.
+    pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<(DataFrame, SourceTypes)> {
+        let (documents, types) = match &self.outputs {
+            None => self.texts(session, job, &job.source).await?,
+            Some(outputs) => (stored_documents(outputs, job)?, outputs.types()),
+        };
+        if let Some(reference) = &self.reference {
+            reference.check_types(job, &types)?;
         }
+        Ok((documents, types))
     }
 
     /// The documents that `limit` draws from the files.
@@ -157,21 +142,27 @@ impl RunInput {
         job: &Job,
         limit: Limit,
     ) -> Result<DataFrame> {
-        let RunInput::Read(listed) = self else {
+        let source = Source { limit: Some(limit), ..job.source.clone() };
+        Ok(self.texts(session, job, &source).await?.0)
+    }
+
+    /// The documents of `source`, which reads the listed files, and its types.
+    async fn texts(
+        &self,
+        session: &SessionContext,
+        job: &Job,
+        source: &Source,
+    ) -> Result<(DataFrame, SourceTypes)> {
+        let Some(listed) = &self.listed else {
             return Err(Error::bug("there is no source to read texts from"));
         };
-        let source = Source { limit: Some(limit), ..job.source.clone() };
-        let read = source::read(session, &source, listed, ReadRequest::all().cut(&job.shingle)).await?;
-        documents(read.frame)
+        let read = source::read(session, source, listed, ReadRequest::all().cut(&job.shingle)).await?;
+        Ok((documents(read.frame)?, read.types))
     }
 
     /// The files from which texts are read, if texts are read.
     pub(crate) fn listed(&self) -> Option<&Listed> {
-        match self {
-            RunInput::Read(listed) => Some(listed),
-            RunInput::Reuse(reused) => reused.listed.as_ref(),
-            RunInput::Merge(_) => None,
-        }
+        self.listed.as_ref()
     }
 
     /// The files from which texts are read, as inputs of the fingerprint.
@@ -181,56 +172,43 @@ impl RunInput {
 
     /// The outputs that are merged, if the job merges any.
     pub(crate) fn merged(&self) -> Option<&Chain> {
-        match self {
-            RunInput::Merge(chain) => Some(chain),
-            RunInput::Read(_) | RunInput::Reuse(_) => None,
-        }
+        self.outputs.as_ref().filter(|_| self.merges)
     }
 
     /// The files or outputs that a manifest names as read.
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
-        match self {
-            RunInput::Read(listed) => listed.inputs(),
-            RunInput::Reuse(reused) => vec![as_input(&reused.stored)],
-            RunInput::Merge(chain) => chain.outputs.iter().map(as_input).collect(),
-        }
+        let mut inputs = match &self.outputs {
+            None => self.files(),
+            Some(outputs) => outputs.outputs.iter().map(as_input).collect(),
+        };
+        inputs.extend(self.reference.as_ref().map(ReferenceDocuments::inputs).unwrap_or_default());
+        inputs
     }
 
-    /// The documents with their sketches, if an output that keeps shingles is reused.
-    pub(crate) fn sketches(&self) -> Result<Option<DataFrame>> {
-        match self {
-            RunInput::Reuse(reused) if reused.stored.job().output.keep.shingles() => {
-                reused.stored.table(Table::Documents).map(Some)
-            }
-            RunInput::Read(_) | RunInput::Reuse(_) | RunInput::Merge(_) => Ok(None),
-        }
+    /// The record of the reference documents in a manifest.
+    pub(super) fn reference_record(&self) -> Vec<ReferenceOutput> {
+        self.reference.as_ref().map(ReferenceDocuments::record).unwrap_or_default()
     }
 
-    /// The table of frequent shingles of an output that is reused, or of merged outputs; `None` if texts are read.
+    /// The documents of an output that is reused.
+    pub(crate) fn stored_documents(&self) -> Result<Option<DataFrame>> {
+        let stored = self.outputs.as_ref().and_then(|outputs| outputs.outputs.first());
+        stored.map(|stored| stored.table(Table::Documents)).transpose()
+    }
+
+    /// The table of frequent shingles of outputs that are reused or merged; `None` if texts are read.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
-        match self {
-            RunInput::Reuse(reused) => reused.stored.frequent_shingles(),
-            RunInput::Merge(chain) => chain.frequent_shingles(),
-            RunInput::Read(_) => Ok(None),
-        }
+        self.outputs.as_ref().map_or(Ok(None), Chain::frequent_shingles)
     }
 
     /// The earlier runs that read the texts; empty if this run reads them.
     pub(crate) fn origins(&self) -> Vec<Origin> {
-        match self {
-            RunInput::Read(_) => Vec::new(),
-            RunInput::Merge(chain) => chain.origins(),
-            RunInput::Reuse(reused) => reused.origins.clone(),
-        }
+        self.outputs.as_ref().map(Chain::origins).unwrap_or_default()
     }
 
     /// The manifests of the outputs whose documents are reused or merged.
-    pub(crate) fn earlier(&self) -> Vec<&Manifest> {
-        match self {
-            RunInput::Read(_) => Vec::new(),
-            RunInput::Merge(chain) => chain.outputs.iter().map(Stored::manifest).collect(),
-            RunInput::Reuse(reused) => vec![reused.stored.manifest()],
-        }
+    pub(crate) fn earlier(&self) -> impl Iterator<Item = &Manifest> {
+        self.outputs.iter().flat_map(Chain::manifests)
     }
 }
 
@@ -241,71 +219,51 @@ fn as_input(stored: &Stored) -> InputFile {
     InputFile::new(path, bytes, None, Some(stored.manifest().fingerprint.clone()))
 }
 
-/// A finished output whose sketches are reused.
-pub(crate) struct Reused {
-    stored: Stored,
-    /// The run that cut the texts, or the runs of the outputs that it is merged from.
-    origins: Vec<Origin>,
-    /// The files of the texts; `None` if no text is read, since the output keeps shingles.
-    listed: Option<Listed>,
-}
-
-impl Reused {
-    /// Opens an output, and checks that `job` can use its sketches.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it cannot be read, holds another result than before, or lacks data that the job
-    /// needs and its source has changed; [`Kind::Job`](crate::error::Kind::Job) if it lacks data that the job needs.
-    async fn open(session: &SessionContext, job: &Job, reuse: &Reuse) -> Result<Self> {
-        let Reuse { output: url, keeps_shingles } = reuse;
-        let stored = Stored::open(session, url).await?;
-        let made = stored.job();
-        let same_kept = *keeps_shingles == made.output.keep.shingles();
-        // The job may use another carried column as the group.
-        let source = Source { group: made.source.group.clone(), ..job.source.clone() };
-        let settings = |job: &Job| (job.shingle.clone(), job.max_frequency, job.minhash.clone());
-        if !same_kept || settings(made) != settings(job) || made.source != source {
-            return Err(Error::input(format!(
-                "{url} holds another result than it did when the job file was read: run again"
-            )));
-        }
-        let keep = made.output.keep;
-        if !keep.signatures() {
-            return Err(Error::input(format!(
-                "{url} keeps no signatures (output.keep = \"none\"), so its sketches cannot be used: make it again with \
-                 output.keep = \"signatures\""
-            )));
-        }
-        if job.shingle.hash == ShingleHash::Dictionary {
-            return Err(Error::job(format!(
-                "{url} was made with shingle.hash = \"dictionary\", whose numbers are valid in one run only: read its source instead"
-            )));
-        }
-        if AllSketches::new(job) != AllSketches::Nowhere && !keep.shingles() {
-            return Err(Error::job(format!(
-                "{url} keeps no shingles, and this job needs the shingles of all documents, since candidates.method is {} and \
-                 output.keep is {}: use \"lsh\" and \"signatures\", or read the source instead",
-                quoted(job.candidates.method),
-                quoted(job.output.keep)
-            )));
-        }
-        let advice = if keep.shingles() { "" } else { KEEP_SHINGLES };
-        let listed = match reason_to_read(url, keep.shingles(), job) {
-            Some(reason) => Some(stored.source(&reason, advice).await?.1),
-            None => None,
-        };
-        Ok(Self { origins: stored.origins(), listed, stored })
+/// Opens an output whose sketches are reused, and checks that `job` can use them. Also returns the files of the texts, unless the output
+/// keeps shingles, so that no text is read.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if it cannot be read, holds another result than before, or lacks data that the job needs and
+/// its source has changed; [`Kind::Job`](crate::error::Kind::Job) if it lacks data that the job needs.
+async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Result<(Stored, Option<Listed>)> {
+    let Reuse { output: url, keeps_shingles } = reuse;
+    let stored = Stored::open(session, url).await?;
+    let made = stored.job();
+    let same_kept = *keeps_shingles == made.output.keep.shingles();
+    // The job may use another carried column as the group.
+    let source = Source { group: made.source.group.clone(), ..job.source.clone() };
+    let settings = |job: &Job| (job.shingle.clone(), job.max_frequency, job.minhash.clone());
+    if !same_kept || settings(made) != settings(job) || made.source != source {
+        return Err(Error::input(format!(
+            "{url} holds another result than it did when the job file was read: run again"
+        )));
     }
-
-    /// The documents with their sketches, and the rejects.
-    fn read(&self, job: &Job) -> Result<FirstStageInput> {
-        let types = self.stored.manifest().source.clone();
-        let keeps_shingles = self.stored.job().output.keep.shingles();
-        let columns = reused_columns(&types, keeps_shingles, col("origin_number"));
-        let documents = self.stored.table(Table::Documents)?.select(columns)?;
-        let documents = reused(documents, self.stored.table(Table::Rejects)?, &job.lsh)?;
-        Ok(FirstStageInput { documents, types, inputs: vec![as_input(&self.stored)] })
+    let keep = made.output.keep;
+    if !keep.signatures() {
+        return Err(Error::input(format!(
+            "{url} keeps no signatures (output.keep = \"none\"), so its sketches cannot be used: make it again with \
+             output.keep = \"signatures\""
+        )));
     }
+    if job.shingle.hash == ShingleHash::Dictionary {
+        return Err(Error::job(format!(
+            "{url} was made with shingle.hash = \"dictionary\", whose numbers are valid in one run only: read its source instead"
+        )));
+    }
+    if AllSketches::new(job) != AllSketches::Nowhere && !keep.shingles() {
+        return Err(Error::job(format!(
+            "{url} keeps no shingles, and this job needs the shingles of all documents, since candidates.method is {} and \
+             output.keep is {}: use \"lsh\" and \"signatures\", or read the source instead",
+            quoted(job.candidates.method),
+            quoted(job.output.keep)
+        )));
+    }
+    let advice = if keep.shingles() { "" } else { KEEP_SHINGLES };
+    let listed = match reason_to_read(url, keep.shingles(), job) {
+        Some(reason) => Some(stored.source(&reason, advice).await?.1),
+        None => None,
+    };
+    Ok((stored, listed))
 }
 
 /// The advice if the source of an output has changed.
@@ -345,15 +303,14 @@ async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Re
 }
 
 /// The documents of all outputs, without the documents that were replaced, and their rejects.
-fn read_merged(chain: &Chain, job: &Job) -> Result<FirstStageInput> {
+fn stored_documents(chain: &Chain, job: &Job) -> Result<DataFrame> {
     let types = chain.types();
-    let keeps_shingles = job.output.keep.shingles();
+    let keeps_shingles = chain.outputs.last().is_some_and(|stored| stored.job().output.keep.shingles());
     let documents = chain.live(|at, _| Ok(reused_columns(&types, keeps_shingles, chain.origin(at))))?;
     let rejects = union(chain.outputs.iter().enumerate().map(|(at, stored)| {
         Ok(stored.table(Table::Rejects)?.with_column("origin_number", chain.origin(at))?)
     }))?;
-    let documents = reused(documents, rejects, &job.lsh)?;
-    Ok(FirstStageInput { documents, types, inputs: chain.outputs.iter().map(as_input).collect() })
+    reused(documents, rejects, &job.lsh)
 }
 
 /// The first key that decides pairs or clusters and differs between two jobs.

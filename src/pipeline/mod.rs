@@ -30,23 +30,24 @@ mod verify;
 
 use std::sync::Arc;
 
+use datafusion::prelude::DataFrame;
+use tokio::sync::OnceCell;
+
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
 use crate::output::attempt::Attempt;
 use crate::output::claim::{Claim, ClaimWait};
-use crate::output::manifest::Run as Manifest;
 use crate::output::{Layout, attempt, delta};
+use crate::schema::SourceTypes;
 use context::StageContext;
 pub use existing::{OnExisting, Outcome};
-use existing::{PreviousResult, RunReads, finished};
-use input::{FirstStageInput, RunInput};
+use existing::{PreviousResult, finished};
+use input::RunInput;
 use publish::{publish, publish_logs};
-use reference::ReferenceDocuments;
 pub(crate) use reference::{reference_texts, with_group};
 use runner::Runner;
 use stage::walk;
-use tokio::sync::OnceCell;
 pub(crate) use verify::slices;
 
 /// Runs `job` on `engine`, or resumes an earlier run of the same job over the same inputs. Waits for the end of another run that holds
@@ -74,42 +75,35 @@ pub async fn run(
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
     loop {
-        let earlier = finished_earlier(&output, existing).await;
-        let job = match earlier.as_ref().and_then(|earlier| earlier.job().ok()) {
-            Some(made) => absolute.with_places_of(&made),
-            None => absolute.clone(),
+        // A result that cannot be read is reported when it is compared with the job.
+        let earlier = match existing {
+            OnExisting::Fail => output.manifest().await.ok().flatten(),
+            OnExisting::Overwrite => None,
         };
-        let job = &job;
-        let (input, reference) =
-            (RunInput::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
+        let made = earlier.as_ref().and_then(|earlier| earlier.job().ok());
+        let job = &made.map_or_else(|| absolute.clone(), |made| absolute.with_places_of(&made));
+        let input = RunInput::find(session, job).await?;
         input.refuse_overlap(&output)?;
-        if let Some(reference) = &reference {
-            reference.refuse_overlap(&output)?;
-        }
-        input.check_frequent(reference.as_ref()).await?;
-        let mut fingerprint = input.fingerprint(job, reference.as_ref())?;
+        input.check_frequent().await?;
+        let mut fingerprint = input.fingerprint(job)?;
         if let Some(earlier) = &earlier
             && earlier.fingerprint != fingerprint
         {
-            let same = input.fingerprint_of(session, job, reference.as_ref(), earlier).await?;
+            let same = input.fingerprint_of(session, job, earlier).await?;
             fingerprint = same.unwrap_or(fingerprint);
         }
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(&output, &fingerprint, job, RunReads::new(&input, reference.as_ref())).await?
+            && let Some(finished) = finished(&output, &fingerprint, job, &input).await?
             // The rest of the publication needs a claim.
             && delta::is_current(&output, job.output.tables).await?
         {
             return Ok(finished);
         }
         let read = input.read(session, job).await?;
-        if let Some(reference) = &reference {
-            reference.check_types(job, &read.types)?;
-        }
         let Some(claim) = waiting.ask(&output, &attempt, "run", &control.stop).await? else { continue };
         let run = ClaimedRun {
             job,
             input: &input,
-            reference: reference.as_ref(),
             engine,
             existing,
             output: &output,
@@ -124,20 +118,10 @@ pub async fn run(
     }
 }
 
-/// The result that an output holds, if the run does not replace it. A result that cannot be read is reported when it is compared with the
-/// job.
-async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manifest> {
-    match existing {
-        OnExisting::Fail => output.manifest().await.ok().flatten(),
-        OnExisting::Overwrite => None,
-    }
-}
-
 /// A run that holds the claim on its output.
 struct ClaimedRun<'a> {
     job: &'a Job,
     input: &'a RunInput,
-    reference: Option<&'a ReferenceDocuments>,
     engine: &'a dyn Engine,
     existing: OnExisting,
     output: &'a Layout,
@@ -147,7 +131,7 @@ struct ClaimedRun<'a> {
 
 impl ClaimedRun<'_> {
     /// Runs until the run is done, is stopped, or loses the output.
-    async fn watched(&self, control: &RunControl, read: FirstStageInput) -> Result<Outcome> {
+    async fn watched(&self, control: &RunControl, read: (DataFrame, SourceTypes)) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
         let lost = self.claim.lost();
@@ -163,17 +147,20 @@ impl ClaimedRun<'_> {
         }
     }
 
-    async fn stages(&self, control: &RunControl, read: FirstStageInput) -> Result<Outcome> {
-        let Self { job, input, reference, engine, existing, output, claim, fingerprint } = *self;
+    async fn stages(
+        &self,
+        control: &RunControl,
+        (documents, types): (DataFrame, SourceTypes),
+    ) -> Result<Outcome> {
+        let Self { job, input, engine, existing, output, claim, fingerprint } = *self;
         // Another run may have finished since the first check.
         if existing == OnExisting::Fail
-            && let Some(finished) =
-                finished(output, fingerprint, job, RunReads::new(input, reference)).await?
+            && let Some(finished) = finished(output, fingerprint, job, input).await?
         {
             publish_logs(output, job).await?;
             return Ok(finished);
         }
-        delta::check(output, job, &read.types).await?;
+        delta::check(output, job, &types).await?;
         let replaced = PreviousResult::read(output).await?;
         let record = attempt::AttemptRecord {
             attempt: claim.attempt().to_string(),
@@ -192,16 +179,14 @@ impl ClaimedRun<'_> {
         let cx = StageContext {
             runner: Runner::new(engine, (output, claim), control, fingerprint, key),
             job,
-            types: read.types,
+            types,
             input,
-            reference,
-            documents: read.documents,
+            reference: input.reference.as_ref(),
+            documents,
             join: OnceCell::new(),
             bytes_of_sketch: OnceCell::new(),
         };
         walk(&cx).await?;
-        let mut inputs = read.inputs;
-        inputs.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
-        publish(cx, &inputs, replaced).await
+        publish(cx, replaced).await
     }
 }

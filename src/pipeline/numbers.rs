@@ -15,11 +15,6 @@ pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
     Ok(keys)
 }
 
-/// The number of rows of a frame.
-pub(super) async fn rows_of(frame: DataFrame) -> Result<u64> {
-    Ok(frame.count().await? as u64)
-}
-
 /// The number in a frame of one row and column; 0 if it is null.
 pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     let mut number = 0;

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use humantime::format_rfc3339_seconds;
 
 use super::context::StageContext;
-use super::existing::{Outcome, PreviousResult, RunReads, finished};
+use super::existing::{Outcome, PreviousResult, finished};
 use super::input::RunInput;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
@@ -14,7 +14,7 @@ use super::stage::search::dense_groups;
 use super::stage::totals::{Total, Totals};
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{Against, FORMAT_VERSION, InputFile, Job, Reference, Short};
+use crate::job::{Against, FORMAT_VERSION, Input, Job, Reference};
 use crate::machine;
 use crate::output::attempt::Attempt;
 use crate::output::claim::record::boot;
@@ -23,13 +23,9 @@ use crate::output::manifest::{self, Run as Manifest};
 use crate::output::{Layout, attempt, check, delta, ownership};
 use crate::schema::Table;
 
-/// Checks the totals, and writes `manifest.json`. This put publishes the result. `inputs` are the files that the run read.
-pub(super) async fn publish(
-    cx: StageContext<'_>,
-    inputs: &[InputFile],
-    replaced: PreviousResult,
-) -> Result<Outcome> {
-    let StageContext { job, input, reference, .. } = cx;
+/// Checks the totals, and writes `manifest.json`. This put publishes the result.
+pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> Result<Outcome> {
+    let StageContext { job, input, .. } = cx;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
     let tables = Table::written_by(job);
     let totals = Totals::read(&cx).await?;
@@ -49,13 +45,13 @@ pub(super) async fn publish(
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
         finished: format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs_f64(machine::now())).to_string(),
-        job: serde_json::to_value(pinned(job, input, reference))
+        job: serde_json::to_value(pinned(job, input))
             .map_err(|e| Error::bug("the job cannot be written").because(e))?,
-        inputs: cx.runner.read_files(inputs),
+        inputs: cx.runner.read_files(&input.inputs()),
         source: cx.types.clone(),
         origin,
         origins,
-        reference_outputs: reference.map(ReferenceDocuments::record).unwrap_or_default(),
+        reference_outputs: input.reference_record(),
         merged: input.merged().map(Chain::fingerprints).unwrap_or_default(),
         counts,
         rejects: totals.rejects(),
@@ -77,7 +73,13 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, cx.runner.fingerprint, job, RunReads::new(input, reference)).await?;
+        // If the job and inputs of the other process are the same, its result is also the result of this run.
+        let other = finished(output, cx.runner.fingerprint, job, input).await?.ok_or_else(|| {
+            Error::input(format!(
+                "another process changed the result in {} while this run was about to publish its own: run again",
+                output.shown()
+            ))
+        })?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
@@ -89,12 +91,18 @@ pub(super) async fn publish(
 
 /// The counts of the manifest, and the warnings of the run.
 async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<String>)> {
-    let (job, merged) = (cx.job, cx.input.merged());
+    let (job, method, merged) = (cx.job, cx.job.candidates.method, cx.input.merged());
     let left_out = totals.number(Total::PairsLeftOut)?;
     let representatives = totals.number(Total::Representatives)?;
-    let lost = totals.numbers(Total::Lost);
     let tables = Table::written_by(job);
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
+    // The later tables include the candidates of the earlier tables.
+    let candidates = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
+    let candidates = candidates.into_iter().map(|table| cx.rows(table)).max();
+    let outputs = cx.reference_outputs();
+    let known =
+        outputs.map_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS), |outputs| outputs.chain.live_count());
+    let has_several_sources = merged.is_none() && cx.input.origins().len() > 1;
     let mut counts = Counts {
         documents: cx.rows(Table::Documents),
         rejects: cx.rows(Table::Rejects),
@@ -106,8 +114,8 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         dictionary: written(Table::Dictionary),
         cluster_id_changes: written(Table::ClusterIdChanges),
         removed_documents: totals.number(Total::Removed)?,
-        lossy_removals: lost.and_then(|lost| lost.first()).copied(),
-        lost_shingles: lost.and_then(|lost| lost.get(1)).copied(),
+        lossy_removals: totals.optional(Total::Lost, 0),
+        lost_shingles: totals.optional(Total::Lost, 1),
         spared: written(Table::Spared),
         passages: written(Table::Passages),
         spans: written(Table::Spans),
@@ -115,39 +123,26 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         scores: cx.rows(WorkTable::SCORES),
         shingle_sets: cx.rows(Table::Documents) - totals.number(Total::RepeatedSets)?,
         pairs_left_out: left_out,
+        candidates: candidates.filter(|_| method.has_candidates() && merged.is_none()),
+        hot_documents: Some(cx.rows(WorkTable::HOT)).filter(|&hot| method.uses_buckets() && hot > 0),
+        single_shingle_documents: totals.optional(Total::SingleShingle, 0),
+        chained_documents: totals
+            .optional(Total::Components, 0)
+            .map(|components| representatives - components),
+        reference_documents: cx.reference.map(|_| known),
+        compared_reference_documents: cx.reference.map(|_| cx.rows(WorkTable::REFERENCE)),
+        replaced_documents: merged.map_or_else(
+            || totals.optional(Total::Replaced, 0),
+            |outputs| Some(outputs.replaced_documents()),
+        ),
+        replaced_in_sources: has_several_sources
+            .then(|| cx.input.earlier().map(Manifest::replaced_in_sources).sum()),
+        superseded_reference_documents: totals.optional(Total::Superseded, 0),
         ..Counts::default()
     };
-    if job.candidates.method.has_candidates() && merged.is_none() {
-        // The later tables include the candidates of the earlier tables.
-        let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
-        counts.candidates = tables.into_iter().map(|table| cx.rows(table)).max();
-    }
-    if job.candidates.method.uses_buckets() && cx.rows(WorkTable::HOT) > 0 {
-        counts.hot_documents = Some(cx.rows(WorkTable::HOT));
-    }
     let mut warnings = job.warnings();
     warnings.extend(count_left_out(cx, &mut counts).await?);
-    if job.shingle.short == Short::Whole {
-        counts.single_shingle_documents = Some(totals.number(Total::SingleShingle)?);
-    }
-    if !job.clusters.method.keeps_chains() {
-        counts.chained_documents = Some(representatives - totals.number(Total::Components)?);
-    }
-    if cx.reference.is_some() {
-        let count = cx.reference_outputs().map(|outputs| outputs.chain.live_count());
-        let count = count.unwrap_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS));
-        counts.reference_documents = Some(count);
-        counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
-    }
-    if let Some(outputs) = merged {
-        counts.replaced_documents = Some(outputs.replaced_documents());
-    } else if cx.input.origins().len() > 1 {
-        let earlier = cx.input.earlier();
-        counts.replaced_in_sources = Some(earlier.iter().map(|earlier| earlier.replaced_in_sources()).sum());
-    }
-    if let Some(outputs) = cx.reference_outputs() {
-        counts.replaced_documents = Some(totals.number(Total::Replaced)?);
-        counts.superseded_reference_documents = Some(totals.number(Total::Superseded)?);
+    if let Some(outputs) = outputs {
         warnings.extend(outputs.not_replaced(cx).await?);
     }
     if left_out > 0 {
@@ -188,30 +183,19 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
 }
 
 /// `job` with the versions of the Delta tables that the run read, so that later commands read the same versions.
-fn pinned(job: &Job, input: &RunInput, reference: Option<&ReferenceDocuments>) -> Job {
+fn pinned(job: &Job, input: &RunInput) -> Job {
     let mut job = job.clone();
-    if let RunInput::Read(listed) = input {
+    if let (Input::Read, Some(listed)) = (&job.input, input.listed()) {
         job.source.table_versions = listed.table_versions();
     }
     if let (
         Some(Against { reference: Reference::Source(source), .. }),
         Some(ReferenceDocuments::Source(second)),
-    ) = (&mut job.against, reference)
+    ) = (&mut job.against, &input.reference)
     {
         source.table_versions = second.listed.table_versions();
     }
     job
-}
-
-/// The outcome if another process published first. If its job and inputs are the same, its result is also the result of this run.
-async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, reads: RunReads) -> Result<Outcome> {
-    match finished(output, fingerprint, job, reads).await? {
-        Some(other) => Ok(other),
-        None => Err(Error::input(format!(
-            "another process changed the result in {} while this run was about to publish its own: run again",
-            output.shown()
-        ))),
-    }
 }
 
 /// The ids of all known attempts that wrote to the output. This attempt comes last.

@@ -62,7 +62,9 @@ pub(crate) struct Planned<'a> {
     /// The number of parts in which the stage reads the source. Each part is published when it is written. A stage with fewer than 2 parts
     /// is published as a whole.
     pub(crate) parts: usize,
-    pub(crate) place: StagePlacement,
+    /// Whether the plans run in this process and not on the engine of the run. The rows may be in the memory of this process and too many
+    /// to send to a cluster.
+    pub(crate) runs_here: bool,
 }
 
 impl Planned<'static> {
@@ -78,17 +80,8 @@ impl<'a> Planned<'a> {
         bytes: u64,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
     ) -> Self {
-        Self { frames: Box::new(frames), bytes, batch_rows: None, parts: 0, place: StagePlacement::Engine }
+        Self { frames: Box::new(frames), bytes, batch_rows: None, parts: 0, runs_here: false }
     }
-}
-
-/// The place where the plans of a stage run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StagePlacement {
-    /// On the engine of the run.
-    Engine,
-    /// In this process. The rows are in its memory and may be too many to send to a cluster.
-    Here,
 }
 
 /// The progress of a run.
@@ -210,10 +203,7 @@ impl<'a> Runner<'a> {
     /// If the frames cannot be planned, or if the engine or the store fails.
     pub(crate) async fn run(&self, work: StageWork<'_>) -> Result<()> {
         let here = Local::new(self.engine.session().clone());
-        let engine = match work.rows.place {
-            StagePlacement::Engine => self.engine,
-            StagePlacement::Here => &here,
-        };
+        let engine = if work.rows.runs_here { &here } else { self.engine };
         let name = work.name;
         let progress = &self.control.progress;
         let (number, total) = {

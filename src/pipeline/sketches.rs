@@ -20,11 +20,17 @@ use crate::job::Shingle;
 use crate::schema::Table;
 use crate::source::{self, DocumentPlaces};
 
-/// Sketches (doc, shingles, signature, ..), stored or cut when they are read.
-pub(super) struct Sketched {
+/// Rows with an upper bound on their number.
+pub(super) struct BoundedRows {
     pub(super) frame: DataFrame,
-    /// An upper bound on the number of rows.
     pub(super) count: u64,
+}
+
+impl BoundedRows {
+    /// The rows of a table.
+    pub(super) fn read(cx: &StageContext<'_>, table: WorkTable) -> Result<Self> {
+        Ok(Self { frame: cx.table(table)?, count: cx.rows(table) })
+    }
 }
 
 /// The columns of a sketch.
@@ -103,7 +109,7 @@ fn stored_new(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let stored = match AllSketches::new(cx.job) {
         AllSketches::InDocuments => cx.table(Table::Documents)?,
         AllSketches::InSketches => cx.table(WorkTable::SKETCHES)?,
-        AllSketches::InOutput => cx.input.sketches()?.ok_or_else(not_stored)?,
+        AllSketches::InOutput => cx.input.stored_documents()?.ok_or_else(not_stored)?,
         AllSketches::Nowhere => return Ok(None),
     };
     Ok(Some(stored.select(columns(SKETCH))?))
@@ -123,13 +129,12 @@ pub(super) fn all(cx: &StageContext<'_>) -> Result<DataFrame> {
     stored(cx)?.ok_or_else(not_stored)
 }
 
-/// The sketches of the documents in the prefix join, and possibly of more documents.
-pub(super) fn joined(cx: &StageContext<'_>) -> Result<Sketched> {
-    let table = WorkTable::HOT_SKETCHES;
-    Ok(match stored(cx)? {
-        Some(frame) => Sketched { frame, count: count(cx) },
-        None => Sketched { frame: cx.table(table)?, count: cx.rows(table) },
-    })
+/// The sketches (doc, shingles, signature, ..) of the documents in the prefix join, and possibly of more documents.
+pub(super) fn joined(cx: &StageContext<'_>) -> Result<BoundedRows> {
+    match stored(cx)? {
+        Some(frame) => Ok(BoundedRows { frame, count: count(cx) }),
+        None => BoundedRows::read(cx, WorkTable::HOT_SKETCHES),
+    }
 }
 
 /// The sketches of the documents in the prefix join.
@@ -162,13 +167,13 @@ pub(super) async fn join<'c>(cx: &'c StageContext<'_>) -> Result<&'c Join> {
 }
 
 /// The sketches of the documents `needed` (needed) in candidates, and possibly of more documents.
-pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame) -> Result<Sketched> {
+pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame) -> Result<BoundedRows> {
     if let Some(frame) = stored(cx)? {
-        return Ok(Sketched { frame, count: count(cx) });
+        return Ok(BoundedRows { frame, count: count(cx) });
     }
     let (at, known) = (WorkTable::POSITIONS, cx.reference_documents()?);
     let frame = sketches(cx, at, needed, known, &SKETCH).await?;
-    Ok(Sketched { frame, count: cx.rows(at) + cx.rows(WorkTable::REFERENCE) })
+    Ok(BoundedRows { frame, count: cx.rows(at) + cx.rows(WorkTable::REFERENCE) })
 }
 
 /// Selects the columns `names` of the sketches of the documents `needed` (needed).
@@ -200,7 +205,7 @@ pub(super) async fn sketches(
 }
 
 /// The signatures (doc, signature) of all documents, if they are stored.
-pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<Sketched>> {
+pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
     let signature = || columns(["doc", "signature"]);
     let frame = match stored(cx)? {
         Some(stored) => stored.select(signature())?,
@@ -213,7 +218,7 @@ pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<Sketched>> {
         }
         None => return Ok(None),
     };
-    Ok(Some(Sketched { frame, count: count(cx) }))
+    Ok(Some(BoundedRows { frame, count: count(cx) }))
 }
 
 /// The average bytes of a sketch.

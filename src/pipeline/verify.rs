@@ -13,7 +13,7 @@ use super::context::StageContext;
 use super::groups;
 use super::numbers::one_number;
 use super::runner::Planned;
-use super::sketches::{self, Sketched};
+use super::sketches::{self, BoundedRows};
 use super::tables::WorkTable;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -129,33 +129,18 @@ impl Load {
     }
 }
 
-/// Pairs of documents that may be similar.
-pub(super) struct CandidatePairs {
-    /// (a, b).
-    pub(super) pairs: DataFrame,
-    /// An upper bound on the number of pairs.
-    pub(super) rows: u64,
+/// The candidates (a, b) that remain after all search stages.
+pub(super) fn remaining_candidates(cx: &StageContext<'_>) -> Result<BoundedRows> {
+    BoundedRows::read(cx, candidate_table(cx))
 }
 
-impl CandidatePairs {
-    /// The candidates in a table.
-    pub(super) fn read(cx: &StageContext<'_>, table: WorkTable) -> Result<Self> {
-        Ok(Self { pairs: cx.table(table)?, rows: cx.rows(table) })
-    }
-
-    /// The candidates that remain after all search stages.
-    pub(super) fn found(cx: &StageContext<'_>) -> Result<Self> {
-        Self::read(cx, candidate_table(cx))
-    }
-
-    /// The candidates without a known score.
-    pub(super) fn to_compare(cx: &StageContext<'_>) -> Result<Self> {
-        let found = Self::found(cx)?;
-        Ok(match known_scores(cx)? {
-            Some(same) => Self { pairs: unscored(found.pairs, same)?, ..found },
-            None => found,
-        })
-    }
+/// The remaining candidates (a, b) without a known score.
+pub(super) fn candidates_to_compare(cx: &StageContext<'_>) -> Result<BoundedRows> {
+    let found = remaining_candidates(cx)?;
+    Ok(match known_scores(cx)? {
+        Some(same) => BoundedRows { frame: unscored(found.frame, same)?, ..found },
+        None => found,
+    })
 }
 
 /// The table of all remaining candidates.
@@ -190,8 +175,8 @@ pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
 /// Scores candidates by the sketches of their documents, and adds the known `scores`.
 pub(super) async fn verify<'a>(
     cx: &'a StageContext<'_>,
-    documents: Sketched,
-    candidates: CandidatePairs,
+    documents: BoundedRows,
+    candidates: BoundedRows,
     scores: Option<DataFrame>,
 ) -> Result<Planned<'a>> {
     let job = cx.job;
@@ -205,8 +190,8 @@ pub(super) async fn verify<'a>(
 /// Drops pairs of `candidates` whose signatures agree in fewer positions than the threshold requires.
 pub(super) fn agree<'a>(
     cx: &'a StageContext<'_>,
-    signatures: Sketched,
-    candidates: CandidatePairs,
+    signatures: BoundedRows,
+    candidates: BoundedRows,
 ) -> Result<Planned<'a>> {
     let job = cx.job;
     let agreeing = move |documents, candidates, join| {
@@ -246,15 +231,15 @@ fn signature_bytes(job: &Job) -> u64 {
 /// Plans the frames of `made` over `candidates` and documents. Each sketch takes `bytes`.
 fn compare<'a>(
     cx: &'a StageContext<'_>,
-    documents: Sketched,
+    documents: BoundedRows,
     bytes: u64,
-    candidates: CandidatePairs,
+    candidates: BoundedRows,
     made: impl Fn(DataFrame, DataFrame, (SketchJoin, usize)) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
 ) -> Result<Planned<'a>> {
-    let count = candidates.rows;
+    let count = candidates.count;
     let load =
         Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
-    let candidates = compared_sides(cx, candidates.pairs)?;
+    let candidates = compared_sides(cx, candidates.frame)?;
     let first = load.cheapest_join(cx.engine());
     let at_first = cx.engine().partitions(first.shuffled);
     let mut named = documents.frame.clone();

@@ -81,8 +81,6 @@ pub struct Documents {
     pub frame: DataFrame,
     /// The types of the columns of tables that depend on the source.
     pub types: SourceTypes,
-    /// The files, sorted by path.
-    pub inputs: Vec<job::InputFile>,
 }
 
 /// The documents that are read, and their form.
@@ -156,7 +154,7 @@ pub async fn read(
     ];
     selected.extend(has_column(CUT).then(|| columns::column(CUT)));
     selected.extend(columns::carried(&values, &types.columns)?);
-    Ok(Documents { frame: rows.select(selected)?, types, inputs: listed.inputs() })
+    Ok(Documents { frame: rows.select(selected)?, types })
 }
 
 /// Reads the documents at `places` in `sources`. Each source has a number. Returns the number and the frame of each source with wanted

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::cli::arguments;
-use crate::cli::process::on_session;
+use crate::cli::process::{files, on_session};
 use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
@@ -64,8 +64,9 @@ pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
 }
 
 impl FromData {
-    /// Creates a job from these arguments, with its tables in `output` and its spills in `folder`. `change` sets further keys. Also returns
-    /// the noun for its documents: `file` or `document`. A description of the data is shown on the screen.
+    /// Creates a job from these arguments, with its spills in a temporary folder. Its tables are in `output`, or else in the same folder.
+    /// `change` sets further keys. Also returns the folder, and the noun for the documents: `file` or `document`. A description of the data
+    /// is shown on the screen.
     ///
     /// # Errors
     /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if the column with the texts is not clear.
@@ -73,10 +74,12 @@ impl FromData {
         &self,
         screen: &Screen,
         command: &str,
-        output: &str,
-        folder: &SpillFolder,
+        output: Option<&str>,
         change: impl FnOnce(&mut JobFile),
-    ) -> Result<(Job, &'static str)> {
+    ) -> Result<(Job, &'static str, SpillFolder)> {
+        let folder = files::temporary_folder_outside(&self.paths, files::temporary_folders())?;
+        let temporary = folder.path().join("out").to_string_lossy().into_owned();
+        let output = output.unwrap_or(&temporary);
         let columns = (self.text.as_deref(), self.id.as_deref());
         let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
         file.shingle = Some(ShingleSection {
@@ -92,7 +95,7 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        Ok((job, noun))
+        Ok((job, noun, folder))
     }
 }
 
@@ -112,14 +115,14 @@ pub(crate) fn file(
     let InspectedPaths { dataset, urls, .. } = look(screen, command, paths, encoding)?;
     let Some(dataset) = dataset else {
         refuse_columns(&[("--text", text), ("--id", id)])?;
-        let mut file = JobFile::new(job::Format::Text.into(), urls, output);
+        let mut file = JobFile::new(job::Format::Text, &urls, output)?;
         file.source.encoding = encoding.map(|encoding| encoding.to_string());
         return Ok((file, "file"));
     };
     let id = dataset.id_column(id);
     let text = dataset.text_column(text, id.as_deref())?;
     screen.say(&dataset.sentence(&text, id.as_deref()));
-    Ok((dataset.job(&text, id.as_deref(), output), "document"))
+    Ok((dataset.job(&text, id.as_deref(), output)?, "document"))
 }
 
 /// Inspects the files at `paths`. Shows the names of skipped files on the screen.

@@ -12,6 +12,7 @@ use crate::cli::process::{MANIFEST_MEMORY, on_session};
 use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
+pub(crate) use crate::job::parse_size as memory;
 use crate::job::{self, Names, Prefer, Preference};
 use crate::lookup::rows::{self, CsvStyle};
 use crate::output::Stored;
@@ -36,9 +37,9 @@ pub(crate) const MAX_REPEAT: usize = 1_000_000;
 pub(crate) fn one_to(
     most: usize,
 ) -> impl Fn(&str) -> ParsedArgument<NonZeroUsize> + Clone + Send + Sync + 'static {
-    move |text| match text.trim().parse::<NonZeroUsize>() {
-        Ok(number) if number.get() <= most => Ok(number),
-        _ => Err(format!("expected a whole number of 1 or more, and at most {most}")),
+    move |text| {
+        let number = text.trim().parse().ok().filter(|number: &NonZeroUsize| number.get() <= most);
+        number.ok_or_else(|| format!("expected a whole number of 1 or more, and at most {most}"))
     }
 }
 
@@ -52,18 +53,14 @@ pub(crate) fn zero_to(most: usize) -> impl Fn(&str) -> ParsedArgument<usize> + C
 
 /// Parses a similarity in (0, 1].
 pub(crate) fn similarity(text: &str) -> ParsedArgument<f64> {
-    match text.trim().parse::<f64>() {
-        Ok(similarity) if similarity > 0.0 && similarity <= 1.0 => Ok(similarity),
-        _ => Err("expected a number over 0 and at most 1".to_owned()),
-    }
+    let similarity = text.trim().parse().ok().filter(|similarity| *similarity > 0.0 && *similarity <= 1.0);
+    similarity.ok_or_else(|| "expected a number over 0 and at most 1".to_owned())
 }
 
 /// Parses a share in [0, 1].
 pub(crate) fn share(text: &str) -> ParsedArgument<f64> {
-    match text.trim().parse::<f64>() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("expected a number from 0 to 1".to_owned()),
-    }
+    let share = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 /// Parses the id of a run.
@@ -104,11 +101,6 @@ pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::Engine
 /// Returns the treatment of an existing result according to `--overwrite`.
 pub(crate) fn on_existing(overwrite: bool) -> OnExisting {
     if overwrite { OnExisting::Overwrite } else { OnExisting::Fail }
-}
-
-/// Parses an amount of memory in bytes.
-pub(crate) fn memory(text: &str) -> ParsedArgument<u64> {
-    job::parse_size(text).map_err(|e| e.to_string())
 }
 
 /// Options for CSV output.

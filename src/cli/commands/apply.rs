@@ -124,7 +124,7 @@ impl Apply {
         };
         let columns = settings.column_names();
         let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
-        let ended = runtime.run_resumable(async {
+        let (report, outcome) = runtime.run_resumable(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
                 None => Box::new(Local::new(lookup::session(&engine_settings)?)),
                 Some(_) => engine::open(&engine_settings, &control).await?,
@@ -169,9 +169,8 @@ impl Apply {
                 shingle,
             };
             Ok((report, outcome))
-        });
+        })?;
         screen.clear();
-        let (report, outcome) = ended?;
         print::json_line_or(self.json, &report, || self.text(&report, &columns, outcome.as_ref()))
     }
 

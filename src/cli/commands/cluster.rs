@@ -14,12 +14,11 @@ use parquet::file::properties::WriterProperties;
 
 use crate::address;
 use crate::cli::arguments;
-use crate::cli::process::{JobRuntime, files};
+use crate::cli::process::{files, on_session};
 use crate::cli::screen::print;
-use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::frames::clusters::clusters_of_pairs;
-use crate::job::{self, ClusterMethod, Score};
+use crate::job::{ClusterMethod, Score};
 use crate::output::partial_file;
 
 /// Find the clusters of pairs that any program wrote, and write them to one Parquet file
@@ -70,13 +69,10 @@ struct WrittenClusters {
 impl ClusterCommand {
     pub(crate) fn run(&self) -> Result<()> {
         let target = OutputFile::new(&self.to)?;
-        let engine = job::EngineSettings::local(self.memory);
-        let runtime = JobRuntime::start(&engine)?;
-        let session = session::session(&engine)?;
-        // Minimum and maximum values in footers ignore NaN, so the engine could treat a column as constant.
-        session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
-        let found = runtime.run(async {
-            let pairs = self.pairs(&session).await?;
+        let found = on_session(self.memory, async |session, _| {
+            // Minimum and maximum values in footers ignore NaN, so the engine could treat a column as constant.
+            session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
+            let pairs = self.pairs(session).await?;
             let clusters = clusters_of_pairs(pairs, self.threshold, self.method)?;
             target.write(clusters).await
         })?;

@@ -76,8 +76,15 @@ fn as_text(comparison: &Comparison) -> String {
 pub(crate) struct MeasureArguments {
     #[command(flatten)]
     job: JobArguments,
-    #[command(flatten)]
-    results: Results,
+    /// Print all measurements as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write the charts as SVG files into this folder, and an HTML page that contains all of them
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+    /// Add lines for other programs to the first chart: a CSV file with the columns name, documents and seconds
+    #[arg(long, value_name = "FILE", requires = "plots")]
+    add_series: Option<PathBuf>,
 }
 
 impl MeasureArguments {
@@ -88,7 +95,7 @@ impl MeasureArguments {
         work: impl AsyncFnOnce(&SessionContext, &Job, &RunControl) -> Result<T>,
     ) -> Result<(T, Vec<Series>)> {
         let job = self.job.load()?;
-        let added = self.results.prepare()?;
+        let added = self.prepare()?;
         let runtime = JobRuntime::start(&job.engine)?;
         let session = session::session(&job.engine)?;
         let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
@@ -105,29 +112,12 @@ impl MeasureArguments {
         charts: &[(&str, Chart)],
         text: &str,
     ) -> Result<()> {
-        let Results { json, plots, .. } = &self.results;
-        print::json_or(*json, measured, || text.to_owned())?;
-        let Some(folder) = plots else { return Ok(()) };
+        print::json_or(self.json, measured, || text.to_owned())?;
+        let Some(folder) = &self.plots else { return Ok(()) };
         let files = write_plots(folder, page, charts)?;
-        if *json { Ok(()) } else { print::result(&format!("written in {}: {files}\n", folder.display())) }
+        if self.json { Ok(()) } else { print::result(&format!("written in {}: {files}\n", folder.display())) }
     }
-}
 
-/// The outputs of the results.
-#[derive(clap::Args)]
-struct Results {
-    /// Print all measurements as one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Write the charts as SVG files into this folder, and an HTML page that contains all of them
-    #[arg(long, value_name = "FOLDER")]
-    plots: Option<PathBuf>,
-    /// Add lines for other programs to the first chart: a CSV file with the columns name, documents and seconds
-    #[arg(long, value_name = "FILE", requires = "plots")]
-    add_series: Option<PathBuf>,
-}
-
-impl Results {
     /// Reads the lines to add and creates the folder for charts, so that errors occur before the measurement.
     fn prepare(&self) -> Result<Vec<Series>> {
         let added = match &self.add_series {

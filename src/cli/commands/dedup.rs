@@ -10,7 +10,7 @@ use crate::cli::commands::apply::{
     write_result, written_line,
 };
 use crate::cli::process::run_job::run_job;
-use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, files, not_resumable, on_session};
+use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, not_resumable, on_session};
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::cli::screen::{Screen, side_by_side};
 use crate::engine::{Engine, Local, RunControl};
@@ -87,12 +87,8 @@ struct DedupResult {
 
 impl Dedup {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let folder = files::temporary_folder_outside(&self.data.paths, files::temporary_folders())?;
-        let output = match &self.output {
-            Some(output) => output.clone(),
-            None => folder.path().join("out").to_string_lossy().into_owned(),
-        };
-        let (job, _) = self.data.job(screen, "dedup", &output, &folder, |file| self.keep.set(file))?;
+        let (job, _, _folder) =
+            self.data.job(screen, "dedup", self.output.as_deref(), |file| self.keep.set(file))?;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
         if let Some(to) = to {
             on_session(MANIFEST_MEMORY, async |session, _| {
@@ -100,18 +96,19 @@ impl Dedup {
             })?;
         }
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, Some(0));
-        screen.clear();
         // Without --output, the tables of a stopped run are lost.
-        let (run, _) = if self.output.is_some() { ran } else { ran.map_err(not_resumable) }?;
-        check_compared(&run.manifest, &self.data.paths)?;
-        let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
-        let ended = apply_to(&job, settings, to, screen);
+        let ran = if self.output.is_some() { ran } else { ran.map_err(not_resumable) }?;
+        ran.raise_alarms(&job)?;
+        let run = &ran.outcome.manifest;
         screen.clear();
-        let ended = ended?;
+        check_compared(run, &self.data.paths)?;
+        let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
+        let ended = apply_to(&job, settings, to, screen)?;
+        screen.clear();
         if self.json {
             return print::result(&print::json_line(&ended)?);
         }
-        let reasons = print::reasons(&run.manifest.rejects, [" (", "), "]);
+        let reasons = print::reasons(&run.rejects, [" (", "), "]);
         let rejected = match reasons.as_str() {
             "" => "not compared".to_owned(),
             reasons => format!("not compared{reasons}{}", rejects_in_words(self.rejects)),
@@ -120,7 +117,7 @@ impl Dedup {
         let mut numbers = NumberColumn::default();
         count_lines(&mut numbers, ended.counts, &kept, &rejected);
         loss_lines(&mut numbers, &ended.losses, ended.counts.removed, &shingle_in_words(&job.shingle));
-        let counts = &run.manifest.counts;
+        let counts = &run.counts;
         short_texts(counts, &job.shingle).iter().for_each(|(n, words)| numbers.line(*n, "", words));
         for (n, words) in left_out(counts) {
             numbers.line(n, "", &format!("{words}, kept as they are"));

@@ -6,7 +6,7 @@ use crate::cli::arguments::data::FromData;
 use crate::cli::arguments::{self, CsvArguments};
 use crate::cli::commands::apply::{left_out, short_texts};
 use crate::cli::process::run_job::{TopPairs, run_job};
-use crate::cli::process::{JobRuntime, files, not_resumable};
+use crate::cli::process::{JobRuntime, not_resumable};
 use crate::cli::screen::{Screen, print, side_by_side};
 use crate::error::Result;
 use crate::job::Job;
@@ -60,14 +60,13 @@ fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
 
 impl Find {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let folder = files::temporary_folder_outside(&self.data.paths, files::temporary_folders())?;
-        let output = folder.path().join("out");
-        let (job, noun) = self.data.job(screen, "find", &output.to_string_lossy(), &folder, |_| ())?;
+        let (job, noun, _folder) = self.data.job(screen, "find", None, |_| ())?;
         // The tables of a stopped run are lost.
-        let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable);
-        let (outcome, pairs) = ran?;
+        let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable)?;
+        ran.raise_alarms(&job)?;
+        let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
         screen.clear();
-        self.csv.print(self.json, &COLUMNS, &pairs, || self.text(&job, noun, &outcome.manifest, &pairs))
+        self.csv.print(self.json, &COLUMNS, pairs, || self.text(&job, noun, run, pairs))
     }
 
     /// Formats the pairs, the counts, and the texts of the first pairs.

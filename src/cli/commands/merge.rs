@@ -40,10 +40,10 @@ impl Merge {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job()?;
         let existing = arguments::on_existing(self.overwrite);
-        let ran = run_job(&job, screen.progress(), existing, Some(0));
+        let ran = run_job(&job, screen.progress(), existing, Some(0))?;
+        ran.raise_alarms(&job)?;
         screen.clear();
-        let (outcome, _) = ran?;
-        print::json_or(self.json, &outcome.manifest.counts, || as_text(&job, &outcome))
+        print::json_or(self.json, &ran.outcome.manifest.counts, || as_text(&job, &ran.outcome))
     }
 
     /// Returns a job with the settings of the last output and the engine of this command.

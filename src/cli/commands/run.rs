@@ -8,7 +8,7 @@ use crate::cli::commands::apply::{left_out, shingle_in_words, short_texts};
 use crate::cli::commands::{evaluate, plan};
 use crate::cli::process::files::{FileMark, OwnFile};
 use crate::cli::process::panics;
-use crate::cli::process::run_job::{Ran, TopPairs, finished_already, run_without_alarms};
+use crate::cli::process::run_job::{Ran, TopPairs, finished_already, run_job};
 use crate::cli::record::lineage::Lineage;
 use crate::cli::record::metrics::{self, MetricsDestination};
 use crate::cli::record::{MARK, Recorder, telemetry};
@@ -70,9 +70,7 @@ impl RunCommand {
     }
 
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        self.run_with(screen, |job, progress, existing| {
-            run_without_alarms(job, progress, existing, Some(self.top))
-        })
+        self.run_with(screen, |job, progress, existing| run_job(job, progress, existing, Some(self.top)))
     }
 
     /// Runs the job by calling `run`. Writes the result, and in any case the record, the metrics and the events.
@@ -251,6 +249,7 @@ mod tests {
     use super::*;
     use crate::cli::Arguments;
     use crate::cli::commands::Command;
+    use crate::cli::screen::log::LogFormat;
     use crate::error::Kind;
 
     /// Returns the command that runs a job in `folder`, with the record and the metrics in this folder.
@@ -278,7 +277,9 @@ mod tests {
         panics::watch();
         let folder = tempfile::tempdir().unwrap();
         let run = command(folder.path());
-        let error = run.run_with(&Screen::new(true), |_, _, _| panic!("in the run")).unwrap_err();
+        let error = run
+            .run_with(&Screen::new(true, LogFormat::Text, false), |_, _, _| panic!("in the run"))
+            .unwrap_err();
         assert_eq!((error.kind(), error.kind().exit_code()), (Kind::Bug, 5));
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         let record: serde_json::Value = serde_json::from_str(&read("record")).unwrap();

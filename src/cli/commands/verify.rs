@@ -32,7 +32,7 @@ impl Verify {
         progress.stage_begins("verify", 1, 1);
         let read =
             |done, all| progress.stage_reaches("verify", InputProgress { done, all, unit: InputUnit::Bytes });
-        let verified = on_session(MANIFEST_MEMORY, async |session, _| {
+        let (output, compared, damage) = on_session(MANIFEST_MEMORY, async |session, _| {
             let output = Layout::open(session, &self.output)?;
             if let Some(applied) = AppliedResult::find(session, &self.output).await? {
                 return Ok((output, applied.files(), applied.damage(&read).await?));
@@ -41,9 +41,8 @@ impl Verify {
                 Some((manifest, damage)) => Ok((output, manifest.files().cloned().collect(), damage)),
                 None => Err(output.unfinished().await?),
             }
-        });
+        })?;
         screen.clear();
-        let (output, compared, damage) = verified?;
         progress.stage_ends(
             "verify",
             compared.iter().map(|file| file.rows).sum(),

@@ -34,20 +34,8 @@ impl Ran {
     }
 }
 
-/// Runs a job and reads its `top` most similar pairs. An exceeded bound of the job may be an error.
+/// Runs a job and reads its `top` most similar pairs. The caller raises the alarms.
 pub(crate) fn run_job(
-    job: &Job,
-    progress: Arc<dyn Progress>,
-    existing: OnExisting,
-    top: Option<usize>,
-) -> Result<(Outcome, TopPairs)> {
-    let ran = run_without_alarms(job, progress, existing, top)?;
-    ran.raise_alarms(job)?;
-    Ok((ran.outcome, ran.pairs))
-}
-
-/// Runs a job in the same way as [`run_job`], but leaves the alarms to the caller.
-pub(crate) fn run_without_alarms(
     job: &Job,
     progress: Arc<dyn Progress>,
     existing: OnExisting,

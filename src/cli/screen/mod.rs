@@ -37,19 +37,15 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Returns a screen that shows a progress bar on a terminal, unless it is `plain`.
-    pub(crate) fn new(plain: bool) -> Self {
-        let bar = if std::io::stderr().is_terminal() && !plain {
+    /// Returns a screen that shows a progress bar on a terminal, unless it is plain, and log lines in `format`. A quiet screen shows only
+    /// errors.
+    pub(crate) fn new(is_plain: bool, format: LogFormat, is_quiet: bool) -> Self {
+        let bar = if std::io::stderr().is_terminal() && !is_plain {
             ProgressBar::no_length().with_style(style(UNKNOWN))
         } else {
             ProgressBar::hidden()
         };
-        Self { bar, format: LogFormat::Text, is_quiet: false, costs: Arc::default() }
-    }
-
-    /// Sets the format of log lines. A quiet screen shows only errors.
-    pub(crate) fn with(self, format: LogFormat, is_quiet: bool) -> Self {
-        Self { format, is_quiet, ..self }
+        Self { bar, format, is_quiet, costs: Arc::default() }
     }
 
     /// Sets the forecast costs of the next run's stages.

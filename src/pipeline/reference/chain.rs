@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::frames::clusters::Founders;
 use crate::frames::{self, columns, merged, reference, utf8};
 use crate::job::Job;
-use crate::output::manifest::Counts;
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::results::AppliedOutput;
 use crate::output::{Layout, Stored};
@@ -54,6 +53,16 @@ impl Chain {
         let chain = Self { outputs, against, applied };
         chain.check_results()?;
         Ok(chain)
+    }
+
+    /// A chain of one output that is not used as reference.
+    pub(crate) fn single(output: Stored) -> Self {
+        Self { outputs: vec![output], against: Vec::new(), applied: Vec::new() }
+    }
+
+    /// The manifests of the outputs.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Run> {
+        self.outputs.iter().map(Stored::manifest)
     }
 
     /// Checks that every two documents of the outputs were compared.
@@ -138,20 +147,18 @@ impl Chain {
 
     /// The fingerprints of the runs that read the documents. A merged output has the fingerprints of the outputs it was merged from.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
-        let runs = |stored: &Stored| match &stored.manifest().merged {
-            merged if merged.is_empty() => vec![stored.manifest().fingerprint.clone()],
-            merged => merged.clone(),
+        let runs = |run: &Run| match run.merged.as_slice() {
+            [] => vec![run.fingerprint.clone()],
+            merged => merged.to_vec(),
         };
-        self.outputs.iter().flat_map(runs).collect()
+        self.manifests().flat_map(runs).collect()
     }
 
     /// The number of documents that the runs of the outputs replaced, including the outputs from which they were merged.
     pub(crate) fn replaced_documents(&self) -> u64 {
-        let replaced = |stored: &Stored| {
-            let Counts { replaced_documents, replaced_in_sources, .. } = &stored.manifest().counts;
-            replaced_documents.unwrap_or_default() + replaced_in_sources.unwrap_or_default()
-        };
-        self.outputs.iter().map(replaced).sum()
+        let counts =
+            self.manifests().flat_map(|run| [run.counts.replaced_documents, run.counts.replaced_in_sources]);
+        counts.flatten().sum()
     }
 
     /// The number of documents that no later output replaced.
@@ -163,7 +170,7 @@ impl Chain {
 
     /// The number of rows of a table in all outputs, replaced documents included.
     pub(crate) fn count(&self, table: Table) -> u64 {
-        let tables = self.outputs.iter().filter_map(|stored| stored.manifest().tables.get(table.name()));
+        let tables = self.manifests().filter_map(|run| run.tables.get(table.name()));
         tables.map(|written| written.rows).sum()
     }
 
@@ -172,9 +179,9 @@ impl Chain {
         self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
 
-    /// Whether any run replaced documents of earlier runs.
+    /// Whether the run of an output replaced documents of earlier outputs of the chain.
     pub(crate) fn replaced(&self) -> bool {
-        self.outputs.iter().any(is_replacing)
+        self.outputs.iter().skip(1).any(is_replacing)
     }
 
     /// Checks that all outputs carry the column `name`, which the job's `key` names.

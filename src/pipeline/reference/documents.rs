@@ -15,7 +15,7 @@ use crate::job::{Job, SameId};
 use crate::output::Stored;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::groups;
-use crate::pipeline::numbers::{first_ids, rows_of};
+use crate::pipeline::numbers::first_ids;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
@@ -126,7 +126,7 @@ impl ReferenceOutputs {
                 let none = ScalarValue::try_from(&DataType::new_list(DataType::UInt64, true))?;
                 lit(none).alias("shingles")
             });
-            all.push(frames::groups::group(self.group.as_deref()));
+            all.push(frames::groups::group(cx.job.source.group.as_deref()));
             Ok(all)
         })
     }
@@ -173,7 +173,7 @@ impl ReferenceOutputs {
 
     /// The pairs of the outputs per group of copies, if this run or an earlier run replaced documents.
     async fn groups(&self, cx: &StageContext<'_>) -> Result<Option<Groups>> {
-        let replaces = replaces(cx.job) && rows_of(self.replaced(cx)?).await? > 0;
+        let replaces = replaces(cx.job) && self.replaced(cx)?.count().await? > 0;
         if !replaces && !self.chain.replaced() {
             return Ok(None);
         }
@@ -217,8 +217,8 @@ impl ReferenceOutputs {
         let rejected = rejected.select(vec![col("id"), document_key(col("id")).alias("doc")])?.distinct()?;
         let rejected = reference::without(rejected, cx.table(WorkTable::KEYS)?)?;
         let same = reference::same(rejected, self.ids(cx)?)?;
-        let (count, ids) = (rows_of(same.clone()).await?, first_ids(same, NAMED).await?);
-        let more = match count - ids.len() as u64 {
+        let (count, ids) = (same.clone().count().await?, first_ids(same, NAMED).await?);
+        let more = match count - ids.len() {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };

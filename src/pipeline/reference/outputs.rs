@@ -19,8 +19,6 @@ pub(crate) struct ReferenceOutputs {
     pub(in crate::pipeline) chain: Chain,
     /// For each output, the sources of its texts and the jobs that read them. `None` if the output keeps shingles, so that no text is read.
     sources: Vec<Option<Vec<(Job, Listed)>>>,
-    /// The column with a document's group.
-    pub(super) group: Option<String>,
 }
 
 impl ReferenceOutputs {
@@ -33,8 +31,7 @@ impl ReferenceOutputs {
         chain.check_ids().await?;
         let sources = stream::iter(&chain.outputs).map(|stored| sources(stored, job).boxed());
         let sources = sources.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
-        let group = job.source.group.clone();
-        if let Some(group) = &group {
+        if let Some(group) = &job.source.group {
             chain.check_column(group, "source.group")?;
         }
         for preference in &job.clusters.keep {
@@ -44,7 +41,7 @@ impl ReferenceOutputs {
                 chain.check_column(column, "clusters.keep")?;
             }
         }
-        Ok(Self { chain, sources, group })
+        Ok(Self { chain, sources })
     }
 
     /// Checks that ids have the same type as in the source, and that the columns of `clusters.keep` can be compared.

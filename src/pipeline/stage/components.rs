@@ -17,7 +17,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use futures::{TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::interface::{Error, Planned, Result, Stage, StageContext, StagePlacement, StagePlan, WorkTable};
+use super::interface::{Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable};
 use crate::clusters::Components;
 use crate::frames::columns;
 use crate::frames::components::{components, edges, large_star, low_ends, small_star};
@@ -52,7 +52,7 @@ pub(super) static COMPONENTS: Stage = Stage::work(
             };
             let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
             let rows = found.rows(cx.session(), schema)?;
-            Ok(Planned { place: StagePlacement::Here, ..Planned::new(0, vec![rows]) })
+            Ok(Planned { runs_here: true, ..Planned::new(0, vec![rows]) })
         })
     }),
 );

@@ -94,13 +94,8 @@ impl SameKeyPlaces {
     const ALL: [Self; 4] = [Self::Source, Self::SecondSource, Self::BothSources, Self::SourceAndOutput];
 
     /// The name in the table.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::SecondSource => "second_source",
-            Self::BothSources => "both_sources",
-            Self::SourceAndOutput => "source_and_output",
-        }
+    fn name(self) -> String {
+        format!("{self:?}")
     }
 
     /// The documents (doc, ..) that share a key in these sources; `None` if the job cannot have such documents.

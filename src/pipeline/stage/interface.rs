@@ -9,7 +9,7 @@ pub(super) use crate::error::{Error, Result};
 pub(super) use crate::job::Job;
 use crate::output::write::TableRows;
 pub(super) use crate::pipeline::context::StageContext;
-pub(super) use crate::pipeline::runner::{Planned, StagePlacement};
+pub(super) use crate::pipeline::runner::Planned;
 pub(super) use crate::pipeline::tables::{AllSketches, AnyTable, StageTables, WorkColumns, WorkTable};
 pub(super) use crate::schema::Table;
 
@@ -49,42 +49,16 @@ impl StagePlan {
 
 /// The stages of a candidate method.
 pub(super) struct CandidateSearch {
-    /// The description of the stage `candidates`. Methods without candidates do not have this stage.
-    pub(super) describe_candidates: fn(&Job) -> String,
+    /// The description of the stage that `plan` plans.
+    pub(super) describe: fn(&Job) -> String,
     /// Ends a run that would find too many pairs, before the search.
     pub(super) check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
-    /// Plans the tables of the stage `candidates`.
-    pub(super) candidates: StagePlan,
+    /// Plans the tables of the stage `candidates`, or of the stage `scores` if the method has no candidates.
+    pub(super) plan: StagePlan,
     /// The stages between `candidates` and the removal of candidates by their signatures.
     pub(super) follow_ups: Then,
-    /// The stage `scores` of a method without candidates.
-    pub(super) scores: Option<ScoresWithoutCandidates>,
     /// Adds the column `may_match` to reference documents: whether they may match new documents.
     pub(super) may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
-}
-
-/// The stage `scores` of a method without candidates.
-pub(super) struct ScoresWithoutCandidates {
-    pub(super) describe: fn(&Job) -> String,
-    pub(super) plan: StagePlan,
-}
-
-impl CandidateSearch {
-    /// A method without candidates, which plans its scores by `scores`.
-    pub(super) const fn without_candidates(
-        check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
-        scores: ScoresWithoutCandidates,
-        may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
-    ) -> Self {
-        Self {
-            describe_candidates: |_| String::new(),
-            check,
-            candidates: StagePlan::Now(|_| Ok(Planned::new(0, Vec::new()))),
-            follow_ups: |_| Box::pin(async { Ok(Vec::new()) }),
-            scores: Some(scores),
-            may_match,
-        }
-    }
 }
 
 impl Stage {

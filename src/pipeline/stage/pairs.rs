@@ -18,11 +18,11 @@ use crate::pipeline::groups::{self, NAMES, own};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::sketches::{
-    BYTES_OF_POSITION, candidate_sketches, find_texts, find_texts_to_cut, read_texts,
+    BYTES_OF_POSITION, BoundedRows, candidate_sketches, find_texts, find_texts_to_cut, read_texts,
 };
 use crate::pipeline::tables::WorkColumns::{Flag, Id, LongText, Nullable, Numbers, Operator, Text};
 use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS};
-use crate::pipeline::verify::{CandidatePairs, known_scores, verify};
+use crate::pipeline::verify::{candidates_to_compare, known_scores, verify};
 
 impl WorkTable {
     /// Pairs of documents that may be similar.
@@ -47,9 +47,9 @@ impl WorkTable {
 /// Finds documents that may be similar.
 pub(super) static CANDIDATES: Stage = Stage::work(
     WorkTable::CANDIDATES,
-    |job| (by_method(job).describe_candidates)(job),
+    |job| (by_method(job).describe)(job),
     |job| job.compares() && job.candidates.method.has_candidates(),
-    StagePlan::Later(|cx| Box::pin(by_method(cx.job).candidates.plan(cx))),
+    StagePlan::Later(|cx| Box::pin(by_method(cx.job).plan.plan(cx))),
 )
 // A row for a leader, or for a document of a hot or dense bucket, has a null instead of a second document.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
@@ -66,8 +66,8 @@ pub(super) static POSITIONS: Stage = Stage::work(
     |_| "find the texts of candidates".into(),
     |job| job.compares() && AllSketches::new(job) == AllSketches::Nowhere,
     StagePlan::Now(|cx| {
-        let CandidatePairs { pairs, rows } = CandidatePairs::to_compare(cx)?;
-        find_texts_to_cut(cx, frames::needed(pairs)?, rows * BYTES_OF_POSITION, cx.reference_documents()?)
+        let BoundedRows { frame, count } = candidates_to_compare(cx)?;
+        find_texts_to_cut(cx, frames::needed(frame)?, count * BYTES_OF_POSITION, cx.reference_documents()?)
     }),
 );
 
@@ -91,8 +91,8 @@ fn describe_scores(job: &Job) -> String {
     if job.candidates.method.compares() && !job.compares() {
         return "take the pairs that were found".into();
     }
-    if let Some(scores) = &by_method(job).scores {
-        return (scores.describe)(job);
+    if !job.candidates.method.has_candidates() {
+        return (by_method(job).describe)(job);
     }
     let cut = match AllSketches::new(job) {
         AllSketches::Nowhere => "cut the shingles of candidates again, and ",
@@ -106,11 +106,11 @@ async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if let Some(earlier) = cx.input.merged() {
         return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
     }
-    if let Some(scores) = &by_method(cx.job).scores {
-        return scores.plan.plan(cx).await;
+    if !cx.job.candidates.method.has_candidates() {
+        return by_method(cx.job).plan.plan(cx).await;
     }
-    let (candidates, same) = (CandidatePairs::to_compare(cx)?, known_scores(cx)?);
-    let documents = candidate_sketches(cx, frames::needed(candidates.pairs.clone())?).await?;
+    let (candidates, same) = (candidates_to_compare(cx)?, known_scores(cx)?);
+    let documents = candidate_sketches(cx, frames::needed(candidates.frame.clone())?).await?;
     verify(cx, documents, candidates, same).await
 }
 

@@ -253,7 +253,7 @@ pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
                     PassageRows::new(windows.filter(!is_of_reference())?, Some((reference, pairs)))
                 }
             };
-            let documents = searched::in_turn_of(cx, WorkTable::FINGERPRINT_HITS).await?;
+            let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
             let repeated = passages::repeated_windows(rows, documents, &cx.job.clusters.order())?;
             Ok(Planned::new(cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![repeated]))
         })
@@ -271,12 +271,16 @@ pub(super) static SPANS: Stage = Stage::public(
                 Some(words) => {
                     let texts = searched::own_texts_at(cx, WorkTable::HIT_POSITIONS).await?;
                     let windows = cx.table(WorkTable::REPEATED_WINDOWS)?;
-                    let documents = searched::in_turn_of(cx, WorkTable::FINGERPRINT_HITS).await?;
+                    let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
                     passages::spans_of_words(texts, windows, documents, words, &cx.job.shingle)?
                 }
                 None => {
                     let rows = searched_rows(cx, WorkTable::UNITS, WorkTable::REFERENCE_UNITS)?;
-                    passages::spans_of_units(rows, searched::in_turn(cx).await?, &cx.job.clusters.order())?
+                    passages::spans_of_units(
+                        rows,
+                        searched::in_turn(cx, None).await?,
+                        &cx.job.clusters.order(),
+                    )?
                 }
             };
             let tables = [WorkTable::UNITS, WorkTable::REFERENCE_UNITS, WorkTable::REPEATED_WINDOWS];

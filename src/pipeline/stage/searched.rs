@@ -4,8 +4,8 @@ use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::{DataFrame, col};
 use datafusion::scalar::ScalarValue;
 
-use super::interface::{Error, Result, StageContext, Table, WorkTable};
-use crate::frames::{self, all_columns, columns, no_number, passages, renamed};
+use super::interface::{Error, Result, StageContext, Table, WorkTable, needed};
+use crate::frames::{self, all_columns, columns, no_number, passages};
 use crate::job::Source;
 use crate::pipeline::groups;
 use crate::pipeline::reference::ReferenceDocuments;
@@ -90,21 +90,13 @@ pub(super) async fn reference_texts_at(cx: &StageContext<'_>, places: DataFrame)
     }
 }
 
-/// All documents, with the columns that order them: see [`passages::in_turn`].
-pub(super) async fn in_turn(cx: &StageContext<'_>) -> Result<DataFrame> {
-    in_turn_among(cx, Ok).await
-}
-
-/// Like [`in_turn`], but only for documents with a row in `table` (doc, ..).
-pub(super) async fn in_turn_of(cx: &StageContext<'_>, table: WorkTable) -> Result<DataFrame> {
-    let needed = cx.table(table)?.select(renamed([("doc", "needed")]))?.distinct()?;
-    in_turn_among(cx, |documents| frames::among(documents, needed.clone())).await
-}
-
-async fn in_turn_among(
-    cx: &StageContext<'_>,
-    among: impl Fn(DataFrame) -> Result<DataFrame> + Send + Sync,
-) -> Result<DataFrame> {
+/// The documents with a row in `table` (doc, ..), or all documents, with the columns that order them: see [`passages::in_turn`].
+pub(super) async fn in_turn(cx: &StageContext<'_>, table: Option<WorkTable>) -> Result<DataFrame> {
+    let needed = table.map(|table| needed(cx, table, "doc")?.distinct().map_err(Error::from)).transpose()?;
+    let among = |documents| match &needed {
+        Some(needed) => frames::among(documents, needed.clone()),
+        None => Ok(documents),
+    };
     let (compared, of_new) = compared_in_turn(cx, &among)?;
     let columns = all_columns(&compared);
     let mut all = vec![compared.clone()];

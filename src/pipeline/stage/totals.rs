@@ -11,7 +11,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::interface::{
-    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlacement, StagePlan, Table, WorkTable,
+    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable,
 };
 use super::losses;
 use crate::frames::copies::{Rules, set_sizes};
@@ -155,8 +155,8 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     |_| true,
     StagePlan::Now(|cx| {
         let rows: u64 = Table::written_by(cx.job).iter().map(|&table| cx.rows(table)).sum();
-        let place = if rows <= ROWS_OF_DRIVER { StagePlacement::Here } else { StagePlacement::Engine };
-        Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })
+        let runs_here = rows <= ROWS_OF_DRIVER;
+        Ok(Planned { runs_here, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })
     }),
 );
 
@@ -180,9 +180,9 @@ impl Totals {
         Ok(Self(totals))
     }
 
-    /// The numbers of a total; `None` if the stage did not count it.
-    pub(in crate::pipeline) fn numbers(&self, total: Total) -> Option<&[u64]> {
-        self.0.get(&total.name()).map(Vec::as_slice)
+    /// The number of a total at the index `at`; `None` if the stage did not count it.
+    pub(in crate::pipeline) fn optional(&self, total: Total, at: usize) -> Option<u64> {
+        self.0.get(&total.name())?.get(at).copied()
     }
 
     /// The first number of a total.
@@ -190,7 +190,7 @@ impl Totals {
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) if the stage did not count it.
     pub(in crate::pipeline) fn number(&self, total: Total) -> Result<u64> {
-        self.numbers(total).and_then(|numbers| numbers.first()).copied().ok_or_else(|| not_counted(total))
+        self.optional(total, 0).ok_or_else(|| not_counted(total))
     }
 
     /// The number of rejects by their reason.
@@ -206,7 +206,7 @@ impl Totals {
     pub(in crate::pipeline) fn check(&self, cx: &StageContext<'_>, table: Table) -> Result<()> {
         let contract = schema::contract(table).over(&cx.types, cx.job.columns());
         let (written, total) = (cx.rows(table), Total::Contract(table));
-        let counted = self.numbers(total).and_then(|numbers| numbers.split_first());
+        let counted = self.0.get(&total.name()).and_then(|numbers| numbers.split_first());
         let (&rows, broken) = counted.ok_or_else(|| not_counted(total))?;
         if rows != written {
             return Err(Error::bug(format!(

@@ -3,18 +3,17 @@
 
 use datafusion::prelude::DataFrame;
 
-use super::pair_limit::{self, EstimatedDocuments, PairEstimate};
+use super::pair_limit::{self, PairEstimate};
 use crate::frames::prefix::{leader_pairs, only, prefixes, scores_of_settled, settled, states};
 use crate::frames::{columns, renamed};
 use crate::operator::dense_pairs::DensePairs;
 use crate::operator::prefixes::prefix_schema;
 use crate::operator::sketches::score_schema;
-use crate::pipeline::numbers::rows_of;
-use crate::pipeline::sketches::{join, joined};
+use crate::pipeline::sketches::{BoundedRows, join, joined};
 use crate::pipeline::stage::interface::{Planned, Result, StageContext, WorkTable, not_null, null};
 use crate::pipeline::tables::PAIR_COLUMNS;
 use crate::pipeline::tables::WorkColumns::{Numbers, Operator};
-use crate::pipeline::verify::{BYTES_OF_PREFIX, CandidatePairs, verify};
+use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
 
 impl WorkTable {
     /// The rarest shingles of documents in dense buckets.
@@ -70,7 +69,7 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
         if cx.rows(proposed) == 0 {
             break;
         }
-        let (documents, pairs) = (joined(cx)?, CandidatePairs::read(cx, proposed)?);
+        let (documents, pairs) = (joined(cx)?, BoundedRows::read(cx, proposed)?);
         let followers = WorkTable::FOLLOWERS.round(round);
         cx.run_further(followers, verify(cx, documents, pairs, None).await?).await?;
         if cx.rows(followers).saturating_mul(WORTH_IT) < cx.rows(proposed) {
@@ -83,11 +82,9 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
         frame = frame.union(followers.select(columns(["a", "b"]))?)?;
     }
     cx.run_further(WorkTable::DENSE_CANDIDATES, Planned::new(bytes, vec![frame.distinct()?])).await?;
-    if let Some((settled, count)) = settled_so_far(cx).await?
-        && count > 1
-    {
-        let keys = settled.select(renamed([("settled", "needed")]))?;
-        pair_limit::estimate(cx, EstimatedDocuments { keys, count }, SAMPLE).await?;
+    if let Some(settled) = settled_so_far(cx).await?.filter(|settled| settled.count > 1) {
+        let frame = settled.frame.select(renamed([("settled", "needed")]))?;
+        pair_limit::estimate(cx, BoundedRows { frame, ..settled }, SAMPLE).await?;
     }
     Ok(())
 }
@@ -102,13 +99,13 @@ pub(in crate::pipeline) struct DenseGroups {
 
 /// The dense groups, computed from their rounds and scores; `None` if there are no dense groups.
 pub(in crate::pipeline) async fn dense_groups(cx: &StageContext<'_>) -> Result<Option<DenseGroups>> {
-    let Some((settled, documents)) = settled_so_far(cx).await?.filter(|&(_, count)| count > 0) else {
+    let Some(settled) = settled_so_far(cx).await?.filter(|settled| settled.count > 0) else {
         return Ok(None);
     };
-    let written = rows_of(scores_of_settled(cx.table(WorkTable::SCORES)?, settled)?).await?;
-    let mut left_out = pair_limit::estimated(cx, documents, SAMPLE);
+    let written = scores_of_settled(cx.table(WorkTable::SCORES)?, settled.frame)?.count().await? as u64;
+    let mut left_out = pair_limit::estimated(cx, settled.count, SAMPLE);
     left_out.pairs = left_out.pairs.saturating_sub(written);
-    Ok(Some(DenseGroups { documents, left_out }))
+    Ok(Some(DenseGroups { documents: settled.count, left_out }))
 }
 
 /// The rounds that were scored.
@@ -125,9 +122,9 @@ fn states_so_far(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
 }
 
 /// The settled documents (settled), and their number; `None` if there was no round.
-async fn settled_so_far(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
+async fn settled_so_far(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
     let Some(states) = states_so_far(cx)? else { return Ok(None) };
-    let settled = settled(states)?;
-    let count = rows_of(settled.clone()).await?;
-    Ok(Some((settled, count)))
+    let frame = settled(states)?;
+    let count = frame.clone().count().await? as u64;
+    Ok(Some(BoundedRows { frame, count }))
 }

@@ -14,7 +14,7 @@ use crate::pipeline::stage::interface::{
 };
 use crate::pipeline::tables::WorkColumns::Numbers;
 use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
-use crate::pipeline::verify::{CandidatePairs, agree, signatures_first};
+use crate::pipeline::verify::{agree, remaining_candidates, signatures_first};
 
 impl WorkTable {
     /// The positions of the texts of hot buckets.
@@ -31,7 +31,7 @@ impl WorkTable {
 
 /// Finds documents that share a bucket.
 pub(super) static LSH: CandidateSearch = CandidateSearch {
-    describe_candidates: |job| {
+    describe: |job| {
         format!(
             "pair documents that share one of {} buckets of {} rows (in a bucket of more than {} documents, those \
              that share one of their rarest shingles{})",
@@ -42,9 +42,8 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
         )
     },
     check: |_| Box::pin(async { Ok(()) }),
-    candidates: StagePlan::Now(by_buckets),
+    plan: StagePlan::Now(by_buckets),
     follow_ups: |cx| Box::pin(follow_ups(cx)),
-    scores: None,
     may_match: |cx, documents| {
         Box::pin(async move {
             let keys = cx.table(WorkTable::KEYS)?;
@@ -137,7 +136,7 @@ static AGREEING: Stage = Stage::work(
     |job| format!("drop candidates whose signatures agree in less than {}", job.score.threshold),
     |_| true,
     StagePlan::Now(|cx| match sketches::signatures(cx)? {
-        Some(signatures) => agree(cx, signatures, CandidatePairs::found(cx)?),
+        Some(signatures) => agree(cx, signatures, remaining_candidates(cx)?),
         None => Err(Error::bug("no signatures are kept")),
     }),
 );

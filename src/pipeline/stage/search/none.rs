@@ -4,19 +4,16 @@ use arrow::array::RecordBatch;
 use datafusion::prelude::lit;
 
 use crate::operator::sketches;
-use crate::pipeline::stage::interface::{
-    CandidateSearch, Planned, ScoresWithoutCandidates, StagePlacement, StagePlan,
-};
+use crate::pipeline::stage::interface::{CandidateSearch, Planned, StagePlan};
 
 /// Compares no documents.
-pub(super) static NONE: CandidateSearch = CandidateSearch::without_candidates(
-    |_| Box::pin(async { Ok(()) }),
-    ScoresWithoutCandidates {
-        describe: |_| "compare no documents".into(),
-        plan: StagePlan::Now(|cx| {
-            let none = cx.session().read_batch(RecordBatch::new_empty(sketches::score_schema()))?;
-            Ok(Planned { place: StagePlacement::Here, ..Planned::new(0, vec![none]) })
-        }),
-    },
-    |_, documents| Box::pin(async move { Ok(documents.with_column("may_match", lit(false))?) }),
-);
+pub(super) static NONE: CandidateSearch = CandidateSearch {
+    describe: |_| "compare no documents".into(),
+    check: |_| Box::pin(async { Ok(()) }),
+    plan: StagePlan::Now(|cx| {
+        let none = cx.session().read_batch(RecordBatch::new_empty(sketches::score_schema()))?;
+        Ok(Planned { runs_here: true, ..Planned::new(0, vec![none]) })
+    }),
+    follow_ups: |_| Box::pin(async { Ok(Vec::new()) }),
+    may_match: |_, documents| Box::pin(async move { Ok(documents.with_column("may_match", lit(false))?) }),
+};

@@ -1,13 +1,13 @@
 //! sample: the limit on the number of pairs. A run that would write more ends before it searches for them.
 
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::{col, lit};
 
 use crate::frames::copies::{Paired, Rules, without_copies};
 use crate::frames::pairs::{count_of_copies, count_of_scores};
 use crate::frames::{columns, renamed};
 use crate::operator::sketches::score_schema;
-use crate::pipeline::numbers::{one_number, rows_of};
-use crate::pipeline::sketches::{SKETCH, find_texts_to_cut, sketches};
+use crate::pipeline::numbers::one_number;
+use crate::pipeline::sketches::{BoundedRows, SKETCH, find_texts_to_cut, sketches};
 use crate::pipeline::stage::interface::{
     AllSketches, Error, Job, Planned, Result, StageContext, Table, WorkTable,
 };
@@ -36,27 +36,17 @@ pub(in crate::pipeline) struct PairEstimate {
     pub(in crate::pipeline) exact: bool,
 }
 
-/// The documents whose pairs are estimated.
-pub(super) struct EstimatedDocuments {
-    /// The keys (needed) of the documents, one per group of copies.
-    pub(super) keys: DataFrame,
-    /// The number of keys.
-    pub(super) count: u64,
-}
-
-impl EstimatedDocuments {
-    /// All documents. A group of copies counts as one document.
-    async fn all(cx: &StageContext<'_>) -> Result<Self> {
-        let groups = cx.table(WorkTable::COPIES)?;
-        let copies = rows_of(groups.clone().filter(col("doc").not_eq(col("rep")))?).await?;
-        let mut documents = cx.table(Table::Documents)?.select(columns(["doc"]))?;
-        if let Some(known) = cx.reference_docs()? {
-            documents = documents.union(known)?;
-        }
-        let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
-        let keys = without_copies(documents, groups)?.select(renamed([("doc", "needed")]))?;
-        Ok(Self { keys, count: count.saturating_sub(copies) })
+/// The keys (needed) of all documents. A group of copies counts as one document.
+async fn all_documents(cx: &StageContext<'_>) -> Result<BoundedRows> {
+    let groups = cx.table(WorkTable::COPIES)?;
+    let copies = groups.clone().filter(col("doc").not_eq(col("rep")))?.count().await? as u64;
+    let mut documents = cx.table(Table::Documents)?.select(columns(["doc"]))?;
+    if let Some(known) = cx.reference_docs()? {
+        documents = documents.union(known)?;
     }
+    let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
+    let frame = without_copies(documents, groups)?.select(renamed([("doc", "needed")]))?;
+    Ok(BoundedRows { frame, count: count.saturating_sub(copies) })
 }
 
 /// The number of pairs among `count` documents.
@@ -65,25 +55,15 @@ pub(super) fn every_two_of(count: u64) -> u64 {
     u64::try_from(pairs).unwrap_or(u64::MAX)
 }
 
-/// Compares every two documents of a sample of about `sample`, as a stage.
+/// Compares every two documents in a sample of about `sample` of the documents `all` (needed), as a stage.
 ///
 /// Keys are hashes. Therefore the keys divisible by a number are a random sample, and every run draws the same sample. If one in `n`
 /// documents is in the sample, both documents of a pair are in it with a probability of one in `n * n`.
-pub(super) async fn estimate(
-    cx: &StageContext<'_>,
-    of: EstimatedDocuments,
-    sample: u64,
-) -> Result<PairEstimate> {
-    let needed = match one_in(of.count, sample) {
-        1 => of.keys,
-        one_in => of.keys.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
+pub(super) async fn estimate(cx: &StageContext<'_>, all: BoundedRows, sample: u64) -> Result<PairEstimate> {
+    let needed = match one_in(all.count, sample) {
+        1 => all.frame,
+        one_in => all.frame.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
     };
-    compare_sample(cx, needed).await?;
-    Ok(estimated(cx, of.count, sample))
-}
-
-/// Compares every two of the documents `needed` (needed).
-async fn compare_sample(cx: &StageContext<'_>, needed: DataFrame) -> Result<()> {
     let (at, known) = (WorkTable::SAMPLE_POSITIONS, cx.reference_documents()?);
     if AllSketches::new(cx.job) == AllSketches::Nowhere {
         cx.run_further(at, find_texts_to_cut(cx, needed.clone(), 0, known.clone())?).await?;
@@ -93,7 +73,8 @@ async fn compare_sample(cx: &StageContext<'_>, needed: DataFrame) -> Result<()> 
     } else {
         every_two(cx, sketches(cx, at, needed, known, &SKETCH).await?).await?
     };
-    cx.run_further(WorkTable::SAMPLE, Planned::new(0, pairs)).await
+    cx.run_further(WorkTable::SAMPLE, Planned::new(0, pairs)).await?;
+    Ok(estimated(cx, all.count, sample))
 }
 
 /// The n such that one in n of `count` documents gives a sample of about `sample` documents.
@@ -110,35 +91,29 @@ pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> PairE
 
 /// Ends a run if its copies alone make too many pairs.
 pub(in crate::pipeline::stage) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
-    match with_copies(cx, 0).await? {
-        Some(pairs) => Err(too_many(cx.job, &format!("{pairs} pairs of identical documents"))),
-        None => Ok(()),
-    }
+    refuse_more(cx, 0, |pairs| format!("{pairs} pairs of identical documents")).await
 }
 
 /// Ends a run that would find too many pairs among the given documents, or among all documents. `at_most` is an upper bound on the number
 /// of pairs. If the bound is within the limit, no sample is compared.
 pub(super) async fn check_pairs(
     cx: &StageContext<'_>,
-    of: Option<EstimatedDocuments>,
+    documents: Option<BoundedRows>,
     at_most: u64,
 ) -> Result<()> {
     if with_copies(cx, at_most).await?.is_none() {
         return Ok(());
     }
-    let of = match of {
-        Some(of) => of,
-        None => EstimatedDocuments::all(cx).await?,
+    let documents = match documents {
+        Some(documents) => documents,
+        None => all_documents(cx).await?,
     };
-    let PairEstimate { pairs, exact } = estimate(cx, of, SAMPLE).await?;
+    let PairEstimate { pairs, exact } = estimate(cx, documents, SAMPLE).await?;
     if !exact && cx.rows(WorkTable::SAMPLE) < TOO_FEW {
         return Ok(());
     }
     let about = if exact { "" } else { "about " };
-    match with_copies(cx, pairs.min(at_most)).await? {
-        Some(pairs) => Err(too_many(cx.job, &format!("{about}{pairs} pairs"))),
-        None => Ok(()),
-    }
+    refuse_more(cx, pairs.min(at_most), |pairs| format!("{about}{pairs} pairs")).await
 }
 
 /// Ends a run that would find too many pairs among all documents: new documents with each other and with reference documents.
@@ -149,10 +124,13 @@ pub(super) async fn check_every_two(cx: &StageContext<'_>) -> Result<()> {
 
 /// Ends a run if its scores would make too many pairs.
 pub(in crate::pipeline::stage) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
-    match with_copies(cx, pairs_of_scores(cx).await?).await? {
-        Some(pairs) => Err(too_many(cx.job, &format!("at least {pairs} pairs"))),
-        None => Ok(()),
-    }
+    refuse_more(cx, pairs_of_scores(cx).await?, |pairs| format!("at least {pairs} pairs")).await
+}
+
+/// Ends a run if `pairs` and the pairs of copies exceed the limit. `shown` describes their sum.
+async fn refuse_more(cx: &StageContext<'_>, pairs: u64, shown: impl Fn(u64) -> String) -> Result<()> {
+    let exceeding = with_copies(cx, pairs).await?;
+    exceeding.map_or(Ok(()), |pairs| Err(too_many(cx.job, &shown(pairs))))
 }
 
 /// The minimum number of pairs that the scores make. If copies have scores of 1 with each other, most pairs of a large group are pairs of

@@ -1,13 +1,13 @@
 //! frequencies, and `candidates.method = "prefix"`: the join by rarest shingles, which hot buckets also use.
 
 use super::dense::settle;
-use super::pair_limit::{self, EstimatedDocuments};
+use super::pair_limit;
 use crate::frames::candidates::may_match_by_elements;
 use crate::frames::prefix::{candidates, frequencies};
 use crate::job::Compare;
 use crate::operator::prefixes::counter_schema;
 use crate::pipeline::groups;
-use crate::pipeline::sketches::{join, new_to_join, to_join};
+use crate::pipeline::sketches::{BoundedRows, join, new_to_join, to_join};
 use crate::pipeline::stage::interface::{
     CandidateSearch, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, needed,
 };
@@ -16,21 +16,20 @@ use crate::pipeline::verify::BYTES_OF_PREFIX;
 
 /// Finds documents that share one of their rarest shingles.
 pub(super) static PREFIX: CandidateSearch = CandidateSearch {
-    describe_candidates: |job| {
+    describe: |job| {
         if job.score.measure.takes_any_size() {
             return "pair documents if one of them has one of the other's rarest shingles".into();
         }
         format!("pair documents that share one of their rarest shingles{}", describe_dense(job))
     },
     check: |cx| Box::pin(check_pairs(cx, None)),
-    candidates: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
+    plan: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
     follow_ups: |cx| {
         Box::pin(async move {
             settle(cx).await?;
             Ok(Vec::new())
         })
     },
-    scores: None,
     may_match: |cx, documents| {
         Box::pin(async move {
             let (new, join) = (new_to_join(cx)?, join(cx).await?);
@@ -78,9 +77,9 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -
     }
     // There is no upper bound on the number of pairs.
     let Some(hot) = hot else { return pair_limit::check_every_two(cx).await };
-    let (keys, count) = (needed(cx, hot, "a")?, cx.rows(hot));
+    let (frame, count) = (needed(cx, hot, "a")?, cx.rows(hot));
     let at_most = pair_limit::every_two_of(count);
-    pair_limit::check_pairs(cx, Some(EstimatedDocuments { keys, count }), at_most).await
+    pair_limit::check_pairs(cx, Some(BoundedRows { frame, count }), at_most).await
 }
 
 impl WorkTable {
