@@ -97,7 +97,7 @@ pub(super) async fn in_turn(cx: &StageContext<'_>, table: Option<WorkTable>) -> 
         Some(needed) => frames::among(documents, needed.clone()),
         None => Ok(documents),
     };
-    let (compared, of_new) = compared_in_turn(cx, &among)?;
+    let (compared, of_new) = compared_in_turn(cx, among)?;
     let columns = all_columns(&compared);
     let mut all = vec![compared.clone()];
     let turn = passages::turns(of_new);
