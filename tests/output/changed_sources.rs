@@ -159,6 +159,22 @@ fn a_folder_that_grows_is_read_again_without_its_new_files() {
     assert!(note.contains("new since the run") && note.contains("in/day=1/later/a.parquet"), "{note}");
 }
 
+/// Names of files are whole paths if two files have one name. A new file is not read, so it changes no name and no id.
+#[test]
+fn a_new_file_with_the_name_of_another_file_changes_no_id() {
+    let days = Days::new();
+    std::fs::create_dir(days.path("in/second")).unwrap();
+    std::fs::copy(days.path("in/day=2/a.parquet"), days.path("in/second/b.parquet")).unwrap();
+    days.run(&["source.id='row_number'", "source.url=['in/day=1/', 'in/second/']"]).success();
+    let shown = || days.command(&["show", "out", "--json", "--top", "1000"]).shown(&[]);
+    let before = shown();
+    assert!(before.contains("\"a.parquet:") && before.contains("\"b.parquet:"), "{before}");
+    std::fs::copy(days.path("in/day=3/a.parquet"), days.path("in/second/a.parquet")).unwrap();
+    assert_eq!(shown(), before);
+    days.command(&["evaluate", "out"]).success();
+    assert_eq!(days.applied("out"), 60);
+}
+
 #[test]
 fn a_result_of_apply_that_is_merged_is_refused_with_the_output_to_write() {
     let days = Days::new();

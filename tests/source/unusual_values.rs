@@ -15,7 +15,7 @@ use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
 use resemblance::error::{Kind, Result};
 use resemblance::job::{self, Job};
-use resemblance::source::{list, open};
+use resemblance::source::{self, ReadRequest, list, open};
 use tempfile::TempDir;
 
 use crate::support::process::{Process, wait_for};
@@ -334,6 +334,32 @@ fn files_are_read_by_the_bytes_of_their_names() {
 }
 
 // ---- the same for every format --------------------------------------------------------------------------------------------
+
+#[test]
+fn a_file_that_changes_between_the_listing_and_the_reading_is_an_error() {
+    let first = [
+        ("csv", "id,text\n1,a\n", "id,text\n2,b\n"),
+        ("jsonl", "{\"id\":1,\"text\":\"a\"}\n", "{\"id\":2,\"text\":\"b\"}\n"),
+        ("text", "one", "two"),
+        ("reuters", "<REUTERS OLDID=\"1\"></REUTERS>", "<REUTERS OLDID=\"2\"></REUTERS>"),
+    ];
+    for (format, before, after) in first {
+        let folder = Folder::new();
+        folder.write("in", before);
+        let job = folder.job(format, "in", "");
+        let read = block_on(async {
+            let ctx = SessionContext::new();
+            let listed = list(&ctx, &job.source).await.unwrap();
+            let time = fs::metadata(folder.path("in")).unwrap().modified().unwrap();
+            folder.write("in", after);
+            let changed = fs::File::options().write(true).open(folder.path("in")).unwrap();
+            changed.set_modified(time + std::time::Duration::from_millis(1)).unwrap();
+            let read = source::read(&ctx, &job.source, &listed, ReadRequest::all()).await?;
+            Ok(read.frame.collect().await?)
+        });
+        fails(read, Kind::Input, &["/in", "was replaced or written to"]);
+    }
+}
 
 #[test]
 fn an_objects_e_tag_is_part_of_what_a_run_is_known_by() {

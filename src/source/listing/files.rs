@@ -62,8 +62,7 @@ impl Listed {
         self.files.iter().map(|file| (&file.store, &file.pin.location, file.path()))
     }
 
-    /// Merges the listings of several URLs. If two files have the same name, every name becomes the whole path, because the name is a part
-    /// of ids.
+    /// Merges the listings of several URLs. The names of files can repeat: see [`Self::name_apart`].
     pub(super) fn merge(listings: Vec<Listed>) -> Self {
         let (mut merged, mut files) = (Self::default(), BTreeMap::new());
         for listed in listings {
@@ -76,14 +75,20 @@ impl Listed {
         }
         merged.files = files.into_values().collect();
         merged.files.sort_by(|a, b| a.path.cmp(&b.path));
-        let names: HashSet<&str> = merged.files.iter().map(|file| file.name()).collect();
-        if names.len() < merged.files.len() {
-            for file in &mut merged.files {
+        merged
+    }
+
+    /// Makes the names of the files unique, because a name is a part of ids. If two files have the same name, every name becomes the whole
+    /// path. Files that a run does not read must be removed before, so that they change no name.
+    pub(super) fn name_apart(mut self) -> Self {
+        let names: HashSet<&str> = self.files.iter().map(|file| file.name()).collect();
+        if names.len() < self.files.len() {
+            for file in &mut self.files {
                 let file = Arc::make_mut(file);
                 file.name = Arc::clone(&file.path);
             }
         }
-        merged
+        self
     }
 
     /// Removes the files below `shown` whose paths are not in `read`, with a warning.

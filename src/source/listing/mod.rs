@@ -32,7 +32,7 @@ pub(crate) use self::pattern::{Reach, same_store, without_pattern};
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty, a pattern matches nothing or the object store
 /// cannot be reached.
 pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    find(ctx, source, true).await
+    Ok(find(ctx, source, true).await?.name_apart())
 }
 
 /// Lists files in the same way as [`list`], without warnings about skipped files. A job lists the files again with warnings.
@@ -40,9 +40,10 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
 /// # Errors
 /// As [`list`].
 pub(crate) async fn list_quietly(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    find(ctx, source, false).await
+    Ok(find(ctx, source, false).await?.name_apart())
 }
 
+/// Lists the files of `source`, whose names can repeat.
 async fn find(ctx: &SessionContext, source: &job::Source, warns: bool) -> Result<Listed> {
     let format = format_of(source.format);
     match format.listing {
@@ -68,7 +69,7 @@ pub(crate) async fn list_again(
     };
     let read: HashSet<&str> = read.iter().map(|file| file.path.as_str()).collect();
     listed.retain(&source.urls.join(", "), &read);
-    Ok(listed)
+    Ok(listed.name_apart())
 }
 
 async fn list_moved(ctx: &SessionContext, source: &job::Source, places: &[String]) -> Result<Listed> {

@@ -65,11 +65,14 @@ pub(in crate::source) async fn left_out(
         _ => None,
     };
     let in_sample = last.map_or(lit(true), |(last, limit)| rank(limit.seed).lt_eq(lit(last)));
-    let count_where = |condition: Expr| count(lit(1)).filter(condition).build();
+    // DataFusion takes a count without a filter from the statistics of a file.
+    let count_where = |condition: Expr| {
+        if condition == lit(true) { Ok(count(lit(1))) } else { count(lit(1)).filter(condition).build() }
+    };
     let mut counts = vec![
         count(lit(1)).alias("rows"),
         count_where(meets.clone())?.alias("matching"),
-        count_where(meets.and(in_sample))?.alias("chosen"),
+        count_where(if meets == lit(true) { in_sample } else { meets.and(in_sample) })?.alias("chosen"),
     ];
     let mut unread = Vec::with_capacity(converted.len());
     for (at, Converted { name, text, value }) in converted.into_iter().enumerate() {
