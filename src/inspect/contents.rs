@@ -108,8 +108,8 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
     Ok(found)
 }
 
-/// Returns the names of the columns of CSV or JSON lines files, from the beginning of the `first` file. Arrays in JSON are omitted, because
-/// no column of a job can contain them.
+/// Returns the names of the columns of CSV or JSON lines files, from the beginning of the `first` file. Files of other formats have no
+/// columns here. Arrays in JSON are omitted, because no column of a job can contain them.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -118,6 +118,9 @@ pub(crate) async fn column_names(
     source: &Source,
     first: &SourceFile,
 ) -> Result<Vec<String>> {
+    if !format_of(source.format).has_rows() {
+        return Ok(Vec::new());
+    }
     let file = RecordFile::open(ctx, first, source.format, Some(source.encoding), Some(source.csv)).await?;
     let columns = file.columns().into_iter().filter(|column| !column.kind.contains("array"));
     Ok(columns.map(|column| column.name).collect())

@@ -151,6 +151,24 @@ fn sql_reads_records_as_the_job_did() {
     }
 }
 
+/// The table of text files has ids and texts, also if a text looks like a JSON line.
+#[test]
+fn sql_reads_texts_that_look_like_json() {
+    let applied = Applied::new();
+    let text = "{\"one\": \"two three four five six seven eight\"}";
+    for name in ["a.txt", "b.txt"] {
+        applied.put(name, text);
+    }
+    for name in ["c.txt", "d.txt"] {
+        applied.put(name, "nine ten eleven twelve thirteen fourteen");
+    }
+    applied.run("text", "");
+    applied.apply("to", &[]);
+    let rows = lines(&["sql", "SELECT id, text FROM kept ORDER BY id", "--json"], &applied.path("to"));
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[0]["id"], &rows[0]["text"]), (&"a.txt".into(), &text.into()));
+}
+
 /// Tables of a merged output whose sources have different formats have the rows and the columns of both.
 #[test]
 fn sql_reads_sources_of_different_formats() {
