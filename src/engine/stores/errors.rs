@@ -179,6 +179,12 @@ pub(super) fn is_transient(error: &object_store::Error) -> bool {
     matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
 }
 
+/// Whether a response broke off.
+pub(super) fn broke_off(error: &object_store::Error) -> bool {
+    find::<BrokeOff>(error).is_some()
+        || find::<HttpError>(error).is_some() && !library_errors::is_of_request(&error.to_string())
+}
+
 /// Whether it is unknown if a request was carried out: no answer came, or S3 reported a conflict with another request.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);

@@ -14,6 +14,7 @@
 mod errors;
 mod multipart_uploads;
 mod remote;
+mod resumed_listings;
 mod resumed_reads;
 mod s3_http;
 

@@ -1,16 +1,15 @@
 //! Uploads in parts. An upload that is not completed is aborted.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use futures::stream::TryStreamExt;
 use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStoreExt, PutPayload, PutResult, Result, UploadPart};
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, PutResult, Result, UploadPart};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::errors::{STORE, is_transient};
-use super::remote::Remote;
+use super::errors::{BucketUrl, STORE, is_transient};
 use crate::output::upload::Digest;
 
 /// A running multipart upload. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
@@ -19,29 +18,34 @@ pub(super) struct PartUpload {
     /// The upload, or `None` after its end.
     pub(super) inner: Option<Box<dyn MultipartUpload>>,
     pub(super) sent: Digest,
-    pub(super) store: Remote,
+    /// The store, which reads the object if the response to the end of the upload was lost.
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) bucket_url: Arc<BucketUrl>,
     pub(super) location: Path,
     /// The end of the process waits until this token is dropped.
     pub(super) under_way: TaskTrackerToken,
 }
 
-impl Remote {
-    /// Returns the object at `location` if its bytes have this digest.
-    async fn uploaded(&self, location: &Path, sent: Digest) -> Result<Option<PutResult>> {
-        let got = self.get(location).await?;
-        let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-        if got.meta.size != sent.bytes() {
-            return Ok(None);
-        }
-        let (mut there, mut stream) = (Digest::default(), got.into_stream());
-        while let Some(bytes) = stream.try_next().await? {
-            there.update(&bytes);
-        }
-        Ok((there.end() == sent.end()).then_some(PutResult { e_tag, version }))
+/// Returns the object at `location` if its bytes have this digest.
+async fn uploaded(store: &dyn ObjectStore, location: &Path, sent: Digest) -> Result<Option<PutResult>> {
+    let got = store.get(location).await?;
+    let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
+    if got.meta.size != sent.bytes() {
+        return Ok(None);
     }
+    let (mut there, mut stream) = (Digest::default(), got.into_stream());
+    while let Some(bytes) = stream.try_next().await? {
+        there.update(&bytes);
+    }
+    Ok((there.end() == sent.end()).then_some(PutResult { e_tag, version }))
 }
 
 impl PartUpload {
+    fn explained(&self) -> impl Fn(object_store::Error) -> object_store::Error + Send + 'static {
+        let (bucket_url, location) = (Arc::clone(&self.bucket_url), self.location.clone());
+        move |error| bucket_url.explain(Some(&location), error)
+    }
+
     fn ended(&self) -> object_store::Error {
         let source = format!("{}/{}: this upload has ended", self.store, self.location).into();
         object_store::Error::Generic { store: STORE, source }
@@ -51,7 +55,7 @@ impl PartUpload {
 #[async_trait]
 impl MultipartUpload for PartUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        let explain = self.store.explained(&self.location);
+        let explain = self.explained();
         match &mut self.inner {
             Some(inner) => {
                 data.iter().for_each(|bytes| self.sent.update(bytes));
@@ -66,12 +70,13 @@ impl MultipartUpload for PartUpload {
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
+        let explain = self.explained();
         let Some(inner) = &mut self.inner else { return Err(self.ended()) };
-        let completed = inner.complete().await.map_err(self.store.explained(&self.location));
+        let completed = inner.complete().await.map_err(explain);
         let put = match completed {
             // If the answer was lost, the upload may be complete. The store then contains the object but no longer the upload.
             Err(error) if is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
-                let uploaded = self.store.uploaded(&self.location, self.sent.clone()).await;
+                let uploaded = uploaded(self.store.as_ref(), &self.location, self.sent.clone()).await;
                 uploaded.ok().flatten().ok_or(error)?
             }
             completed => completed?,
@@ -82,7 +87,7 @@ impl MultipartUpload for PartUpload {
 
     async fn abort(&mut self) -> Result<()> {
         let Some(mut inner) = self.inner.take() else { return Ok(()) };
-        inner.abort().await.map_err(self.store.explained(&self.location))
+        inner.abort().await.map_err(self.explained())
     }
 }
 
@@ -91,7 +96,7 @@ impl Drop for PartUpload {
         let Some(mut inner) = self.inner.take() else { return };
         // Without a runtime, the process is ending. The parts may be removed by rules of the bucket.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let explain = self.store.explained(&self.location);
+        let explain = self.explained();
         let under_way = self.under_way.clone();
         runtime.spawn(async move {
             let _under_way = under_way;

@@ -13,6 +13,7 @@ use object_store::{
 
 use super::errors::{BucketUrl, lost};
 use super::multipart_uploads::{PartUpload, UNDER_WAY};
+use super::resumed_listings::{ListingFault, ResumedListing};
 use super::resumed_reads::Body;
 use super::s3_http::{CHECKSUM_METADATA, Checksum};
 use crate::output::upload::Digest;
@@ -38,7 +39,7 @@ impl Remote {
         Self { inner, reads, bucket_url }
     }
 
-    pub(super) fn explained(
+    fn explained(
         &self,
         object: &Path,
     ) -> impl Fn(object_store::Error) -> object_store::Error + Send + 'static {
@@ -46,24 +47,30 @@ impl Remote {
         move |error| bucket_url.explain(Some(&object), error)
     }
 
-    /// Explains the errors of a listing under `prefix`. Ends the listing with an error if it repeats itself.
-    fn checked_listing(
+    /// Lists the objects under `prefix` and after `offset`: see [`ResumedListing`].
+    fn resumed_listing(
         &self,
         prefix: Option<&Path>,
-        listing: BoxStream<'static, Result<ObjectMeta>>,
+        offset: Option<&Path>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        let (bucket_url, prefix) = (Arc::clone(&self.bucket_url), prefix.cloned());
-        let mut repeats = Repeats::default();
-        let checked = listing.map(move |meta| {
-            let meta = meta.map_err(|error| bucket_url.explain(prefix.as_ref(), error))?;
-            if repeats.has_repeated(&meta.location) {
-                let message =
-                    format!("the listing came to {} a second time, so it would never end", meta.location);
-                return Err(bucket_url.refused(prefix.as_ref(), &message));
-            }
-            Ok(meta)
-        });
-        checked.boxed()
+        let (bucket_url, prefix, inner) =
+            (Arc::clone(&self.bucket_url), prefix.cloned(), Arc::clone(&self.inner));
+        let listed = prefix.clone();
+        let list = move |after: Option<&Path>| match after {
+            Some(after) => inner.list_with_offset(listed.as_ref(), after),
+            None => inner.list(listed.as_ref()),
+        };
+        ResumedListing::new(list, offset.cloned())
+            .into_stream()
+            .map_err(move |fault| match fault {
+                ListingFault::Error(error) => bucket_url.explain(prefix.as_ref(), error),
+                ListingFault::Repeated(location) => {
+                    let message =
+                        format!("the listing came to {location} a second time, so it would never end");
+                    bucket_url.refused(prefix.as_ref(), &message)
+                }
+            })
+            .boxed()
     }
 }
 
@@ -110,7 +117,9 @@ impl ObjectStore for Remote {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;
             let sent = Digest::default();
-            Ok::<_, object_store::Error>(PartUpload { inner: Some(inner), sent, store, location, under_way })
+            let bucket_url = Arc::clone(&store.bucket_url);
+            let (inner, store): (_, Arc<dyn ObjectStore>) = (Some(inner), Arc::new(store));
+            Ok::<_, object_store::Error>(PartUpload { inner, sent, store, bucket_url, location, under_way })
         });
         Ok(Box::new(begun.await??))
     }
@@ -148,7 +157,7 @@ impl ObjectStore for Remote {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.checked_listing(prefix, self.inner.list(prefix))
+        self.resumed_listing(prefix, None)
     }
 
     fn list_with_offset(
@@ -156,7 +165,7 @@ impl ObjectStore for Remote {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.checked_listing(prefix, self.inner.list_with_offset(prefix, offset))
+        self.resumed_listing(prefix, Some(offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
@@ -170,50 +179,5 @@ impl ObjectStore for Remote {
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
         self.inner.rename_opts(from, to, options).await.map_err(self.explained(from))
-    }
-}
-
-/// Detects a listing that repeats itself, in constant memory. One object is compared with all later objects. It is replaced after twice as
-/// many objects as the previous one (Brent, "An improved Monte Carlo factorization algorithm", 1980).
-#[derive(Debug, Default)]
-struct Repeats {
-    compared: Option<Path>,
-    /// The number of objects since the compared object.
-    since: u64,
-    /// The number of objects after which the compared object is replaced.
-    term: u64,
-}
-
-impl Repeats {
-    /// Whether `location` occurred before.
-    fn has_repeated(&mut self, location: &Path) -> bool {
-        if self.compared.as_ref() == Some(location) {
-            return true;
-        }
-        self.since += 1;
-        if self.since >= self.term {
-            self.compared = Some(location.clone());
-            self.term = (2 * self.since).max(1);
-            self.since = 0;
-        }
-        false
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repetitions_of_any_length_are_detected() {
-        let path = |i: usize| Path::from(format!("{i}"));
-        let mut line = Repeats::default();
-        assert!(!(0..5_000).any(|i| line.has_repeated(&path(i))));
-        for (before, circle) in [(0, 1), (0, 2), (3, 5), (1_000, 1_500), (10, 700)] {
-            let mut repeats = Repeats::default();
-            let keys = (0..before).chain((0..).map(|i| before + i % circle));
-            let noticed = keys.take(10 * (before + circle)).position(|i| repeats.has_repeated(&path(i)));
-            assert!(noticed.is_some_and(|at| at >= before + circle), "{before} {circle} {noticed:?}");
-        }
     }
 }
