@@ -68,6 +68,17 @@ pub enum InputUnit {
     Partitions,
 }
 
+impl InputUnit {
+    /// Returns the plural noun in the lines of a log.
+    pub fn name(self) -> &'static str {
+        match self {
+            InputUnit::Rows => "rows",
+            InputUnit::Bytes => "bytes",
+            InputUnit::Partitions => "partitions",
+        }
+    }
+}
+
 /// Receives the progress of a run. The methods are called often, so they must not block.
 pub trait Progress: Send + Sync {
     /// A run of a job begins. The names of its known stages are passed in order.

@@ -59,8 +59,9 @@ pub(crate) struct ExecutorSettings {
     pub wait: u16,
 }
 
-/// The age in seconds after which leftovers of jobs in the work folder are removed. It is also the number of seconds between two clean-ups.
+/// The age in seconds after which leftovers of jobs in the work folder are removed.
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
+/// The number of seconds between two clean-ups.
 const CLEAN_UP_SECONDS: u64 = 600;
 
 /// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. The executor then finishes its tasks and begins no new tasks.

@@ -232,7 +232,7 @@ type PollAnswer<T> = Result<Response<T>, Status>;
 
 /// Repeats the request until the answer is not `empty` or all waits have passed.
 async fn look<T, F: Future<Output = PollAnswer<T>>>(
-    first: F,
+    first: impl Future<Output = PollAnswer<T>>,
     empty: impl Fn(&T) -> bool,
     mut again: impl FnMut() -> F,
 ) -> PollAnswer<T> {
@@ -275,21 +275,26 @@ impl SchedulerGrpc for PatientScheduler {
         let new = params.metadata.as_ref().map(|executor| executor.id.clone());
         let new = new.filter(|id| self.executors.get_executor_heartbeat(id).is_none());
         // The end of a task is reported only once.
-        let later = protobuf::PollWorkParams { task_status: Vec::new(), ..params.clone() };
         let waits = self.drivers.wait() && is_idle(&params);
+        let later = waits.then(|| protobuf::PollWorkParams { task_status: Vec::new(), ..params.clone() });
         let poll = |params| {
             let request = Request::from_parts(metadata.clone(), extensions.clone(), params);
             self.scheduler.poll_work(request)
         };
-        let answer = if waits {
-            look(poll(params), is_empty, || poll(later.clone())).await?
-        } else {
-            poll(params).await?
+        let first = async {
+            let answer = poll(params).await;
+            // The executor is known from this poll on, even if the poll fails, so its predecessors are expired only here.
+            if let Some(id) = new
+                && let Err(error) = self.expire_predecessors(&id).await
+            {
+                tracing::warn!(%error, executor = id, "the predecessors of an executor could not be expired");
+            }
+            answer
         };
-        if let Some(id) = new {
-            self.expire_predecessors(&id).await.map_err(|e| Status::internal(e.to_string()))?;
+        match later {
+            Some(later) => look(first, is_empty, || poll(later.clone())).await,
+            None => first.await,
         }
-        Ok(answer)
     }
 
     async fn get_job_status(
