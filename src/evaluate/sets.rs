@@ -12,7 +12,7 @@ use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
 
 use crate::error::{Error, Result};
-use crate::frames::{groups, merged};
+use crate::frames::{groups, merged, number};
 use crate::job::Compare;
 use crate::kernel::hash::SplitMix64;
 use crate::output::Stored;
@@ -28,7 +28,7 @@ const KEY: [&str; 3] = ["set_hash_0", "set_hash_1", "group_key"];
 /// The names of [`KEY`] in frames that also have the key columns of documents.
 const KEY_OF_SET: [&str; 3] = ["hash_0", "hash_1", "group"];
 
-fn renamed() -> Vec<Expr> {
+fn key_of_set() -> Vec<Expr> {
     let key = KEY.iter().zip(KEY_OF_SET).map(|(name, of_set)| col(*name).alias(of_set));
     key.chain([col("set")]).collect()
 }
@@ -80,7 +80,6 @@ impl Sets {
                 ((2 * needed) >> 20) + 1
             )));
         }
-        let number = |of| cast(of, DataType::UInt64);
         let clusters =
             clusters(stored)?.select(vec![document_key(col("id")).alias("clustered"), col("size")])?;
         // The hash table of each join is built from its first side, which is the smaller side.
@@ -121,7 +120,7 @@ impl Sets {
     pub(super) fn members(&self, stored: &Stored, wanted: impl Iterator<Item = u64>) -> Result<DataFrame> {
         let sets = keys(stored, "wanted", wanted)?;
         let sets = sets.join(self.rows.clone(), JoinType::RightSemi, &["wanted"], &["set"], None)?;
-        let members = sets.select(renamed())?;
+        let members = sets.select(key_of_set())?;
         let members = members.join(documents_of(stored)?, JoinType::Inner, &KEY_OF_SET, &KEY, None)?;
         Ok(members.select(vec![col("doc"), col("set")])?)
     }
@@ -129,7 +128,7 @@ impl Sets {
     /// Adds the column `set` to a few documents, whose keys are in the column `doc`.
     pub(super) fn with_sets(&self, stored: &Stored, few: DataFrame, doc: &str) -> Result<DataFrame> {
         let few = few.join(documents_of(stored)?, JoinType::Inner, &[doc], &["doc"], None)?;
-        Ok(few.join(self.rows.clone().select(renamed())?, JoinType::Inner, &KEY, &KEY_OF_SET, None)?)
+        Ok(few.join(self.rows.clone().select(key_of_set())?, JoinType::Inner, &KEY, &KEY_OF_SET, None)?)
     }
 
     /// Returns the number of compared pairs of sets with the same shingles. The two sets of such a pair are in different groups.

@@ -8,14 +8,13 @@ use datafusion::logical_expr::{Expr, ident};
 use datafusion::prelude::{DataFrame, col};
 
 use super::copies::without_copies;
-use super::prefix::{self, Join};
+use super::prefix::{self, Join, token_counts};
 use super::reference::mark;
 use super::{all_columns, columns, renamed};
 use crate::error::Result;
 use crate::job::Lsh;
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::filters::{MatchRule, MayMatch};
-use crate::operator::prefixes::TokenCounts;
 use crate::operator::{Operator, apply};
 
 /// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, for documents that share a bucket,
@@ -106,12 +105,6 @@ pub(crate) fn may_match_by_token(
     let counts = token_counts(new, token(), (bits, PROBES))?;
     let marked = marked(rows, token(), (bits, PROBES), vec![(MatchRule::Any, counts)])?;
     Ok(marked.filter(ident("may_match"))?.select(columns)?)
-}
-
-/// Counts the `tokens` (a list) in each row. There are `2^bits` counters and `probes` counters per token.
-fn token_counts(rows: DataFrame, tokens: Expr, (bits, probes): (u32, u32)) -> Result<DataFrame> {
-    let tokens = rows.select(vec![tokens.alias("tokens")])?;
-    apply(Operator::TokenCounts(TokenCounts { bits, probes }), vec![tokens])
 }
 
 /// Adds `may_match`: whether a rule keeps the document. The counters come from [`token_counts`].

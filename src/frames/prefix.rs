@@ -112,12 +112,6 @@ impl Join {
         Operator::Prefixes(Prefixes { bits, threshold, tokens, least })
     }
 
-    /// Counts the `tokens` (a list) in each row.
-    fn counts(&self, rows: DataFrame, tokens: Expr) -> Result<DataFrame> {
-        let counts = TokenCounts { bits: self.bits, probes: 1 };
-        apply(Operator::TokenCounts(counts), vec![rows.select(vec![tokens.alias("tokens")])?])
-    }
-
     /// The set of a row (shingles, signature, ..): `List<UInt64>`.
     pub(crate) fn set(&self) -> Expr {
         match self.by {
@@ -130,6 +124,12 @@ impl Join {
     fn sets(&self, documents: DataFrame) -> Result<DataFrame> {
         Ok(documents.select(vec![col("doc"), self.set().alias("set")])?)
     }
+}
+
+/// Counts the `tokens` (a list) in each row. There are `2^bits` counters and `probes` counters per token.
+pub(super) fn token_counts(rows: DataFrame, tokens: Expr, (bits, probes): (u32, u32)) -> Result<DataFrame> {
+    let tokens = rows.select(vec![tokens.alias("tokens")])?;
+    apply(Operator::TokenCounts(TokenCounts { bits, probes }), vec![tokens])
 }
 
 /// (doc, ..) -> the documents of hot or dense buckets, whose keys are in `members` (a, ..). Such buckets have no copies.
@@ -151,7 +151,7 @@ pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize)
 /// # Errors
 /// If a column is missing.
 pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
-    join.counts(documents, join.set())
+    token_counts(documents, join.set(), (join.bits, 1))
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::prefix_schema`].
@@ -189,7 +189,7 @@ pub fn candidates(
 /// Like [`prefixes`], but with every element of a document that is in the prefix of any document.
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
-    let of_prefixes = join.counts(tokens, make_array(columns(["token"])))?;
+    let of_prefixes = token_counts(tokens, make_array(columns(["token"])), (join.bits, 1))?;
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
 

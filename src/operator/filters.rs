@@ -112,10 +112,7 @@ impl Description for MayMatch {
         let counters = task.whole_inputs();
         let documents = task.rows_of(counters.len())?;
         let (bits, context) = (self.bits, Arc::clone(&task.context));
-        let counted = async move {
-            let counters = Counters::read_all(bits, counters, "MayMatch", context).await?;
-            Ok(counters.into_iter().map(CountedTokens::from).collect())
-        };
+        let counted = Counters::read_all(bits, counters, "MayMatch", context);
         let mark = move |counted: &Vec<CountedTokens>, batch| self.mark(&batch, counted);
         Ok(task.map_with_shared(documents, counted, mark))
     }

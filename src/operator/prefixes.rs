@@ -78,13 +78,14 @@ impl Counters {
         self.counts[counter_index(token, self.bits)]
     }
 
-    /// Reads the counters from each plan in `plans`. Each has one partition with the columns of [`counter_schema`].
-    pub(super) async fn read_all(
+    /// Reads the counters from each plan in `plans`, and converts them before it reads the next plan. Each plan has one partition with the
+    /// columns of [`counter_schema`].
+    pub(super) async fn read_all<T: From<Self>>(
         bits: u32,
         plans: Vec<Arc<dyn ExecutionPlan>>,
         consumer: &str,
         context: Arc<TaskContext>,
-    ) -> Result<Vec<Self>> {
+    ) -> Result<Vec<T>> {
         let mut all = Vec::with_capacity(plans.len());
         for plan in plans {
             let mut counters = Self::try_new(bits, consumer, &context)?;
@@ -92,7 +93,7 @@ impl Counters {
             while let Some(batch) = rows.next().await.transpose()? {
                 counters.merge(&batch)?;
             }
-            all.push(counters);
+            all.push(T::from(counters));
         }
         Ok(all)
     }

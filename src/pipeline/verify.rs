@@ -280,8 +280,8 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
         Some(known) => mark(documents, known)?,
         None => documents,
     };
-    // The sketches of two segments take at most two fifths of the memory pool.
-    let room = cx.engine().task_bytes() as f64 * 0.4;
+    // The sketches of two segments are held at once.
+    let room = cx.engine().task_bytes() as f64 * HELD_SHARE;
     let bytes = one_number(scores::sketch_bytes(documents.clone(), &job.minhash)?).await? as f64;
     let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
     tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");

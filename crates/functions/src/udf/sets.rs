@@ -126,7 +126,7 @@ const SEED: &str = "What the hash functions are drawn from, a literal of at leas
 /// The SQL function `minhash`.
 pub(super) static MINHASH: Function = Function {
     settings: 2..=5,
-    check: |literals| hash_functions(literals).map(drop),
+    check: |literals| HashFamily::read(literals).map(drop),
     doc: Some(Doc {
         text: "Returns the MinHash signature of a shingle set: for each of `permutations` hash functions of the family \
                multiply-shift, drawn from `seed`, the least 32-bit value over the set. Returns NULL for a NULL list and \
@@ -155,9 +155,10 @@ pub(super) static MINHASH: Function = Function {
 
 fn minhash_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
     let [sets] = columns else { return literals.wrong_columns() };
-    let (count, functions) = hash_functions(literals)?;
+    let family = HashFamily::read(literals)?;
+    let functions = family.functions()?;
     let rows = ListRows::<UInt64Type>::new(literals.function, sets)?;
-    let values = room(rows.len().saturating_mul(count));
+    let values = room(rows.len().saturating_mul(family.count));
     lists(literals.function, rows.iter(), values, |set, values| {
         match &functions {
             _ if set.is_empty() => return Ok(false),
@@ -174,29 +175,56 @@ enum HashFunctions {
     Linear(Linear),
 }
 
-/// Reads the settings of `minhash`, and returns the number of functions and the functions.
-fn hash_functions(literals: Literals<'_>) -> Result<(usize, HashFunctions)> {
-    let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
-    let seed = literals.integer(1, "seed", 0, None)?;
-    if literals.values.len() <= 2 {
-        return Ok((count, HashFunctions::MultiplyShift(Permutations::new(count, seed))));
+/// The settings of the hash functions of a call. The functions are drawn only when there are rows, because planners check a call repeatedly.
+struct HashFamily {
+    count: usize,
+    seed: u64,
+    /// The settings of linear functions; `None` for multiply-shift.
+    linear: Option<LinearFamily>,
+}
+
+struct LinearFamily {
+    modulus: u64,
+    draws: u64,
+    /// The coefficients, if they are not drawn.
+    given: Option<Vec<(u64, u64)>>,
+}
+
+impl HashFamily {
+    /// Reads the settings of `minhash`.
+    fn read(literals: Literals<'_>) -> Result<Self> {
+        let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
+        let seed = literals.integer(1, "seed", 0, None)?;
+        if literals.values.len() <= 2 {
+            return Ok(Self { count, seed, linear: None });
+        }
+        let modulus = literals.integer(2, "modulus", 2, None)?;
+        let draws = literals.integer(3, "draws", 1, Some(modulus - 1))?;
+        if !linear::allowed(count, modulus, draws) {
+            return plan_err!(
+                "minhash: modulus must be under 2^32 and draws under modulus and at least {count}, the number of \
+                 permutations; got {modulus} and {draws}"
+            );
+        }
+        let is_given = literals.values.len() > 4;
+        let given = is_given.then(|| coefficients(literals, count)).transpose()?;
+        Ok(Self { count, seed, linear: Some(LinearFamily { modulus, draws, given }) })
     }
-    let modulus = literals.integer(2, "modulus", 2, None)?;
-    let draws = literals.integer(3, "draws", 1, Some(modulus - 1))?;
-    if !linear::allowed(count, modulus, draws) {
-        return plan_err!(
-            "minhash: modulus must be under 2^32 and draws under modulus and at least {count}, the number of \
-             permutations; got {modulus} and {draws}"
-        );
-    }
-    let functions = if literals.values.len() > 4 {
-        Linear::from_coefficients(&coefficients(literals, count)?, modulus)
-    } else {
-        Linear::new(count, seed, modulus, draws)
-    };
-    match functions {
-        Some(linear) => Ok((count, HashFunctions::Linear(linear))),
-        None => internal_err!("minhash: no functions modulo {modulus} can be drawn from {draws}"),
+
+    /// Draws the functions.
+    fn functions(&self) -> Result<HashFunctions> {
+        let Self { count, seed, linear } = self;
+        let Some(LinearFamily { modulus, draws, given }) = linear else {
+            return Ok(HashFunctions::MultiplyShift(Permutations::new(*count, *seed)));
+        };
+        let functions = match given {
+            Some(given) => Linear::from_coefficients(given, *modulus),
+            None => Linear::new(*count, *seed, *modulus, *draws),
+        };
+        match functions {
+            Some(linear) => Ok(HashFunctions::Linear(linear)),
+            None => internal_err!("minhash: no functions modulo {modulus} can be drawn from {draws}"),
+        }
     }
 }
 
