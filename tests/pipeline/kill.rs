@@ -84,6 +84,64 @@ fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
     assert!(killed + 1 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
 }
 
+/// A run against reference documents continues after a kill after each stage.
+#[test]
+fn a_run_against_reference_documents_is_taken_up_after_each_stage() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(12, 2_000, 40);
+    for (day, part) in [&documents[..1_500], &documents[1_500..]].into_iter().enumerate() {
+        write_parquet(&folder.path().join(format!("day{day}.parquet")), part, 500);
+    }
+    let reference = folder.path().join("reference");
+    run(&crate::support::job(&folder.path().join("day0.parquet"), &reference, &[])).unwrap();
+    let job = folder.path().join("job.toml");
+    let text = job_text(folder.path().join("day1.parquet"), SET_BY_THE_TEST);
+    std::fs::write(&job, format!("{text}[against]\noutput = {reference:?}\n")).unwrap();
+    let before = tables(&reference);
+    let undisturbed = taken_up_after_each_stage(folder.path(), &job, 11);
+    assert!(undisturbed.counts.compared_reference_documents.unwrap() > 100);
+    assert_eq!(tables(&reference), before);
+}
+
+/// A run that finds passages of reference documents continues after a kill after each stage.
+#[test]
+fn a_run_that_finds_passages_of_reference_documents_is_taken_up_after_each_stage() {
+    let folder = tempdir().unwrap();
+    let documents = super::word_runs::texts(&mut Random(13), 240, 1_000);
+    let [new, reference] = ["new", "reference"].map(|name| folder.path().join(format!("{name}.parquet")));
+    write_parquet(&new, &documents[..120], 30);
+    write_parquet(&reference, &documents[120..], 30);
+    let job = folder.path().join("job.toml");
+    let text = job_text(new, SET_BY_THE_TEST);
+    let sections = format!(
+        "[passages]\nunit = \"word\"\nlength = 6\n\
+         [against]\nsource = {{ format = \"parquet\", url = {reference:?}, id = \"id\", text = \"text\" }}\n"
+    );
+    std::fs::write(&job, format!("{text}{sections}")).unwrap();
+    let undisturbed = taken_up_after_each_stage(folder.path(), &job, 20);
+    assert!(undisturbed.tables["spans"].rows > 100 && undisturbed.tables["passages"].rows > 20);
+}
+
+/// Kills a run after each of its stages, of which there are at least `least`. Runs it again and compares the rows. Returns the manifest of
+/// a run that was not killed.
+fn taken_up_after_each_stage(folder: &Path, job: &Path, least: usize) -> resemblance::output::manifest::Run {
+    let undisturbed = folder.join("undisturbed");
+    assert!(spawn(job, &undisturbed).wait().unwrap().success());
+    let (expected, undisturbed) = (tables(&undisturbed), manifest(&undisturbed));
+    let stages: Vec<&str> = undisturbed.stages.iter().map(|stage| stage.name.as_str()).collect();
+    assert!(stages.len() >= least, "{stages:?}");
+    let mut killed = 0;
+    for stage in &stages {
+        let output = folder.join(format!("killed after {stage}"));
+        killed += usize::from(killed_after(job, &output, stage, &[]));
+        again(job, &output, &[]);
+        assert_eq!(tables(&output), expected, "{stage}");
+        assert!(!output.join("_work").exists(), "{stage}");
+    }
+    assert!(killed + 2 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
+    undisturbed
+}
+
 /// Runs again, to the end: the record.
 fn again(job: &Path, output: &Path, more: &[&str]) -> Value {
     let set = format!("output.url={}", output.display());
