@@ -163,7 +163,6 @@ pub(crate) fn names_variable(text: &str) -> bool {
 
 /// Returns the root of this checkout. Cargo sets the variable when it runs tests. The compiled-in value may belong to another checkout that
 /// shares the target folder.
-/// shares the target folder.
 #[cfg(test)]
 pub(crate) fn sources() -> PathBuf {
     let compiled = || env!("CARGO_MANIFEST_DIR").into();

@@ -1,6 +1,8 @@
-//! Modules import only from those above them in the table of `src/lib.rs`, and names of types and functions say what they are.
+//! Modules import only from modules above them in the table of `src/lib.rs`, and files do not import one another in a circle. Names of
+//! types and functions say what they are.
 
 use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::Item;
 use syn::visit::Visit;
 
@@ -221,4 +223,147 @@ fn no_function_has_a_preposition_as_its_name() {
     found.retain(|_, names| !names.is_empty());
     assert!(found.is_empty(), "functions with names that say nothing: {found:#?}");
     assert_eq!(names("fn of() {} impl A { pub async fn of_a<T>() {} fn often() {} }"), ["of", "of_a"]);
+}
+
+/// The files of a crate by module path, and the paths that each file gives names to by `use`.
+struct Modules {
+    files: BTreeMap<Vec<String>, String>,
+    used: BTreeMap<(String, String), Vec<String>>,
+}
+
+impl Modules {
+    fn new(sources: &BTreeMap<String, String>, folder: &str) -> Self {
+        let path = |file: &str| module_path(&file.replacen(folder, "src", 1));
+        let files = sources.keys().map(|file| (path(file), file.clone())).collect();
+        let mut modules = Self { files, used: BTreeMap::new() };
+        for (file, text) in sources {
+            for item in syn::parse_file(text).unwrap().items {
+                if let Item::Use(item) = item {
+                    modules.add(file, &path(file), Vec::new(), &item.tree);
+                }
+            }
+        }
+        modules
+    }
+
+    /// Adds the names of a `use` declaration in `file`, whose module is `module`.
+    fn add(&mut self, file: &str, module: &[String], mut path: Vec<String>, tree: &syn::UseTree) {
+        let (name, own) = match tree {
+            syn::UseTree::Path(tree) => {
+                path.push(tree.ident.to_string());
+                return self.add(file, module, path, &tree.tree);
+            }
+            syn::UseTree::Group(group) => {
+                return group.items.iter().for_each(|tree| self.add(file, module, path.clone(), tree));
+            }
+            syn::UseTree::Glob(_) => return,
+            syn::UseTree::Name(tree) => (tree.ident.to_string(), tree.ident.to_string()),
+            syn::UseTree::Rename(tree) => (tree.rename.to_string(), tree.ident.to_string()),
+        };
+        let name = if name == "self" { path.last().cloned().unwrap_or_default() } else { name };
+        path.extend((own != "self").then_some(own));
+        if let Some(path) = self.absolute(module, &path) {
+            self.used.insert((file.to_owned(), name), path);
+        }
+    }
+
+    /// Returns a path from the root of the crate; `None` for other crates.
+    fn absolute(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
+        let supers = path.iter().take_while(|name| *name == "super").count();
+        let child = [module, path.get(..1)?].concat();
+        match path[0].as_str() {
+            "crate" => Some(path[1..].to_vec()),
+            "self" => Some([module, &path[1..]].concat()),
+            "super" => Some([&module[..module.len().checked_sub(supers)?], &path[supers..]].concat()),
+            _ if self.files.contains_key(&child) => Some([module, path].concat()),
+            _ => None,
+        }
+    }
+
+    /// Returns the file that declares the item at `path`. Follows `use` declarations.
+    fn file(&self, path: &[String]) -> Option<&str> {
+        let (depth, file) = (0..=path.len()).rev().find_map(|n| Some((n, self.files.get(&path[..n])?)))?;
+        let used = path.get(depth).and_then(|name| self.used.get(&(file.clone(), name.clone())));
+        match used {
+            Some(used) => self.file(&[used, &path[depth + 1..]].concat()),
+            None => Some(file),
+        }
+    }
+}
+
+/// The text of a file without its tests and the names that it only passes on: `pub use` and `mod` declarations.
+fn without_exports(text: &str) -> String {
+    let mut file = syn::parse_file(text.split("#[cfg(test)]\nmod ").next().unwrap()).unwrap();
+    file.items.retain(|item| match item {
+        Item::Use(item) => matches!(item.vis, syn::Visibility::Inherited),
+        Item::Mod(item) => item.content.is_some(),
+        _ => true,
+    });
+    file.to_token_stream().to_string()
+}
+
+/// The files in circles of imports, each with its imports that close a circle.
+fn circles(sources: &BTreeMap<String, String>, folder: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let modules = Modules::new(sources, folder);
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (file, text) in sources {
+        let (module, own) = (module_path(&file.replacen(folder, "src", 1)), without_exports(text));
+        let mut paths = CratePaths::new(&file.replacen(folder, "src", 1), &own).found;
+        let words: BTreeSet<&str> = own.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let used = modules.used.iter().filter(|((of, name), _)| of == file && words.contains(name.as_str()));
+        paths.extend(used.map(|(_, path)| path.clone()));
+        // A visibility such as `pub(super)` is a path without an item.
+        let items = paths.iter().filter(|path| !module.starts_with(path));
+        let files = items.filter_map(|path| modules.file(path)).filter(|other| other != file);
+        // A module declares its children, and the root of the crate is below all modules.
+        let files = files.filter(|_| !module.is_empty()).map(str::to_owned);
+        imports.insert(file.clone(), files.collect());
+    }
+    let reached: BTreeMap<String, BTreeSet<String>> =
+        imports.keys().map(|file| (file.clone(), reached(&imports, file))).collect();
+    let closes = |file: &String, other: &String| reached.get(other).is_some_and(|found| found.contains(file));
+    let mut found = imports;
+    found.iter_mut().for_each(|(file, files)| files.retain(|other| closes(file, other)));
+    found.retain(|_, files| !files.is_empty());
+    found
+}
+
+/// The files that `from` imports, also through other files.
+fn reached(imports: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
+    while let Some(file) = next.pop() {
+        let files = imports.get(&file).into_iter().flatten();
+        next.extend(files.filter(|file| found.insert((*file).clone())).cloned());
+    }
+    found
+}
+
+#[test]
+fn files_do_not_import_one_another_in_a_circle() {
+    for folder in CRATES {
+        let found = circles(&sources(folder), folder);
+        assert!(found.is_empty(), "files import one another: {found:#?}");
+    }
+    let made = |files: &[(&str, &str)]| {
+        let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect();
+        circles(&files, "src").into_keys().collect::<Vec<_>>()
+    };
+    let parent = ("src/a/mod.rs", "mod one; mod two; pub use one::One; pub fn plain() {}");
+    let one = ("src/a/one.rs", "use super::two::Two; pub struct One;");
+    assert_eq!(made(&[parent, one, ("src/a/two.rs", "pub struct Two;")]), [""; 0]);
+    let circle = ["src/a/one.rs", "src/a/two.rs"];
+    for two in [
+        "use super::one::One; pub struct Two;",
+        "use super::One; pub struct Two;",
+        "use crate::a::One as Other; pub struct Two;",
+        "pub struct Two; fn f() -> crate::a::one::One { todo!() }",
+    ] {
+        assert_eq!(made(&[parent, one, ("src/a/two.rs", two)]), circle, "{two}");
+    }
+    let child = "use super::plain; pub struct One;";
+    assert_eq!(made(&[parent, ("src/a/one.rs", child)]), [""; 0]);
+    let uses_child = ("src/a/mod.rs", "mod one; pub use one::One; pub fn plain() -> One { One }");
+    assert_eq!(made(&[uses_child, ("src/a/one.rs", child)]), ["src/a/mod.rs", "src/a/one.rs"]);
+    let test = "pub struct Two;\n#[cfg(test)]\nmod tests { use super::super::one::One; }";
+    assert_eq!(made(&[parent, one, ("src/a/two.rs", test)]), [""; 0]);
 }

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use super::RunMeasurement;
+use super::measurement::RunMeasurement;
 use super::sample::{SourceSample, is_remote};
 use super::view::{Amount, Forecast, OnCluster, Requests, SampleView, StageForecast, TableForecast};
 use crate::engine::session;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::sample::SourceSample;
+use super::sample::{SourceSample, beginning};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
 use crate::job::{Job, Shingle, ShingleHash, Short};
@@ -313,15 +313,6 @@ fn joined(shingles: &[String]) -> String {
         }
     }
     text
-}
-
-/// Returns the beginning of a text, with single spaces instead of white space.
-pub(super) fn beginning(text: &str, characters: usize) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", &words[..end]),
-        None => words,
-    }
 }
 
 #[cfg(test)]

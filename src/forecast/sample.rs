@@ -21,7 +21,6 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::risks::beginning;
 use super::view::Amount;
 use crate::address;
 use crate::error::{Context, Error, Result};
@@ -366,4 +365,13 @@ fn create(path: &Path, schema: &SchemaRef, group: u64) -> Result<ArrowWriter<Fil
         .set_max_row_group_row_count(Some(group.max(1) as usize))
         .build();
     Ok(ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?)
+}
+
+/// Returns the beginning of a text, with single spaces instead of white space.
+pub(super) fn beginning(text: &str, characters: usize) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
 }

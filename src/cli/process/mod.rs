@@ -95,7 +95,7 @@ impl JobRuntime {
     }
 }
 
-/// Replaces the error of a signal with an error that does not promise a continuation.
+/// Replaces every interruption with an error that does not promise a continuation.
 pub(crate) fn not_resumable(error: Error) -> Error {
     if error.kind() == Kind::Interrupted { Error::stopped() } else { error }
 }

@@ -166,7 +166,7 @@ impl Progress for Bar {
         if self.bar.is_hidden() && stage.logged.is_none_or(|logged| logged.elapsed() >= LINE_INTERVAL) {
             stage.logged = Some(Instant::now());
             let RunningStage { name, number, stages, .. } = &*stage;
-            let unit = format!("{unit:?}").to_lowercase();
+            let unit = unit.name();
             tracing::debug!(target: TARGET, stage = name, number, stages, done, all, unit, left_seconds, "reached");
         }
     }

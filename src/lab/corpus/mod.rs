@@ -244,7 +244,8 @@ impl Corpus {
         (0..self.ends[3]).filter_map(|slot| self.planted(self.order.document(slot)))
     }
 
-    /// Returns the kind of the planted document in a slot and the slot of its original; `None` for an original.
+    /// Returns the kind of the planted document in a slot and the slot of its original; `None` for an original. Identical documents have no
+    /// original, so their second number has no meaning.
     fn origin(&self, slot: u64) -> Option<(PlantedKind, u64)> {
         let kinds = [PlantedKind::Copy, PlantedKind::Near, PlantedKind::Contained, PlantedKind::Identical];
         let (kind, _) = kinds.into_iter().zip(self.ends).find(|(_, end)| slot < *end)?;

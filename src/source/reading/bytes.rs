@@ -21,7 +21,7 @@ use tokio_util::io::StreamReader;
 
 use crate::job::Encoding;
 
-/// A stream of bytes. An empty chunk marks the end of a file.
+/// A stream of chunks of bytes, none of which is empty.
 pub(in crate::source) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
 
 /// The number of bytes that are read at once from a local file or from decompressed data.

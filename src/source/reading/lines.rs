@@ -5,14 +5,11 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::bytes::BYTE_ORDER_MARK;
 use crate::source::format::{FilePiece, Row, RowCutter};
 
-/// Cuts bytes into lines, which end in `
-/// `, `\r
-/// ` or `\r`. Holds at most the longest accepted line and one chunk in memory.
+/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Lines {
     pending: BytesMut,
-    /// Whether the pending line ended in `\r`. A following `
-    /// ` belongs to the same line end.
+    /// Whether the pending line ended in `\r`. A following `\n` belongs to the same line end.
     after_return: bool,
     /// The number of lines that were returned.
     count: u64,

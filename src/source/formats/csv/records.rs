@@ -403,8 +403,7 @@ fn count_line_ends(bytes: &[u8], range: Range<usize>) -> usize {
 #[derive(Debug, Default)]
 struct LineCounter {
     ended: u64,
-    /// Whether the last byte was `\r`. A `
-    /// ` after it belongs to the same line end.
+    /// Whether the last byte was `\r`. A `\n` after it belongs to the same line end.
     after_return: bool,
 }
 

@@ -8,8 +8,8 @@ pub mod stop_words;
 
 use crate::error::{Error, Result};
 use crate::kernel::shingle::{Normalize, Words};
-use crate::kernel::text::words::{each_word, is_digit, is_white};
-use steps::{Collapse, Fused, Gap, keep, lowercase, nfkc, underscores};
+use crate::kernel::text::words::{is_digit, is_white};
+use steps::{Collapse, Fused, Gap, keep, lowercase, nfkc, underscores, without};
 use stop_words::StopWords;
 
 /// Parses a list of steps separated by commas. Spaces around a name are ignored, and an empty list has no steps.
@@ -181,18 +181,6 @@ impl Step {
             Normalize::Nfkc => nfkc(text, out),
         }
     }
-}
-
-/// Appends `text` without the words for which `leaves` is true. The characters around these words are kept.
-fn without(text: &str, words: Words, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
-    let mut copied = 0;
-    each_word(text, words, |word| {
-        if leaves(&text[word.clone()]) {
-            out.push_str(&text[copied..word.start]);
-            copied = word.end;
-        }
-    });
-    out.push_str(&text[copied..]);
 }
 
 #[cfg(test)]

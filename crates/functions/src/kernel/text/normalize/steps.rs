@@ -2,7 +2,8 @@
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-use crate::kernel::text::words::is_white;
+use crate::kernel::shingle::Words;
+use crate::kernel::text::words::{each_word, is_white};
 use crate::kernel::vector::{self, Kernel};
 
 /// Appends `f` of each byte in `text`. Both `text` and the results are ASCII.
@@ -227,10 +228,21 @@ impl Kernel for FusedPass<'_> {
     }
 }
 
+/// Appends `text` without the words for which `leaves` is true. The characters around these words are kept.
+pub(super) fn without(text: &str, words: Words, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
+    let mut copied = 0;
+    each_word(text, words, |word| {
+        if leaves(&text[word.clone()]) {
+            out.push_str(&text[copied..word.start]);
+            copied = word.end;
+        }
+    });
+    out.push_str(&text[copied..]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::text::words::is_white;
 
     /// Every ASCII byte, with all settings, in texts of several lengths.
     #[test]

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::steps::lowercase;
-use super::without;
+use super::steps::{lowercase, without};
 use crate::error::{Error, Result};
 use crate::kernel::shingle::Words;
 
