@@ -148,6 +148,8 @@ fn batches(
     schema: SchemaRef,
 ) -> impl Iterator<Item = datafusion::error::Result<RecordBatch>> {
     (0..found.components.len()).step_by(BATCH_ROWS).map(move |from| {
+        // Captures all of it, so that the memory stays reserved until the last batch.
+        let found = &mut found;
         let (docs, roots) = found.components.roots(from..from + BATCH_ROWS);
         let columns = [docs, roots].map(|numbers| Arc::new(UInt64Array::from(numbers)) as ArrayRef);
         Ok(RecordBatch::try_new(Arc::clone(&schema), columns.to_vec())?)
