@@ -1,21 +1,21 @@
 //! The values of a signature: 32-bit minima, or 16 bits of each minimum.
 //!
-//! Half of the bits are enough to compare signatures (Li and Koenig, *b-Bit minwise hashing*, WWW 2010): two different
-//! minima give the same 16 bits once in 2^16, and an estimate is corrected for that.
+//! Half of the bits are enough to compare signatures (Li and Koenig, *b-Bit minwise hashing*, WWW 2010). Two different minima have the same
+//! 16 bits with a probability of 2^-16, and estimates are corrected for such coincidences.
 //!
 //! ```text
 //! short(x) = upper half of (0x9e3779b1 * x mod 2^32)
 //! ```
 //!
 //! The product depends on all 32 bits. The upper half of a minimum contains little information, because the minimum of n values is about
-//! 2^32 / n. The lower half under multiply-shift depends only on the lower half of a shingle's number, so two shingles with the same lower
+//! 2^32 / n. Under multiply-shift, the lower half depends only on the lower half of a shingle's number. Two shingles with the same lower
 //! half would coincide under every permutation. The definition never changes, because stored signatures are compared with later signatures.
 
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::vector::{self, Kernel};
 
-/// The number of bits to keep from each value of a signature.
+/// The number of bits that are kept of each value in a signature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub enum Bits {
@@ -110,7 +110,7 @@ struct Equal<'a, T> {
 impl<T: PartialEq> Kernel for Equal<'_, T> {
     #[inline(always)]
     fn run(self) {
-        // The lanes are as wide as the values. No signature has 2^32 values.
+        // The count is a `u32`, so that its lanes are as wide as the values. No signature has 2^32 values.
         *self.equal = self.a.iter().zip(self.b).map(|(a, b)| u32::from(a == b)).sum();
     }
 }
@@ -178,8 +178,8 @@ fn short(minimum: u32) -> [u8; 2] {
     ((minimum.wrapping_mul(0x9e37_79b1) >> 16) as u16).to_le_bytes()
 }
 
-/// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures share as many elements as they have
-/// equal values.
+/// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures have one common element for each index at which their
+/// values are equal.
 pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
     let element = |(at, value): (u64, u64)| at << 32 | value;
     match signature {
@@ -192,10 +192,11 @@ pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
 }
 
 /// Estimates the Jaccard similarity by the share, in [0, 1], of equal values at the same index (Broder 1997; *Mining of Massive Datasets*,
-/// section 3.3.3). Its standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) / n)`.
+/// section 3.3.3). For n values, the standard deviation of the estimate is `sqrt(J (1 - J) / n)`, where J is the Jaccard similarity.
 ///
-/// Different minima give the same 16 bits once in 2^16, so the expected share of equal 16-bit values is `J + (1 - J) / 2^16`. The share s
-/// becomes `(s - 2^-16) / (1 - 2^-16)`, or 0 if that is negative (Li and Koenig 2010).
+/// Different minima have the same 16 bits with a probability of 2^-16, so the expected share of equal 16-bit values is `J + (1 - J) /
+/// 2^16`. The estimate from a share s of 16-bit values is therefore `(s - 2^-16) / (1 - 2^-16)`, or 0 if this is negative (Li and Koenig
+/// 2010).
 ///
 /// Returns `None` if the signatures are empty or differ in length or width.
 pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
@@ -210,7 +211,8 @@ pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     Some(estimate(a.agreement(b), a.len(), bits))
 }
 
-/// Returns the estimate from two signatures with `length` values of this width, of which `equal` are equal.
+/// Estimates the Jaccard similarity from two signatures of `length` values. `equal` values are equal at the same index, and `bits` is their
+/// width.
 pub fn estimate(equal: usize, length: usize, bits: Bits) -> f64 {
     let share = equal as f64 / length as f64;
     match bits {
