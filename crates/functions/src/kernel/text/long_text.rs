@@ -203,7 +203,8 @@ mod tests {
         }
     }
 
-    /// If normalisation turns white space into other characters, the text can still be blank before normalisation.
+    /// Normalisation turns the white space at the beginning into other characters. The sample must still contain more than this white
+    /// space.
     #[test]
     fn a_text_that_begins_with_white_space_is_not_blank() {
         let normalize = vec![crate::kernel::shingle::Normalize::SpacesToUnderscores];

@@ -97,7 +97,7 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
 pub struct ShingleBuffers {
     cut: cut::CutScratch,
     sort: distinct::DistinctBuffers,
-    /// The maximum number of distinct shingles. Shingles after [`MAX_SHINGLES`] are ignored.
+    /// The maximum number of distinct shingles. Once a text has more, all later shingles are ignored.
     most: usize,
 }
 
