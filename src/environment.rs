@@ -94,7 +94,7 @@ impl Environment {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// Whether the value of a variable is `true`, in upper or lower case.
+    /// Returns whether the value of a variable is `true`, in upper or lower case.
     pub(crate) fn is_true(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
@@ -131,7 +131,7 @@ impl Environment {
         }
     }
 
-    /// Whether output to terminals may contain colours. `NO_COLOR` disables them with any value, even an empty value.
+    /// Returns whether output to terminals may contain colours. `NO_COLOR` disables them with any value, even an empty value.
     pub(crate) fn allows_colour(&self) -> bool {
         !self.0.contains_key("NO_COLOR")
     }

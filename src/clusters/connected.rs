@@ -163,7 +163,7 @@ impl StrongestPaths {
         self.direct.clear();
     }
 
-    /// The bytes of the arrays.
+    /// Returns the size of the arrays, in bytes.
     fn bytes(&self) -> usize {
         4 * self.parents.capacity() + 8 * (self.weights.capacity() + self.direct.capacity())
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checked against relaxation.
+        /// Compares the paths with the result of relaxation.
         #[test]
         fn no_path_is_stronger(
             tree in prop::collection::vec((any::<prop::sample::Index>(), 1_u32..9), 1..60),

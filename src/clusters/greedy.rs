@@ -37,7 +37,7 @@ impl Greedy {
         self.members.get(word).is_some_and(|members| members & bit != 0)
     }
 
-    /// The bytes of the bit vector.
+    /// Returns the size of the bit vector, in bytes.
     fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
     }

@@ -40,7 +40,7 @@ impl Components {
         self.parents[other as usize] = least;
     }
 
-    /// The bytes of the arrays.
+    /// Returns the size of the arrays, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
@@ -114,7 +114,7 @@ impl Components {
         }
     }
 
-    /// The number of nodes.
+    /// Returns the number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }

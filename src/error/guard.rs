@@ -13,7 +13,7 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether [`guarded`] would catch a panic on this thread.
+/// Returns whether [`guarded`] would catch a panic on this thread.
 pub(crate) fn is_guarded() -> bool {
     // If the thread is ending, its thread-local variables may already be dropped.
     GUARDED.try_with(Cell::get).unwrap_or(false)

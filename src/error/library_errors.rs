@@ -22,7 +22,7 @@ pub(crate) fn s3_element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.split_once("</")?.0)
 }
 
-/// Whether `object_store` received a redirect without a location.
+/// Returns whether `object_store` received a redirect without a location.
 pub(crate) fn is_bare_redirect(text: &str) -> bool {
     text.contains("redirect without LOCATION")
 }
@@ -40,12 +40,12 @@ pub(crate) fn requested_url(text: &str) -> Option<&str> {
         .get(..scheme + 3 + rest.find(char::is_whitespace).unwrap_or(rest.len()))
 }
 
-/// Whether S3 refused a conditional request because of a concurrent request.
+/// Returns whether S3 refused a conditional request because of a concurrent request.
 pub(crate) fn is_conflict(text: &str) -> bool {
     text.contains("ConditionalRequestConflict")
 }
 
-/// Whether rustls refused the certificate of a server.
+/// Returns whether rustls refused the certificate of a server.
 pub(crate) fn is_of_certificate(text: &str) -> bool {
     text.contains("certificate")
 }
@@ -56,7 +56,7 @@ pub(crate) fn is_passing_in_ballista(text: &str) -> bool {
     text.contains("Task failed due to IO error")
 }
 
-/// Whether the debug text of a DataFusion error reports that a memory pool is too small.
+/// Returns whether the debug text of a DataFusion error reports that a memory pool is too small.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_exhausted_pool(text: &str) -> bool {
     text.contains("ResourcesExhausted")
@@ -156,7 +156,7 @@ pub(crate) fn is_unknown_word(message: &str) -> bool {
     message.starts_with("unknown")
 }
 
-/// Whether a message from [`plain_toml`] concerns a key that does not exist.
+/// Returns whether a message from [`plain_toml`] concerns a key that does not exist.
 pub(crate) fn is_unknown_key(message: &str) -> bool {
     message.starts_with("unknown key")
 }

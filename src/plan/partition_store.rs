@@ -161,7 +161,7 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// The number of partitions.
+    /// Returns the number of partitions.
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().partitions.len()
     }

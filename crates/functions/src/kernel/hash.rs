@@ -53,7 +53,7 @@ impl SplitMix64 {
 mod tests {
     use super::*;
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn reference_keys() {
         assert_eq!(document_key(""), 0x2d06_8005_38d3_94c2);

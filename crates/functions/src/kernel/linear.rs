@@ -183,7 +183,7 @@ mod tests {
         out
     }
 
-    /// Computed with Python's integers, which do not overflow.
+    /// The expected values were computed with Python's integers, which do not overflow.
     #[test]
     fn known_signatures() {
         let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
@@ -210,7 +210,7 @@ mod tests {
     const GIVEN: [(u64, [u32; 4]); 3] =
         [(2147483647, [0, 1, 1008, 67890]), (4294967291, [0, 4, 1008, 67890]), (1009, [0, 1, 6, 11])];
 
-    /// Computed with Python: `min((a * (x % c) + b) % c for x in set)`.
+    /// The expected values were computed with Python: `min((a * (x % c) + b) % c for x in set)`.
     #[test]
     fn functions_may_have_given_coefficients() {
         let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];

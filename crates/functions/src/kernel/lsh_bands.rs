@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(first, second);
     }
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn known_buckets() {
         assert_eq!(
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(buckets(&[7, 7], 2, 1).unwrap(), [6318062648460624204, 1109957299823292354]);
     }
 
-    /// Computed with Python's integers, from the definition of XXH3 for 6 bytes.
+    /// The expected values were computed with Python's integers, from the definition of XXH3 for 6 bytes.
     #[test]
     fn known_buckets_of_16_bits() {
         let signature = SignatureValues::new(SIGNATURE.to_vec(), Bits::Of16);

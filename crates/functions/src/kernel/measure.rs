@@ -257,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// Two overlapping sets with similar or very different sizes.
+    /// Generates two overlapping sets with similar or very different sizes.
     fn two_sets() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
         let set = |range: u64, most: usize| {
             proptest::collection::btree_set(0..range, 0..most)

@@ -121,7 +121,7 @@ mod tests {
         out
     }
 
-    /// Computed with Python's integers from the definition at the top of this file.
+    /// The expected values were computed with Python's integers from the definition at the top of this file.
     #[test]
     fn known_permutations() {
         let first = Permutations::new(3, 42);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(first.b, [1853398634, 4169906344]);
     }
 
-    /// Computed with Python's integers from the definition at the top of this file.
+    /// The expected values were computed with Python's integers from the definition at the top of this file.
     #[test]
     fn known_signatures() {
         assert_eq!(signature(&[1], 4, 42), [3871806810, 2674870614, 3892349525, 81763595]);
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(signature(&[5, 9], 33, 1), signature(&[5, 9], 64, 1)[..33]);
     }
 
-    /// Two sets with `shared + only` elements each. `shared` elements are in both sets.
+    /// Returns two sets with `shared + only` elements each, of which `shared` elements are in both sets.
     fn overlapping(shared: usize, only: usize, salt: u64) -> (Vec<u64>, Vec<u64>) {
         let mut random = SplitMix64(salt);
         let mut draw = |n| (0..n).map(|_| random.next()).collect::<Vec<_>>();

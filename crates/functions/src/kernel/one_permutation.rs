@@ -138,7 +138,7 @@ mod tests {
         out
     }
 
-    /// The definition at the top of this file, bin by bin and round by round.
+    /// Computes a signature by the definition at the top of this file, bin by bin and round by round.
     fn by_definition(shingles: &[u64], bins: usize, seed: u64) -> Vec<u32> {
         let mut random = SplitMix64(seed);
         let keys: Vec<u64> = (0..2 * bins).map(|_| random.next()).collect();
@@ -153,7 +153,7 @@ mod tests {
         (0..bins).map(|bin| (0..2 * bins).find_map(|round| of_round(bin, round)).unwrap()).collect()
     }
 
-    /// Computed with Python's integers from the definition at the top of this file.
+    /// The expected values were computed with Python's integers from the definition at the top of this file.
     #[test]
     fn known_signatures() {
         assert_eq!(Rounds::new(1, 42).keys, [13679457532755275413, 2949826092126892291]);

@@ -233,7 +233,7 @@ mod tests {
     use crate::kernel::hash::SplitMix64;
     use crate::kernel::minhash::{Permutations, minhash};
 
-    /// Computed with Python's integers: `(0x9e3779b1 * x % 2**32 >> 16).to_bytes(2, "little")`.
+    /// The expected values were computed with Python's integers: `(0x9e3779b1 * x % 2**32 >> 16).to_bytes(2, "little")`.
     #[test]
     fn known_values() {
         let minima = [0, 1, 2, 65_535, 65_536, 3_871_806_810, 1 << 31, u32::MAX];
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(wide.signature().agreement(short.signature()), 0);
     }
 
-    /// The share of different minima with the same 16 bits, and the number of different minima, for sets of `size` random elements.
+    /// Returns the share of different minima with the same 16 bits, and the number of different minima, for sets of `size` random elements.
     fn coincidences(size: usize, seeds: u64, element: impl Fn(u64) -> u64) -> (f64, f64) {
         let mut random = SplitMix64(size as u64);
         let (mut different, mut equal) = (0, 0);

@@ -303,7 +303,7 @@ mod tests {
         out
     }
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn known_xxh3_words() {
         let fives = by(Unit::Word, 5, ShingleHash::Xxh3);
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(set_of("héllo, wörld ñ", &Shingle { size: 3, ..fives }), [15254957581189018832]);
     }
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn known_xxh3_characters() {
         let threes = by(Unit::Char, 3, ShingleHash::Xxh3);
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(set_of("naïve", &threes), [990508381971899460, 5939532578930859539, 12866152198629293938]);
     }
 
-    /// Computed with Python's `zlib.crc32`.
+    /// The expected values were computed with Python's `zlib.crc32`.
     #[test]
     fn known_crc32() {
         assert_eq!(
@@ -345,7 +345,7 @@ mod tests {
         );
     }
 
-    /// Computed with Python: `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
+    /// The expected values were computed with Python: `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
     #[test]
     fn known_sha256_31() {
         assert_eq!(sha256_mod_31(b""), 524392846);
@@ -359,7 +359,8 @@ mod tests {
         );
     }
 
-    /// Computed with Python: `zlib.crc32(", ".join(tokens[i:i+3]).encode())` with `tokens = re.findall(r"\b\w+\b", text)`.
+    /// The expected values were computed with Python: `zlib.crc32(", ".join(tokens[i:i+3]).encode())` with `tokens = re.findall(r"\b\w+\b",
+    /// text)`.
     #[test]
     fn known_crc32_of_tokens() {
         let tokens = Shingle {

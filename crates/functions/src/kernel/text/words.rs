@@ -294,7 +294,7 @@ mod tests {
         words
     }
 
-    /// The words from Python's `re.findall(r"\b\w+\b", text)` and `text.split()`.
+    /// The expected words come from Python's `re.findall(r"\b\w+\b", text)` and `text.split()`.
     #[test]
     fn words_by_the_other_rules() {
         let text = "Don't stop_now, it's 32.3\tdegrées\u{a0}—4×4 in Łódź!";
@@ -449,7 +449,7 @@ mod tests {
     }
 
     proptest! {
-        /// The words of any text do not overlap, are in order, and are not empty.
+        /// In any text, the words are in order, do not overlap, and are not empty.
         #[test]
         fn words_are_apart(text in "([ab1 .']|[é人自由のカーคนและ\u{301}「、]|\\PC){0,30}") {
             let mut end = 0;
