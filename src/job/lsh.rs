@@ -60,7 +60,7 @@ pub enum Choice {
 }
 
 impl LshSection {
-    /// The origin of bands and rows.
+    /// Determines how bands and rows are chosen. Refuses a section that combines several choices.
     pub(super) fn choice(&self) -> Checked<Choice> {
         const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
         let together = |key, other| wrong(key, format!("is set together with {other}: {EITHER}"));
