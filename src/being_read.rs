@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// A function that receives the names of all files that are being read after each change.
+/// After each change, such a function receives the names of all files that are being read.
 pub(crate) type OnChange = dyn Fn(&[&str]) + Send + Sync;
 
 static FILES: Mutex<FilesBeingRead> =

@@ -21,12 +21,12 @@ pub(crate) const CLUSTER_CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_KEY: &str = "RESEMBLANCE_CLUSTER_KEY";
 
-/// Parts in the names of variables that can contain secrets, as whole values or inside URLs.
+/// A variable with one of these texts in its name can contain secrets, as its whole value or inside URLs.
 const WITH_SECRETS: [&str; 7] =
     [AWS, "AZURE_", "GOOGLE_", "OPENLINEAGE_", "OTEL_", "RESEMBLANCE_CLUSTER_TOKEN", "_PROXY"];
-/// Parts in the names of variables of which the whole value is a secret.
+/// If a variable that matches [`WITH_SECRETS`] also has one of these texts in its name, its whole value is a secret.
 const SECRETS: [&str; 7] = ["KEY", "SECRET", "TOKEN", "PASSWORD", "AUTH", "HEADERS", "SAS"];
-/// Parts in the names of variables that match [`SECRETS`] but contain no secret.
+/// A variable with one of these texts in its name is not a secret, even if its name contains one of [`SECRETS`].
 const NO_SECRETS: [&str; 6] = ["_FILE", "_PATH", "_URI", "_URL", "_TYPE", "_HOST"];
 
 /// The prefix of the variables for S3.

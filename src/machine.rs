@@ -62,7 +62,7 @@ fn memory_below(root: &Path) -> Option<u64> {
     groups.lines().filter_map(|line| limit(root, line)).chain([total]).min()
 }
 
-/// Returns the number of bytes in the line `name` of a file in `/proc`. The line contains the value in kB.
+/// Returns the value of the line `name` in a file in `/proc`, converted from kB to bytes.
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)

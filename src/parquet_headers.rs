@@ -1,4 +1,4 @@
-//! Checks the sizes and counts in Parquet footers and page headers, before the library allocates memory by them.
+//! Checks the sizes and counts in Parquet footers and page headers, before the library allocates memory for them.
 //!
 //! Footers and page headers are structs in the Thrift compact protocol. The encoding is specified in `thrift-compact-protocol.md` of
 //! Thrift, and the numbers of the fields are in `parquet.thrift` of the Parquet format.

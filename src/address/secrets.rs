@@ -26,7 +26,7 @@ const MAX_KNOWN: usize = 10_000;
 /// The remembered secrets in all spellings.
 static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
-/// Remembers the possible secrets in URLs. `text` was entered by a user and can contain URLs.
+/// Remembers the possible secrets in the URLs inside `text`, which a user entered.
 pub(crate) fn remember(text: &str) {
     let found = secrets(text);
     if !found.is_empty() {

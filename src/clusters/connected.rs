@@ -9,8 +9,9 @@ const MOST_NODES: u32 = 1_000_000;
 const FIRST: u32 = 1;
 
 /// Node 1 represents its component. In a component with at most [`MOST_NODES`] nodes, every node has a row. In the row of node 1,
-/// `weakest_link` is the largest similarity between node 1 and another node. It applies to copies of node 1 that are not paired with node 1
-/// itself. In a larger component, only nodes that are paired with node 1 have a row, and `weakest_link` is null.
+/// `weakest_link` is the largest similarity between node 1 and another node. If the copies of a document are not pairs, this link connects
+/// the copies of node 1 with the cluster. In a larger component, only nodes that are paired with node 1 have a row, and `weakest_link` is
+/// null.
 #[derive(Debug, Default)]
 pub(crate) struct Connected {
     paths: StrongestPaths,

@@ -13,13 +13,13 @@ const BITS: usize = u64::BITS as usize;
 /// with one bit per node.
 #[derive(Debug, Default)]
 pub(crate) struct Greedy {
-    /// One bit per node: whether it is a member.
+    /// One bit per node, which is set if the node is a member.
     members: Vec<u64>,
 }
 
 impl Greedy {
-    /// Decides whether `low` represents `high`, which are a pair, and then records `high` as a member. Pairs are sorted by (high, low), so
-    /// it is already decided whether `low` is a member.
+    /// Returns whether `low` represents `high`, if both nodes are a pair, and then records `high` as a member. Pairs are sorted by (high,
+    /// low), so it is already decided whether `low` is a member.
     fn represents(&mut self, high: u64, low: u64) -> bool {
         if self.is_member(high) || self.is_member(low) {
             return false;

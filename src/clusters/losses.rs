@@ -92,7 +92,7 @@ impl ClusterLosses {
     }
 }
 
-/// Returns whether a document other than the representative is kept despite being in a cluster. This is the case if it is not `paired` with
+/// Returns whether a document is kept although it is in a cluster and does not represent it. This is the case if it is not `paired` with
 /// the representative, or if its containment `shared / shingles` is below the minimum `contained`. If there is no minimum, no document is
 /// kept.
 pub(crate) fn is_spared(contained: Option<f64>, paired: bool, shared: u64, shingles: u64) -> bool {

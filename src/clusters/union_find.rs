@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
-/// The value of an empty slot of the hash table.
+/// The value of an empty slot in the hash table.
 const EMPTY: u32 = u32::MAX;
 
 /// The initial capacity, in nodes.

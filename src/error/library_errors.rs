@@ -64,8 +64,8 @@ pub(crate) fn is_exhausted_pool(text: &str) -> bool {
 
 /// Returns whether a task belongs to a repeated attempt of a query stage. Ballista names tasks `TID job/stage.attempt/task.attempt`.
 ///
-/// Only a private loop in the executor creates such names, so no unit test can provoke one. The tests of lost executors fail if this
-/// function is wrong.
+/// Only a private loop in the executor creates such names, so no unit test can produce such a name. The tests of lost executors fail if
+/// this function is wrong.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_rerun_stage(task: &str) -> bool {
     let attempt = task.split('/').nth(1).and_then(|stage| stage.split_once('.'));
@@ -286,10 +286,10 @@ mod tests {
     /// Returns the server's half of a TLS 1.2 handshake, with random bytes for the certificate and the signature.
     fn handshake_with_no_certificate() -> Vec<u8> {
         let message = |kind: u8, body: &[u8]| [&[kind, 0, 0, body.len() as u8], body].concat();
-        // TLS 1.2, a random number, no session, ECDHE_RSA_WITH_AES_128_GCM_SHA256, no compression.
+        // The fields of the hello: TLS 1.2, a random number, no session, ECDHE_RSA_WITH_AES_128_GCM_SHA256, no compression.
         let hello = [&[3, 3][..], &[7; 32], &[0, 0xc0, 0x2f, 0]].concat();
         let certificate = [0, 0, 7, 0, 0, 4, 1, 2, 3, 4];
-        // The named curve x25519, a point, RSA with SHA-256, a signature.
+        // The fields of the key exchange: the named curve x25519, a point, RSA with SHA-256, a signature.
         let key_exchange = [&[3, 0, 0x1d, 32][..], &[9; 32], &[4, 1, 0, 4, 1, 2, 3, 4]].concat();
         let messages =
             [message(2, &hello), message(11, &certificate), message(12, &key_exchange), message(14, &[])]

@@ -26,7 +26,7 @@ use crate::source::{
 pub(super) const SAMPLED_BYTES: usize = 1024 * 1024;
 /// The number of rows from which columns are detected.
 const SAMPLED_ROWS: usize = 1000;
-/// The maximum number of characters that are shown of a value.
+/// The maximum number of characters that are shown per value.
 const SHOWN: usize = 40;
 /// The maximum depth of nested JSON objects whose fields become columns.
 const MAX_DEPTH: usize = 32;

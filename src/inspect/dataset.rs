@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use crate::job::{Encoding, Format};
 
-    /// Returns a dataset with these columns. Each is (name, is_text, is_unique, mean_characters).
+    /// Returns a dataset with these columns. Each column is given as (name, is_text, is_unique, mean_characters).
     fn dataset(columns: &[(&str, bool, bool, f64)]) -> Dataset {
         let column =
             |(name, is_text, is_unique, mean_characters): &(&str, bool, bool, f64)| InspectedColumn {

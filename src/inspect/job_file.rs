@@ -71,7 +71,7 @@ pub(crate) fn dataset_job(
     job_file(&dataset.urls, shown, dataset.format, encoding, Some(data))
 }
 
-/// Renders the job file with the name `shown` for files of which each is a document.
+/// Renders the job file with the name `shown` for text files, each of which is a document.
 ///
 /// # Errors
 /// Returns an error only if this program has a bug.

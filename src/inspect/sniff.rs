@@ -103,7 +103,8 @@ pub(super) fn encoding(bytes: &[u8], whole: bool) -> Result<Encoding> {
     }
 }
 
-/// Returns whether all bytes are UTF-8, apart from a truncated character at the end, or else most of the lines with non-ASCII characters.
+/// Returns whether the bytes are UTF-8. A character at the end may be truncated. If there are other invalid bytes, most lines with
+/// non-ASCII characters must be UTF-8.
 fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => return true,

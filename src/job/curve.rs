@@ -15,9 +15,9 @@ use crate::kernel::signature::estimate;
 pub struct Curve {
     /// The bands of the job, or `None` if all similar pairs are candidates.
     lsh: Option<Lsh>,
-    /// One entry for each number of values that can differ between two signatures without an estimate below the threshold. An entry
-    /// contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a candidate. `None`
-    /// means that the job does not drop candidates by their estimates.
+    /// One entry per number of differing values in two signatures, from 0 to the largest number with an estimate that reaches the
+    /// threshold. An entry contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a
+    /// candidate. `None` means that the job does not drop candidates by their estimates.
     by_estimate: Option<Vec<(f64, f64)>>,
     /// The number of values in a signature.
     permutations: usize,
@@ -275,7 +275,7 @@ fn loosest(permutations: usize) -> Bands {
     Bands { bands: permutations, rows: 1 }
 }
 
-/// Returns all b * r = n, in descending order of b.
+/// Returns all b and r with b * r = n, in descending order of b.
 fn divisors(n: usize) -> impl Iterator<Item = Bands> {
     (1..=n).filter(move |rows| n.is_multiple_of(*rows)).map(move |rows| Bands { bands: n / rows, rows })
 }

@@ -72,7 +72,7 @@ impl EngineSettings {
     /// Returns the settings for the cluster with the scheduler at `url`, with default timeouts. The driver may use `memory` bytes.
     ///
     /// # Errors
-    /// If `url` is not the URL of a scheduler. The error is the expected form.
+    /// If `url` is not the URL of a scheduler. The error describes the expected form.
     pub fn on_cluster(url: &str, memory: u64) -> std::result::Result<Self, String> {
         address_of(url).ok_or("expected df://host:port")?;
         Ok(Self { mode: Mode::Cluster, scheduler: Some(url.to_owned()), ..Self::local(memory) })

@@ -119,7 +119,7 @@ impl<'a> JobDocument<'a> {
             document.set(n, set)?;
         }
         document.give_way();
-        // Secrets are remembered before they are parsed, because strings may contain escapes.
+        // Secrets in the unparsed text were remembered above. Parsed strings can differ from it, because the text can contain escapes.
         document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
     }

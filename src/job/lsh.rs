@@ -9,7 +9,7 @@ use crate::kernel::lsh_bands::BucketHash;
 /// The default of `target_recall`. It is used if `[lsh]` sets neither bands nor a rule.
 pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
 
-/// The default of `hot_bucket`. For larger buckets, joining documents by their prefixes compares fewer pairs.
+/// The default of `hot_bucket`. In larger buckets, a join of documents by their prefixes compares fewer pairs.
 pub const HOT_BUCKET: u64 = 256;
 
 /// `[lsh]`: the settings for computing buckets from a signature. Set `bands` and `rows`, or `choose`, or `target_recall`. Without any of
@@ -47,7 +47,7 @@ pub enum BandRule {
     Precision,
 }
 
-/// The origin of bands and rows.
+/// The way in which bands and rows are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -97,7 +97,7 @@ pub struct Lsh {
     pub bands: usize,
     /// The number of rows per band, r.
     pub rows: usize,
-    /// The origin of b and r.
+    /// The way in which b and r were determined.
     pub choice: Choice,
     /// The hash that maps a band to a bucket.
     pub bucket_hash: BucketHash,

@@ -120,7 +120,7 @@ impl Minhash {
         Ok(Some((modulus, shingles)))
     }
 
-    /// Returns the minimum number of bits that suffices. `bands` is `None` if the job uses no bands.
+    /// Returns the minimum number of bits per value that suffices for the family and the bands. `bands` is `None` if the job uses no bands.
     pub(super) fn least_bits(&self, bands: Option<&Lsh>) -> Bits {
         let needs_all = self.family == Family::Linear || bands.is_some_and(Lsh::needs_32_bits);
         if needs_all { Bits::Of32 } else { Bits::Of16 }
@@ -227,8 +227,8 @@ impl<'de> Deserialize<'de> for Modulus {
 /// The a and b of a permutation, each under 2^32.
 pub type Coefficients = (u64, u64);
 
-/// The maximum size of a file with coefficients, in bytes. Two numbers of ten digits for each of [`MAX_PERMUTATIONS`] permutations are
-/// smaller.
+/// The maximum size of a file with coefficients, in bytes. A file with two numbers of ten digits for each of [`MAX_PERMUTATIONS`]
+/// permutations is smaller.
 const MAX_BYTES: u64 = 2 << 20;
 
 /// Reads coefficients from a local CSV file. The file has a line `a,b` for each permutation, in order, with numbers from 0 to 2^32 - 1. The
@@ -260,7 +260,7 @@ fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     Ok(found)
 }
 
-/// Says what is wrong with the coefficients of `permutations` permutations; `None` if they are valid. The result is the text that follows
+/// Says what is wrong with `coefficients`; `None` if they are valid for this number of permutations. The result is the text that follows
 /// the name of the key in a message.
 ///
 /// An `a` equal to the modulus maps every shingle to the same value. Such an `a` is accepted, because other programs draw it.

@@ -274,9 +274,9 @@ pub struct Limit {
 /// The size of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LimitSize {
-    /// This number of documents, at least 1. If the source has fewer documents, the sample contains all of them.
+    /// The sample has this number of documents, at least 1. If the source has fewer documents, the sample contains all of them.
     Documents(u64),
-    /// Each document with this probability in per cent, greater than 0 and at most 100.
+    /// Each document is in the sample with this probability in per cent, greater than 0 and at most 100.
     Percent(f64),
 }
 

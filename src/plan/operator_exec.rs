@@ -293,7 +293,7 @@ pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig
     plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
 }
 
-/// A value that the first partition computes for all partitions in this process. If this fails, all partitions get the error.
+/// A value that the first partition computes for all partitions in this process. If the computation fails, all partitions get the error.
 pub(crate) struct SharedValue<T>(OnceCell<Result<Arc<T>, Arc<DataFusionError>>>);
 
 impl<T> Default for SharedValue<T> {

@@ -166,7 +166,7 @@ impl PartitionStore {
         self.inner.lock().partitions.len()
     }
 
-    /// Returns whether a partition has no rows. The store must be complete, and its partitions must be [`PartitionReads::Again`].
+    /// Returns whether a partition has no rows. The store must be complete and must have been created with [`PartitionReads::Again`].
     pub(crate) fn has_no_files(&self, number: usize) -> bool {
         self.inner.lock().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
     }

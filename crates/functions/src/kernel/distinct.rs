@@ -1,8 +1,8 @@
 //! Sorts hashes and drops repeats: a shingle set is a sorted list without repeats.
 
-/// The maximum number of values for a scatter. Up to this number, the copy is cheap and the buckets fit in the cache.
+/// The maximum number of values that [`scatter_sort`] sorts. Up to this number, the copy is cheap and the buckets fit in the cache.
 const SCATTER_UP_TO: usize = 1 << 20;
-/// The minimum number of values for a scatter. Fewer values are sorted directly.
+/// The minimum number of values that [`scatter_sort`] sorts. Fewer values are sorted directly.
 const SCATTER_FROM: usize = 64;
 /// The maximum average number of values in a bucket.
 const BUCKET: usize = 2;
@@ -65,7 +65,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     insertion_sort(values);
 }
 
-/// Sorts values of which each is fewer than [`LONG_BUCKET`] positions away from its final position.
+/// Sorts values that are almost sorted: each value is fewer than [`LONG_BUCKET`] positions away from its final position.
 fn insertion_sort(values: &mut [u64]) {
     for at in 1..values.len() {
         let value = values[at];

@@ -24,8 +24,8 @@ pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     hasher.digest()
 }
 
-/// The generator splitmix64. Its numbers are the same on every machine. Steele, Lea and Flood, *Fast splittable pseudorandom number
-/// generators*, OOPSLA 2014, figure 17, with the constants of Vigna's `splitmix64.c`.
+/// The generator splitmix64. It produces the same numbers on every machine. The definition is figure 17 in Steele, Lea and Flood, *Fast
+/// splittable pseudorandom number generators*, OOPSLA 2014, with the constants of Vigna's `splitmix64.c`.
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {

@@ -21,7 +21,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Draws the first `count` functions modulo `modulus` with the generator that `seed` starts. The coefficients are drawn from 1 to
+    /// Draws the first `count` functions modulo `modulus` with a generator that starts with `seed`. The coefficients are drawn from 1 to
     /// `draws` without replacement.
     ///
     /// Returns `None` unless `count <= draws < modulus < 2^32`.

@@ -147,7 +147,7 @@ pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
 /// Returns the minimum number of elements that two sets have in common if one has `len` elements and their Jaccard similarity is at least
 /// `threshold`. The result is at most `len`. A containment of `threshold` requires the same minimum.
 pub fn least_contained(len: u64, threshold: f64) -> u64 {
-    // Among sets that share these elements, the most similar set has no other elements.
+    // Of all sets that contain these common elements, the set without other elements is the most similar.
     let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;
     let mut least = ((len as f64 * threshold) as u64).min(len);
     while least < len && !reaches(least) {
@@ -298,7 +298,8 @@ mod tests {
             (a, b) in two_sets(), k in 0u32..=60, m in 1u32..=60, ulps in -1i64..=1, own in any::<bool>(),
         ) {
             let (both, either) = by_definition(&a, &b);
-            // The threshold is a ratio of small numbers or the similarity of the pair. `ulps` moves it to the next number on either side.
+            // The threshold is a ratio of small numbers or the similarity of the pair. `ulps` then moves the threshold to the next number
+            // on either side.
             let ratio = if own && either > 0 { both as f64 / either as f64 } else { f64::from(k) / f64::from(m) };
             let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
             let expected = (both as f64 / either as f64 >= threshold).then_some(both);
@@ -365,7 +366,8 @@ mod tests {
         ) {
             let shared = a.intersection(&b).count() as u64;
             let smaller = a.len().min(b.len()) as u64;
-            // The threshold is a ratio of small numbers or the containment of the pair. `ulps` moves it to the next number on either side.
+            // The threshold is a ratio of small numbers or the containment of the pair. `ulps` then moves the threshold to the next number
+            // on either side.
             let ratio = if own && smaller > 0 { shared as f64 / smaller as f64 } else { f64::from(k) / f64::from(m) };
             let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
             let expected = (smaller > 0 && shared as f64 / smaller as f64 >= threshold).then_some(shared);

@@ -144,7 +144,7 @@ mod tests {
             signature(&[u64::MAX, 0, 1 << 63], 4, u64::MAX),
             [1772091495, 1830663020, 1394453949, 1079878712]
         );
-        // XXH3-64 of the words of "the quick brown fox jumps over the lazy dog".
+        // The shingles are the XXH3-64 hashes of the words in "the quick brown fox jumps over the lazy dog".
         let words = [
             14632902600990866813,
             11854836010350326562,

@@ -41,7 +41,8 @@ use crate::kernel::vector::{self, Kernel};
 /// The hashes of all rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rounds {
-    /// Two keys per bin. The first half are the keys of the rounds over all bins; the second half has one key for each single bin.
+    /// Two keys per bin. The first half contains the keys of the rounds over all bins. The second half contains one key for each single
+    /// bin.
     pub(crate) keys: Vec<u64>,
 }
 
@@ -70,7 +71,7 @@ pub fn one_permutation(shingles: &[u64], rounds: &Rounds, scratch: &mut Vec<u64>
 /// A bin without a shingle. In a full bin, the upper half is the round, which is far below 2^32, and the lower half is the value.
 const EMPTY: u64 = u64::MAX;
 
-/// The number of shingles that are hashed together: four AVX-512 registers. A larger number is not faster.
+/// The number of shingles that are hashed together. They fill four AVX-512 registers. A larger number is not faster.
 const LANES: usize = 32;
 
 /// Fills empty bins.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::vector::{self, Kernel};
 
-/// The number of bits that are kept of each value in a signature.
+/// The number of bits in each value of a signature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub enum Bits {
@@ -211,8 +211,8 @@ pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     Some(estimate(a.agreement(b), a.len(), bits))
 }
 
-/// Estimates the Jaccard similarity from two signatures of `length` values. `equal` values are equal at the same index, and `bits` is their
-/// width.
+/// Estimates the Jaccard similarity from two signatures of `length` values. `equal` is the number of values that are equal at the same
+/// index, and `bits` is the width of a value.
 pub fn estimate(equal: usize, length: usize, bits: Bits) -> f64 {
     let share = equal as f64 / length as f64;
     match bits {
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn chance_is_taken_out_of_16_bits() {
         let (a, b) = ([[1, 0], [2, 0], [3, 0], [4, 0]], [[1, 0], [2, 1], [3, 0], [0, 4]]);
-        // (1/2 - 1/65536) / (1 - 1/65536)
+        // The expected value is (1/2 - 1/65536) / (1 - 1/65536).
         assert_eq!(minhash_similarity(Of16(&a), Of16(&b)), Some(32_767.0 / 65_535.0));
         assert_eq!(minhash_similarity(Of16(&a), Of16(&a)), Some(1.0));
         assert_eq!(minhash_similarity(Of16(&[[1, 2]]), Of16(&[[2, 1]])), Some(0.0));

@@ -222,7 +222,7 @@ fn whole(scalar: &ScalarValue) -> Option<i128> {
     }
 }
 
-/// Returns the array as the Rust type for the data type to which it was coerced.
+/// Downcasts an array that was coerced to the data type of `T`.
 pub(super) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     let typed = array.as_any().downcast_ref();
     typed.ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))

@@ -55,7 +55,7 @@ use datafusion::error::Result;
 use function::Function;
 pub use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// Returns every function for SQL, in the order in which a pipeline uses them.
+/// Returns every function for SQL, in the order in which a pipeline uses the functions.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 8] = [
         &texts::SHINGLES,

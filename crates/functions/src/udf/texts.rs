@@ -33,7 +33,7 @@ pub(super) const SHINGLE_UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("c
 pub(super) const SHINGLE_HASHES: SettingNames<ShingleHash> =
     &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
 
-/// The definitions of a word by name.
+/// The definitions of a word and their names.
 pub(super) const WORD_RULES: SettingNames<Words> = &[
     ("unicode", Words::Unicode),
     ("auto", Words::Auto),
@@ -41,7 +41,7 @@ pub(super) const WORD_RULES: SettingNames<Words> = &[
     ("spaces", Words::Spaces),
 ];
 
-/// The treatments of texts with fewer units than a shingle.
+/// The treatments of texts with fewer units than a shingle, and their names.
 const SHORT: SettingNames<Short> = &[("reject", Short::Reject), ("whole", Short::Whole)];
 
 /// Reads the settings of `shingles`.

@@ -10,8 +10,8 @@ use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 
-/// The minimum number of bytes in a piece of text, which passes through all steps together. A piece of this size stays in the first-level
-/// cache between steps.
+/// The minimum number of bytes in a piece of text. All steps process one piece before the next piece, so that the piece stays in the
+/// first-level cache.
 pub(crate) const PIECE: usize = 16 << 10;
 /// The approximate maximum number of shingles that a sink receives in one call.
 pub(crate) const BLOCK: usize = 1 << 10;
@@ -46,9 +46,9 @@ pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut
 /// The state of a text after the pieces so far.
 #[derive(Debug, Default)]
 pub(crate) struct Cutting {
-    /// The number of words so far. Counted only if shingles consist of words or `by` has a minimum number of words.
+    /// The number of words so far. They are counted only if shingles consist of words or `by` has a minimum number of words.
     words: usize,
-    /// The number of characters so far. Counted only if `by` has a minimum number of words.
+    /// The number of characters so far. They are counted only if shingles consist of characters and `by.short` is [`Short::Whole`].
     characters: usize,
     /// Whether the normalised text contains more than white space.
     pub(crate) has_text: bool,
@@ -209,7 +209,7 @@ impl CutScratch {
 /// The last words of a text: their bytes with a separator after each word, or their hashes.
 #[derive(Debug, Default)]
 struct LastWords {
-    /// Either 8 bytes per word, its hash, or the bytes of each word and a separator.
+    /// For each word, either its hash as 8 bytes, or its bytes followed by a separator.
     bytes: Vec<u8>,
     /// The end of each word in `bytes`, without its separator.
     ends: Vec<usize>,

@@ -222,11 +222,11 @@ impl Sink for TextSet {
     }
 }
 
-/// All pieces after the first are a text's length divided by this number.
+/// The size of all pieces after the first is the length of the text divided by this number.
 const LATER_PIECES: usize = 16;
 
-/// Computes shingles from the beginnings of texts, which can rule out that the whole texts are similar. The buffers are reused between
-/// texts.
+/// Computes the shingles at the beginning of a text. With these shingles, callers can rule out that two whole texts are similar. The
+/// buffers are reused between texts.
 #[derive(Debug, Default)]
 pub struct Beginning {
     cut: CutScratch,

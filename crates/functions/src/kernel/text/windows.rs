@@ -1,7 +1,8 @@
-//! Repeated windows of words in a collection: selects the hashes that find the windows, and computes the runs of words in them.
+//! Finds windows of words that are repeated in a collection. Selects the hashes by which repeated windows are found, and computes the runs
+//! of words in these windows.
 //!
 //! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few hashes per
-//! text. If two texts contain the same window of hashes, it selects the same hash in both.
+//! text. If two texts contain the same window of hashes, winnowing selects the same hash in both texts.
 
 use std::ops::Range;
 
@@ -14,8 +15,8 @@ pub(crate) fn run_length(length: usize) -> usize {
 /// Replaces the hashes of words by the hashes of all runs of `size` consecutive words, in order. Equal runs have equal hashes. If there are
 /// fewer than `size` words, no hashes remain.
 ///
-/// The hash rolls (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development 31, 1987):
-/// the time per run does not depend on `size`. The hash only selects runs, and a stronger hash compares them.
+/// The hash is a rolling hash (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development
+/// 31, 1987), so the time per run does not depend on `size`. The hash only selects runs, and a stronger hash compares them.
 pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     let runs = (words.len() + 1).saturating_sub(size);
     if runs == 0 || size == 0 {

@@ -101,7 +101,7 @@ fn first_non_ascii(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// Bits for the properties that the word rules give to a byte.
+/// Bits for the properties of a byte in the word rules.
 const CORE: u8 = 1;
 const LETTER: u8 = 2;
 const DIGIT: u8 = 4;
@@ -110,7 +110,7 @@ const MID_LETTER: u8 = 8;
 /// The byte joins the digits on both sides of it (WB11, WB12).
 const MID_NUMBER: u8 = 16;
 
-/// The class of each ASCII byte, after the table in UAX #29, section 4.1.
+/// The properties of each ASCII byte according to the table in UAX #29, section 4.1.
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let mut byte = 0;
@@ -247,8 +247,8 @@ fn begins(c: char) -> bool {
         )
 }
 
-/// Returns whether a run in such a script continues with this character: a letter, a mark, or a sign that lengthens or voices a Japanese
-/// syllable.
+/// Returns whether a run in a script with a dictionary continues with this character: a letter, a mark, or a sign that lengthens or voices
+/// a Japanese syllable.
 fn is_inside(c: char) -> bool {
     begins(c)
         || matches!(c, 'ー' | 'ｰ' | 'ﾞ' | 'ﾟ')

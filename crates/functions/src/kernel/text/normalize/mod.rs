@@ -25,16 +25,16 @@ pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
 
 /// Returns the stop words of the list `name`.
 fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
-    // The list was checked when the step was made.
+    // The name of the list was checked when the step was parsed.
     stop_words::named(name).ok_or_else(|| Error::new(format!("no stop words for the language {name:?}")))
 }
 
-/// Applies steps to texts, reusing its buffers.
+/// Applies steps to texts, and reuses its buffers between texts.
 ///
 /// Each text starts with a call of [`begin`](Self::begin), followed by the whole text or by its consecutive pieces. The joined results of
 /// the pieces equal the result for the whole text under four conditions. Pieces must be cut between ASCII white space and an ASCII letter.
-/// No step may be `remove-newlines`. No step on words may follow `spaces-to-underscores`. After that step, `lowercase` may not follow
-/// `remove-non-letters`, which removes the underscores.
+/// No step may be `remove-newlines`. No step that removes words may follow `spaces-to-underscores`. After that step, `lowercase` may not
+/// follow `remove-non-letters`, which removes the underscores.
 #[derive(Debug)]
 pub struct Normalizer {
     steps: Vec<Step>,

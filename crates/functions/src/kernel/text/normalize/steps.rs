@@ -74,7 +74,7 @@ pub(super) fn nfkc(text: &str, out: &mut String) {
     }
 }
 
-/// Whether the last character so far was one of those that become a space.
+/// Whether the text so far ends in characters that became a space.
 #[derive(Debug, Default)]
 pub(super) struct Gap(bool);
 

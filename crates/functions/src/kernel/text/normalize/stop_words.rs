@@ -43,7 +43,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// Converts words to the form in which a job contains them.
 ///
 /// # Errors
-/// [`Error`] if there are no words, or if a word contains a comma. The message is the text after the list's name.
+/// [`Error`] if there are no words, or if a word contains a comma. The message continues the name of the list.
 pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
