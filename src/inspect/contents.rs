@@ -144,7 +144,7 @@ const STAGE_BYTES: u64 = 80;
 pub(crate) struct DiskEstimate {
     /// The size of a document in the result, in bytes.
     pub result: u64,
-    /// The number of bytes that stages exchange per document. This space is needed until the job ends.
+    /// The number of bytes that stages exchange per document. This space is needed until the run ends.
     pub between: u64,
     documents: Option<u64>,
 }

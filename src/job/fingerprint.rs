@@ -46,8 +46,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
     Ok(lines)
 }
 
-/// Returns the job with default values for all settings that change no row. The locations of other outputs are omitted, because the
-/// fingerprint covers the inputs separately.
+/// Returns the job with default values for all settings that change no row. The locations of other outputs and of the second source are
+/// omitted, because the fingerprint covers the inputs separately.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
     job.source.table_versions.clear();

@@ -177,7 +177,8 @@ pub enum Family {
     MultiplyShift,
     /// `(a * x + b) mod c`: see [`crate::udf::expr_fn::minhash`].
     Linear,
-    /// One hash of each shingle for all permutations, which act as bins: see [`crate::udf::expr_fn::one_permutation`].
+    /// One hash per shingle instead of one hash per permutation. The permutations act as bins: see
+    /// [`crate::udf::expr_fn::one_permutation`].
     OnePermutation,
 }
 

@@ -41,12 +41,12 @@ pub struct Buckets {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BucketHash {
-    /// XXH3, 64 bits, seeded by the band's number.
+    /// XXH3 with 64 bits. The seed is the number of the band.
     #[default]
     Xxh3,
     /// CRC-32 (IEEE) of the values in decimal, joined by `_`.
     Crc32,
-    /// CRC-32 (IEEE) of the values as Python prints a tuple of them.
+    /// CRC-32 (IEEE) of the values, written as Python prints a tuple.
     Crc32Tuple,
 }
 

@@ -10,15 +10,15 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The measure of similarity of two shingle sets.
+/// The measure for the similarity of two shingle sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// The Jaccard similarity: the share of common shingles among all shingles of both.
+    /// The Jaccard similarity: the number of common shingles, divided by the number of shingles in at least one of the sets.
     #[default]
     Jaccard,
-    /// The containment: the share of the smaller set that is in the larger one. It is 1 for a passage and its
-    /// document.
+    /// The containment: the number of common shingles, divided by the size of the smaller set. It is 1 if one text is a passage of the
+    /// other.
     Containment,
 }
 

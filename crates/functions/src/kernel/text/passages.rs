@@ -155,7 +155,7 @@ pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
 
 /// Removes spans from a text while its bytes arrive in parts. See [`without_spans`].
 pub struct SpanCutter {
-    /// The spans that end after the bytes so far.
+    /// The spans with ends that were not passed yet.
     spans: VecDeque<Range<usize>>,
     /// The number of bytes so far.
     at: usize,
