@@ -100,7 +100,7 @@ impl Kernel for Minima<'_> {
     }
 }
 
-/// The maximum number of permutations. A signature can have as many bands, and the column `shared_bands` counts them as a `u16`.
+/// The maximum number of permutations. A signature can have as many bands, and stages count bands in the UInt16 column `shared_bands`.
 pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 
 /// The numbers of permutations that SQL and job files allow. At the maximum, the estimate is more precise than any use needs. A mistyped
