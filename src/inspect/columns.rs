@@ -49,6 +49,9 @@ pub(crate) struct InspectedColumn {
     /// Whether every inspected row has a value, and all values are different.
     #[serde(skip)]
     pub is_unique: bool,
+    /// The hashes of the inspected values.
+    #[serde(skip)]
+    pub hashes: BTreeSet<u64>,
     /// The beginning of the first value that is not blank, with control characters escaped.
     pub example: Option<String>,
     /// The mean number of characters of a value.
@@ -103,6 +106,7 @@ impl ColumnSample {
             kind: kind.to_owned(),
             is_text,
             is_unique: rows > 0 && self.hashes.len() == rows,
+            hashes: self.hashes,
             example: self.example,
             mean_characters: self.characters as f64 / self.values.max(1) as f64,
         }

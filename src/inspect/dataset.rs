@@ -22,7 +22,7 @@ pub(crate) struct Dataset {
     pub encoding: Encoding,
     /// The dialect of CSV.
     pub csv: Csv,
-    /// The columns of the first file that is not empty.
+    /// The columns of the first non-empty file. Values that are also in the second file are not unique.
     pub columns: Vec<InspectedColumn>,
 }
 
@@ -39,10 +39,11 @@ impl Dataset {
     ) -> Result<Self> {
         let source = any_source(format, urls);
         let files: Vec<SourceFile> = source::list_quietly(ctx, &source).await?.files().collect();
-        let Some(first) = files.iter().find(|file| file.size() > 0) else {
+        let mut full = files.iter().filter(|file| file.size() > 0);
+        let Some(first) = full.next() else {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
-        let (encoding, csv, columns) = match format {
+        let (encoding, csv, mut columns) = match format {
             Format::Csv | Format::Jsonl => {
                 let file = RecordFile::open(ctx, first, format, given, None).await?;
                 (file.encoding, file.csv, file.columns())
@@ -54,6 +55,25 @@ impl Dataset {
         };
         if given.is_none() && encoding != Encoding::Utf8 {
             check_encodings(ctx, &files, (first, encoding)).await?;
+        }
+        // Many exports number their rows anew in each file.
+        if let Some(second) = full.next() {
+            let others = match format {
+                Format::Csv | Format::Jsonl => {
+                    RecordFile::open(ctx, second, format, Some(encoding), Some(csv))
+                        .await
+                        .map(|file| file.columns())
+                }
+                Format::Parquet => parquet_columns(ctx, &source, second).await,
+                // A file of a Delta table may contain deleted rows.
+                _ => Ok(Vec::new()),
+            };
+            // A run reports files that cannot be read, or rejects their rows.
+            let others = others.unwrap_or_default();
+            for column in &mut columns {
+                let other = others.iter().find(|other| other.name == column.name);
+                column.is_unique &= other.is_none_or(|other| column.hashes.is_disjoint(&other.hashes));
+            }
         }
         Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
     }
@@ -222,10 +242,16 @@ impl Dataset {
         }
     }
 
-    /// Chooses the id column: the column `asked` if it is given, or else the column `id` if its inspected values are unique.
+    /// Chooses the id column: the column `asked` for, or else the column `id` if its inspected values are unique. Returns `None` for row
+    /// numbers, which `row_number` asks for unless a column has this name.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
-        let own = || self.columns.iter().find(|column| column.name == "id" && column.is_unique);
-        asked.map(str::to_owned).or_else(|| own().map(|column| column.name.clone()))
+        let is_unique =
+            |name: &str| self.columns.iter().any(|column| column.name == name && column.is_unique);
+        match asked {
+            Some("row_number") if self.columns.iter().all(|column| column.name != "row_number") => None,
+            Some(asked) => Some(asked.to_owned()),
+            None => is_unique("id").then(|| "id".to_owned()),
+        }
     }
 
     /// Returns a column to propose for ids. The column has a usual name, and its inspected values are unique.
@@ -280,6 +306,7 @@ mod tests {
                 kind: "text".to_owned(),
                 is_text: *is_text,
                 is_unique: *is_unique,
+                hashes: Default::default(),
                 example: Some(format!("a {name}")),
                 mean_characters: *mean_characters,
             };

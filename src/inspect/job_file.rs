@@ -57,7 +57,7 @@ pub(crate) fn dataset_job(
     let id = id.map(|id| match id {
         // As plain strings, these names have a special meaning in a job file.
         "row_number" | "path" => format!("[{}]", quoted(id)),
-        _ => quoted(id),
+        _ => one_or_many(&dataset.names(id)),
     });
     let data = Data {
         columns: columns.collect(),
@@ -150,6 +150,7 @@ mod tests {
             kind: "text".to_owned(),
             is_text: true,
             is_unique: true,
+            hashes: Default::default(),
             example: Some("one\\ttwo \"three\" \u{1b}".replace('\u{1b}', "\\u{1b}")),
             mean_characters: 9.0,
         };

@@ -136,6 +136,36 @@ fn rows_without_a_header_and_ids_are_numbered() {
 }
 
 #[test]
+fn rows_are_numbered_if_files_have_the_same_ids() {
+    let folder = tempdir().unwrap();
+    let numbered = |n: usize| (n.to_string(), ROWS[n].1.to_owned());
+    let documents: Vec<Document> = (0..ROWS.len()).map(numbered).collect();
+    std::fs::create_dir(folder.path().join("parquet")).unwrap();
+    for name in ["a", "b"] {
+        write(&folder, &format!("csv/{name}.csv"), csv(',', true));
+        write(&folder, &format!("lines/{name}.jsonl"), json_lines());
+        write_parquet(&folder.path().join(format!("parquet/{name}.parquet")), &documents, 9);
+    }
+    let repeated = "--id row_number in find and dedup";
+    for (format, text) in [("csv", "body"), ("lines", "body"), ("parquet", "text")] {
+        let data = folder.path().join(format);
+        let found = call(&["find", "--text", text], &[&data]).success();
+        assert!(err(&found).contains("ids are row numbers"), "{}", err(&found));
+        assert!(summary(&found).ends_with("among 8 documents"), "{}", summary(&found));
+        let job = out(&call(&["init", "--text", text, "-o", "-"], &[&data]).success());
+        assert!(!job.contains("\nid = "), "{job}");
+        call(&["find", "--text", text, "--id", "id"], &[&data]).refused(3, &[repeated]);
+    }
+    // The first rows do not show that an id occurs twice.
+    let rows: String = (0..2_000).map(|n| format!("{n},row {n} has words of its own: {n}a {n}b\n")).collect();
+    let late = write(&folder, "late.csv", format!("id,body\n{rows}7,the last row\n"));
+    call(&["find"], &[&late]).refused(3, &[repeated]);
+    call(&["find", "--id", "row_number"], &[&late]).success();
+    let job = out(&call(&["init", "--id", "id, body", "-o", "-"], &[&late]).success());
+    assert!(job.contains("\nid = [\"id\", \"body\"]"), "{job}");
+}
+
+#[test]
 fn several_columns_of_strings_are_listed_with_a_value_of_each() {
     let folder = tempdir().unwrap();
     let head = format!("name;notes;stars\n\"A\u{7} \"\"C\"\"\";{};5\nB;short;4\n", "long ".repeat(20).trim());

@@ -309,10 +309,7 @@ fn ids_that_occur_twice_are_listed_in_one_sentence() {
         &scene,
         &["find", "reviews.csv", "--text", "body", "--id", "id"],
         3,
-        &[
-            "but each of `1`, `2` is the id of several documents: name",
-            "find and dedup number the rows without --id",
-        ],
+        &["but each of `1`, `2` is the id of several documents: name", "--id row_number in find and dedup"],
     );
 }
 
