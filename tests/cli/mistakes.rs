@@ -360,6 +360,8 @@ fn keys_without_values_are_named_with_an_example() {
 fn the_number_of_a_row_is_near_its_id() {
     let scene = finished();
     refused(&scene, &["show", "out", "--id", "3"], 2, &["near it is `reviews.csv:3`"]);
+    refused(&scene, &["show", "clean", "--id", "1"], 2, &["none because of it; near it is `reviews.csv:1`"]);
+    refused(&scene, &["show", "clean", "--id", "far"], 2, &["SELECT * FROM removed"]);
 }
 
 #[test]
