@@ -121,8 +121,10 @@ pub(crate) fn without_labels(message: &str) -> String {
         "This issue was likely caused by a bug in DataFusion's code. Please help us to resolve this by filing a bug report in our \
          issue tracker: https://github.com/apache/datafusion/issues",
     ];
-    let plain = LABELS.iter().fold(message.to_owned(), |text, label| text.replace(label, ""));
-    // If the message contains none of these, it can be a message of this program with values from the data, which must not change.
+    let plain = LABELS
+        .iter()
+        .fold(message.replace("\nValid fields", " Valid fields"), |text, label| text.replace(label, ""));
+    // A message of this program may contain values from the data, which must not change.
     if plain == message {
         plain
     } else {

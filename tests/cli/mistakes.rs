@@ -376,6 +376,8 @@ fn queries_that_are_wrong_are_explained_in_words_of_the_tables() {
         ("SELECT abs(\"Stars\") FROM kept", "abs(CAST(\"Stars\" AS DOUBLE))"),
         ("SELECT Stars FROM kept", "Did you mean 'kept.\"Stars\"'?"),
         ("SELECT titel FROM kept", "No field named titel. Did you mean 'kept.title'?"),
+        ("SELECT author FROM kept", "No field named author. Valid fields are kept.id, kept.\"Stars\""),
+        ("SELECT avg(\"Stars\")", "no table after FROM: the tables are kept, "),
         ("SELECT * FORM kept", "Expected: end of statement, found: FORM at Line: 1, Column: 10"),
         ("SELECT \"body FROM kept", "Expected close delimiter"),
         ("SELECT 1 / 0", "a value of the query cannot be computed"),
