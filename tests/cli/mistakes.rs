@@ -282,6 +282,7 @@ fn paths_that_do_not_exist_are_named_with_near_ones_by_all_commands() {
         refused(&scene, &arguments, code, &[&format!("near it is `{near}`")]);
     }
     refused(&scene, &["find", "no/where/a.csv"], 3, &["there is no folder `no/where`"]);
+    refused(&scene, &["find", "*.tsv"], 3, &["no file matches `*.tsv`: correct the pattern\n"]);
 }
 
 #[test]
