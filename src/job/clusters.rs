@@ -288,6 +288,11 @@ impl FromStr for Preference {
             if values.iter().any(String::is_empty) {
                 return Err("has an empty value: expected \"COLUMN in (A, B)\"".into());
             }
+            if values.iter().any(|value| {
+                value.len() > 1 && value.starts_with(['\'', '"']) && value.ends_with(['\'', '"'])
+            }) {
+                return Err("has quotes around a value: write \"COLUMN in (A, B)\" without them".into());
+            }
             return of(column, Prefer::In(values));
         }
         if let Some(order) = other_order(text) {
@@ -317,7 +322,7 @@ fn other_order(text: &str) -> Option<String> {
         | "first" => Some("asc"),
         _ => None,
     };
-    if others.is_empty() || matches!(*last, "desc" | "asc") {
+    if matches!(others, [] | [.., "desc" | "asc"]) || matches!(*last, "desc" | "asc") {
         return None;
     }
     match (of(last), of(first)) {
@@ -400,7 +405,9 @@ mod tests {
             let said = text.parse::<Preference>().unwrap_err();
             assert!(said.ends_with(&format!("write {meant:?}")), "{said}");
         }
-        for wrong in ["", "shop in ()", "shop (a)", "shop()", "shop in (a,,b)"] {
+        for wrong in
+            ["", "shop in ()", "shop (a)", "shop()", "shop in (a,,b)", "shop in ('a')", "shop in (a, \"b\")"]
+        {
             assert!(wrong.parse::<Preference>().is_err(), "{wrong}");
         }
     }
