@@ -133,8 +133,10 @@ async fn rows_of_footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u
     rows.buffered(CONCURRENT_FOOTERS).try_fold(0, |all, rows| async move { Ok(all + rows) }).await
 }
 
-/// The size of a document in `documents/`, in bytes. The signature and the shingles are not included.
-const RESULT_BYTES: u64 = 20;
+/// The size of a document in `documents/` without its signature and its shingles, in bytes.
+const RESULT_BYTES: u64 = 12;
+/// The size of the hash of the shingle set and of the length of the signature, which are written with a signature, in bytes.
+const SET_HASH_BYTES: u64 = 20;
 /// The size of a shingle in bytes.
 const SHINGLE_BYTES: u64 = 8;
 /// The number of bytes that stages exchange per document for its keys, its copies and its position. Its bands are not included.
@@ -162,7 +164,7 @@ impl InspectedContents {
         let shingles = SHINGLE_BYTES * self.words.round() as u64;
         let keep = job.output.keep;
         let kept = |kept: bool, bytes: u64| if kept { bytes } else { 0 };
-        let signature = kept(keep.signatures(), job.minhash.signature_bytes());
+        let signature = kept(keep.signatures(), SET_HASH_BYTES + job.minhash.signature_bytes());
         DiskEstimate {
             result: RESULT_BYTES + signature + kept(keep.shingles(), shingles),
             between: STAGE_BYTES + job.candidates.method.bytes_between_stages(&job.lsh, shingles),

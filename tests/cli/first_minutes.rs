@@ -711,7 +711,7 @@ fn check_describes_the_data() {
         "| title",
         "  Nothing of the kind was ever seen in thi…\n",
         "words of a document: 17.5 on average in the first 4 documents",
-        "expected disk: 276 bytes of a document",
+        "expected disk: 288 bytes of a document",
         "expected recall of pairs",
         "  score.threshold = 0.8\n",
         "  shingle.size = 5\n",
@@ -725,7 +725,7 @@ fn check_describes_the_data() {
         (&json!(1), &json!(4), &json!(true))
     );
     assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
-    assert_eq!(data_of["expected_bytes_of_result"], 4 * 276);
+    assert_eq!(data_of["expected_bytes_of_result"], 4 * 288);
     assert!(!folder.path().join("out").exists());
     // Memory that no machine has.
     let above = out(&check(&["--set", "engine.memory=1000TiB"]).success());
