@@ -1,4 +1,4 @@
-//! Finds every pair of similar documents in a dataset and computes their similarity.
+//! Finds similar documents in a dataset and computes how similar they are.
 //!
 //! The modules are in the order of this data flow. Each module imports only from modules above it in the table:
 //!
