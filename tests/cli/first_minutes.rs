@@ -632,7 +632,17 @@ fn a_job_of_init_removes_the_rows_that_dedup_removes() {
     }
     let line = |(id, text): Document| format!("{}\n", json!({"id": id, "body": text}));
     let mixed = write(&folder, "mixed.jsonl", mixed_scripts().into_iter().map(line).collect::<String>());
-    let corpora = [(folder.path().join("chain"), None), (mixed, Some("body")), (short, Some("text"))];
+    let mut corpora = vec![(folder.path().join("chain"), None), (mixed, Some("body")), (short, Some("text"))];
+    corpora.extend(real_data("amazon-books/Books_rating.sample.csv").map(|csv| (csv, Some("review/text"))));
+    corpora.extend(real_data("reuters21578").map(|sgml| {
+        let stories = |(_, bytes): (PathBuf, Vec<u8>)| {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let bodies = text.split("<BODY>").skip(1).map(|rest| rest.split("</BODY>").next().unwrap());
+            bodies.map(|body| format!("{}\n", json!({"body": body}))).collect::<String>()
+        };
+        let lines: String = files(&sgml).into_iter().map(stories).collect();
+        (write(&folder, "reuters.jsonl", lines), Some("body"))
+    }));
     for (at, (data, text)) in corpora.iter().enumerate() {
         let own = |name: &str| folder.path().join(format!("{at}-{name}"));
         let [by_dedup, by_apply, job, output] = ["dedup", "apply", "job.toml", "out"].map(own);
