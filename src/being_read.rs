@@ -1,11 +1,12 @@
-//! The files that this process is reading. Its claim lists them, so that other processes know the files if this process is killed.
+//! The files that this process is reading. The claim of the process lists these files, so that other processes know them if this process is
+//! killed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// Receives the names of the files after each change.
+/// After each change, such a function receives the names of all files that are being read.
 pub(crate) type OnChange = dyn Fn(&[&str]) + Send + Sync;
 
 static FILES: Mutex<FilesBeingRead> =
@@ -47,7 +48,7 @@ impl Drop for BeingRead {
     }
 }
 
-/// Calls `listener` after each change, as long as `listener` exists. It must not begin or end reading a file.
+/// Calls `listener` after each change, as long as `listener` exists. The listener must not begin or end reading a file.
 pub(crate) fn listen(listener: &Arc<OnChange>) {
     FILES.lock().listeners.push(Arc::downgrade(listener));
 }

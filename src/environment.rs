@@ -21,12 +21,12 @@ pub(crate) const CLUSTER_CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_KEY: &str = "RESEMBLANCE_CLUSTER_KEY";
 
-/// Parts of the names of variables that may contain secrets, in their values or in URLs.
+/// A variable with one of these texts in its name can contain secrets, as its whole value or inside URLs.
 const WITH_SECRETS: [&str; 7] =
     [AWS, "AZURE_", "GOOGLE_", "OPENLINEAGE_", "OTEL_", "RESEMBLANCE_CLUSTER_TOKEN", "_PROXY"];
-/// Parts of the names of variables whose whole value is a secret.
+/// If a variable that matches [`WITH_SECRETS`] also has one of these texts in its name, its whole value is a secret.
 const SECRETS: [&str; 7] = ["KEY", "SECRET", "TOKEN", "PASSWORD", "AUTH", "HEADERS", "SAS"];
-/// Parts of the names of variables that are not secrets despite a match with [`SECRETS`].
+/// A variable with one of these texts in its name is not a secret, even if its name contains one of [`SECRETS`].
 const NO_SECRETS: [&str; 6] = ["_FILE", "_PATH", "_URI", "_URL", "_TYPE", "_HOST"];
 
 /// The prefix of the variables for S3.
@@ -41,10 +41,10 @@ pub(crate) struct Seconds {
     allowed: RangeInclusive<u64>,
 }
 
-/// The time without a renewal after which other machines consider a claim of this process dead.
+/// If this process has not renewed a claim for this time, other machines consider the claim dead.
 pub(crate) const LEASE: Seconds =
     Seconds { name: "RESEMBLANCE_LEASE_SECONDS", default: 60, allowed: 2..=3_600 };
-/// The time for which a request is retried after a 5xx status, a broken connection or a timeout.
+/// The maximum time for retries of a request after a 5xx status, a broken connection or a timeout.
 pub(crate) const RETRY: Seconds =
     Seconds { name: "RESEMBLANCE_RETRY_SECONDS", default: 60, allowed: 0..=3_600 };
 /// The time limit for one request with its body, such as the upload of a part of 8 MiB. Longer downloads are resumed.
@@ -73,7 +73,7 @@ impl Seconds {
 }
 
 /// Environment variables. An empty variable counts as unset, because compose files pass on unset variables as empty. White space around a
-/// value is removed, because a secret that is mounted as a file ends in a line break.
+/// value is removed, because a secret from a mounted file ends in a line break.
 #[derive(Clone)]
 pub(crate) struct Environment(BTreeMap<String, String>);
 
@@ -94,7 +94,7 @@ impl Environment {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// Whether the value of a variable is `true`, in upper or lower case.
+    /// Returns whether the value of a variable is `true`, in upper or lower case.
     pub(crate) fn is_true(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
@@ -113,7 +113,7 @@ impl Environment {
     /// Returns the value of a variable in seconds, or its default.
     ///
     /// # Errors
-    /// Returns the error of [`Seconds::parse`].
+    /// If [`Seconds::parse`] returns an error.
     pub(crate) fn seconds(&self, variable: &Seconds) -> Result<u64> {
         self.get(variable.name).map_or(Ok(variable.default), |given| variable.parse(given))
     }
@@ -123,7 +123,7 @@ impl Environment {
         let has = |name: &str, words: &[&str]| words.iter().any(|word| name.contains(word));
         for (name, value) in self.0.iter().filter(|(name, _)| has(name, &WITH_SECRETS)) {
             secrets::remember(value);
-            // The id of a key may be an ordinary word, such as the name of a bucket.
+            // The id of a key can be an ordinary word that is also the name of a bucket, so such a value is not remembered.
             let is_word = name.ends_with("_ID") && value.bytes().all(|b| b.is_ascii_lowercase());
             if has(name, &SECRETS) && !has(name, &NO_SECRETS) && !is_word {
                 secrets::remember_value(value.trim());
@@ -131,7 +131,7 @@ impl Environment {
         }
     }
 
-    /// Whether output to terminals may contain colours. `NO_COLOR` disables them with any value, even an empty value.
+    /// Returns whether output to terminals may contain colours. `NO_COLOR` disables them with any value, even an empty value.
     pub(crate) fn allows_colour(&self) -> bool {
         !self.0.contains_key("NO_COLOR")
     }
@@ -150,8 +150,8 @@ fn variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Whether a message contains the name of a variable for stores or for this program. The name must be a separate word and not a part of a
-/// path.
+/// Returns whether a message contains the name of a variable for stores or for this program. The name must be a separate word and not a
+/// part of a path.
 pub(crate) fn names_variable(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_name = |word: &str| {
@@ -161,8 +161,8 @@ pub(crate) fn names_variable(text: &str) -> bool {
     text.split_whitespace().map(|word| word.trim_matches([',', ':', ';', '.', '(', ')'])).any(is_name)
 }
 
-/// Returns the root of this checkout. Cargo sets the variable when it runs tests. The compiled-in value may belong to another checkout that
-/// shares the target folder.
+/// Returns the root of this checkout. Cargo sets the variable when it runs tests. The value from compile time could belong to another
+/// checkout that shares the target folder.
 #[cfg(test)]
 pub(crate) fn sources() -> PathBuf {
     let compiled = || env!("CARGO_MANIFEST_DIR").into();

@@ -1,6 +1,6 @@
-//! Finds every pair of similar documents in a dataset and computes their similarity.
+//! Finds similar documents in a dataset and computes how similar they are.
 //!
-//! The flow is also the order of the modules. Each module imports only from modules above it:
+//! The modules are in the order of this data flow. Each module imports only from modules above it in the table:
 //!
 //! ```text
 //! documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters
@@ -46,17 +46,18 @@
 //! # Words
 //!
 //! - **shingle**: `k` consecutive words or characters; a document is the set of its shingles.
-//! - **permutation**: a hash function on shingles, interpreted as a random order of the shingles.
+//! - **permutation**: a hash function on shingles, which orders the shingles randomly.
 //! - **signature**: the minimum value of a document's shingles under each permutation. The share of equal values in
 //!   two signatures estimates the Jaccard similarity of the two sets.
 //! - **band**, **row**: a signature is cut into `b` bands of `r` rows.
 //! - **bucket**: the hash of a band. Two documents that share a bucket are a **candidate**.
 //! - **pair**: two documents whose similarity reaches the threshold.
 //! - **cluster**: documents that are connected by pairs.
-//! - **leader**: a document with which the other documents in a dense group are compared, because the group has too many pairs.
-//! - **home**: the place where a pair is verified; each home that needs a sketch gets it once.
-//! - **stage**: a part of a run whose tables are published together; a resumed run does not repeat it. **query stage**: a
-//!   part of a plan between two shuffles, as in Ballista.
+//! - **leader**: a document in a dense group, which is a group with too many pairs to compare all of them. The other documents in the group
+//!   are compared with leaders instead.
+//! - **home**: a group of pairs that are verified together. Each home gets every sketch that it needs once.
+//! - **stage**: a part of a run. The tables of a stage are published together. A resumed run does not repeat it. **query stage**: a part of
+//!   a plan between two shuffles, as in Ballista.
 //!
 //! # As a library
 //!

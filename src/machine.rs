@@ -1,5 +1,5 @@
-//! The machine: its memory or the memory limit of the container (cgroup v1 or v2), the free space on disks, the limit of open files, and
-//! the clock.
+//! Reads the clock and the limits of the machine: its memory or the memory limit of the container (cgroup v1 or v2), free space on disks,
+//! and open files.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The memory that is assumed if the system does not report it, in bytes.
 pub(crate) const UNKNOWN: u64 = 8 << 30;
 
-/// Returns the seconds since 1970 for the manifest, the record, the metrics and the events of a run. No row depends on them.
+/// Returns the seconds since 1970 for the manifest, the record, the metrics and the events of a run. No row of a table depends on the time.
 #[allow(clippy::disallowed_methods, reason = "the one place that asks the clock")]
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
@@ -26,7 +26,7 @@ pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
-/// Returns `None`, because this system is not supported.
+/// Returns `None`, because this program cannot query this system.
 #[cfg(not(unix))]
 pub(crate) fn free_bytes(_folder: &Path) -> Option<u64> {
     None
@@ -49,27 +49,28 @@ pub(crate) fn open_files() -> Option<u64> {
     soft_limit_of_files(&fs::read_to_string("/proc/self/limits").ok()?)
 }
 
-/// Returns the soft limit of open files from the text of `/proc/PID/limits`.
+/// Returns the soft limit on open files from the text of `/proc/PID/limits`.
 fn soft_limit_of_files(limits: &str) -> Option<u64> {
     let of_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     of_files.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the same as [`memory`], but reads the system files below `root`.
+/// Implements [`memory`], and reads the system files below `root`.
 fn memory_below(root: &Path) -> Option<u64> {
     let total = kilobytes(&fs::read_to_string(root.join("proc/meminfo")).ok()?, "MemTotal:")?;
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     groups.lines().filter_map(|line| limit(root, line)).chain([total]).min()
 }
 
-/// Returns the number of bytes in the line `name` of a file in `/proc`. The line contains the value in kB.
+/// Returns the value of the line `name` in a file in `/proc`, converted from kB to bytes.
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// Returns the minimum limit of the cgroup in a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. The root of
-/// the mount is always included, because a container may see a path of the host.
+/// Returns the smallest memory limit of a cgroup and the groups above it. `line` is a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`)
+/// and names the cgroup. The root of the mount is always included, because `PATH` can be a path of the host that does not exist in a
+/// container.
 fn limit(root: &Path, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, group) = (parts.next()?, parts.next()?);
@@ -116,7 +117,7 @@ mod tests {
             [("sys/fs/cgroup/pod/container/memory.max", "max\n"), ("sys/fs/cgroup/pod/memory.max", "7000\n")];
         assert_eq!(of(&[&[group], above.as_slice()].concat()), Some(7_000));
         assert_eq!(of(&[group, ("sys/fs/cgroup/memory.max", "max\n")]), Some(16_384_000));
-        // Version 1: in a container whose mount is its own group, and without a limit.
+        // Version 1: in a container, where the mount is the group of the container, and without a limit.
         let group = ("proc/self/cgroup", "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n0::/\n");
         let file = "sys/fs/cgroup/memory/memory.limit_in_bytes";
         assert_eq!(of(&[group, (file, "9000\n")]), Some(9_000));

@@ -1,4 +1,4 @@
-//! Lists the sources of finished outputs again: the files that were read, if they have not changed since.
+//! Lists the source files of finished outputs, and checks that the files have not changed since the outputs were made.
 
 use datafusion::prelude::SessionContext;
 
@@ -8,7 +8,8 @@ use crate::output::Stored;
 use crate::output::manifest::{Origin, read_job};
 use crate::source::{self, InputComparison, Listed};
 
-/// The new locations of the moved sources of the output or result `of`, one per URL. There are none if the sources were not moved.
+/// The new locations of sources that were moved. `of` names the output or result that was made from these sources. `places` contains one
+/// location per URL, or none if the sources were not moved.
 #[derive(Clone, Copy)]
 pub(crate) struct Moved<'a> {
     pub(crate) of: &'a str,
@@ -21,11 +22,11 @@ pub(crate) fn numbered(sources: &[(Job, Listed)]) -> impl Iterator<Item = (u64, 
 }
 
 impl Stored {
-    /// Returns the job that read the texts, and the files of its source. Messages start with the reason `why` the source is needed, and end
-    /// with the alternative `or`.
+    /// Returns the job that read the texts, and the files of its source. Messages start with `why`, the reason why the source is needed,
+    /// and end with `or`, an alternative.
     ///
     /// # Errors
-    /// If the job cannot be read, and [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
+    /// If the job cannot be read. [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
     pub(crate) async fn source(&self, why: &str, or: &str) -> Result<(Job, Listed)> {
         if !self.manifest().origins.is_empty() {
             return Err(Error::input(format!(
@@ -38,10 +39,10 @@ impl Stored {
         Self::source_of(self.session(), &origin, job, self.places(), (why, or)).await
     }
 
-    /// Does the same as [`Self::source`] for the `job` of an origin. If its files were moved, `places` contains their new locations.
+    /// Implements [`Self::source`] for the `job` of one origin. If the source files were moved, `places` contains the new locations.
     ///
     /// # Errors
-    /// As [`Self::source`].
+    /// If [`Self::source`] returns an error.
     async fn source_of(
         session: &SessionContext,
         origin: &Origin,
@@ -67,7 +68,7 @@ impl Stored {
         let mut inputs = as_read.inputs.clone();
         inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
         if fingerprint(&job, &inputs)? != origin.fingerprint {
-            // The records also include the files of a second source.
+            // `origin.inputs` also contains the files of a second source, so a file that is missing in `listed` need not be gone.
             let gone = as_read.gone.as_deref().filter(|_| job.second_source().is_none());
             let how = as_read.difference.as_deref().or(gone).map_or_else(
                 || format!("{} has other files, or was written again", job.source.urls.join(", ")),
@@ -81,20 +82,22 @@ impl Stored {
         }
     }
 
-    /// Returns the jobs that read the texts of an output, which may be merged, and the files of their sources: see [`Self::source`].
+    /// Returns each job that read texts of an output, and the files of its source, like [`Self::source`]. A merged output has several such
+    /// jobs.
     ///
     /// # Errors
-    /// As [`Self::source`].
+    /// If [`Self::source`] returns an error.
     pub(crate) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
         let places = Moved { of: self.layout().shown(), places: self.places() };
         let version = &self.manifest().resemblance;
         Self::sources_of(self.session(), &self.origins(), version, places, (why, or)).await
     }
 
-    /// Does the same as [`Self::sources`] for runs of the version `resemblance`.
+    /// Implements [`Self::sources`] for `origins` that the version `resemblance` of this program recorded.
     ///
     /// # Errors
-    /// As [`Self::source`], and [`Kind::Job`](crate::error::Kind::Job) if the number of places differs from the number of URLs.
+    /// If [`Self::source`] returns an error. [`Kind::Job`](crate::error::Kind::Job) if the number of places differs from the number of
+    /// URLs.
     pub(crate) async fn sources_of(
         session: &SessionContext,
         origins: &[Origin],

@@ -1,23 +1,23 @@
-//! Checks the numbers in Parquet footers and page headers, before the library allocates memory for them.
+//! Checks the sizes and counts in Parquet footers and page headers, before the library allocates memory for them.
 //!
-//! Both are structs in the Thrift compact protocol. The encoding is specified in `thrift-compact-protocol.md` of Thrift, and the numbers of
-//! the fields are in `parquet.thrift` of the Parquet format.
+//! Footers and page headers are structs in the Thrift compact protocol. The encoding is specified in `thrift-compact-protocol.md` of
+//! Thrift, and the numbers of the fields are in `parquet.thrift` of the Parquet format.
 
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::error::{Error, Result};
 
-/// The maximum nesting depth. Parquet needs only half of it.
+/// The maximum nesting depth of structs. Parquet needs only half of this depth.
 const DEPTH: usize = 16;
-/// The maximum size of a decompressed page, relative to the size of the file. It applies to a file in memory.
+/// The maximum size of a decompressed page in a file in memory, as a multiple of the size of the file.
 const MOST_INFLATED: usize = 1000;
 /// The path of `PageHeader.dictionary_page_header.num_values`.
 const DICTIONARY_VALUES: &[i16] = &[7, 1];
 
-/// Checks that a footer does not declare longer lists and strings than it contains.
+/// Checks that no list or string in a footer has a declared length that exceeds the footer.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for a footer that declares more than it contains.
+/// [`Kind::Input`](crate::error::Kind::Input) if a declared length exceeds the footer.
 pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
     let mut reader = ThriftReader { bytes, path: Vec::new() };
     reader
@@ -27,10 +27,9 @@ pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
 
 /// Checks the page headers of a column chunk. A decompressed page must not exceed `limit` bytes, and a dictionary must not declare more
 /// values than its page has bytes.
-/// values than its page has bytes.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for such a page.
+/// [`Kind::Input`](crate::error::Kind::Input) if a page or a dictionary declares too much.
 pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
     while !chunk.is_empty() {
         let (mut uncompressed, mut compressed, mut values) = (0, 0, 0);
@@ -41,7 +40,7 @@ pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
             DICTIONARY_VALUES => values = number,
             _ => (),
         });
-        // The library reports a damaged header, and bytes after the last page.
+        // If the header is damaged, or if bytes follow the last page, the library reports this.
         if read.is_none() {
             return Ok(());
         }
@@ -68,7 +67,7 @@ pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
 /// Checks the footer and the pages of a whole Parquet file in memory.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for a file that declares more than it contains, or that is not Parquet.
+/// [`Kind::Input`](crate::error::Kind::Input) if the file is not Parquet, or if it declares more data than it contains.
 pub(crate) fn check_file(file: &[u8]) -> Result<()> {
     let not_parquet = || Error::input("it has no readable Parquet footer");
     let (rest, tail) = file.split_last_chunk::<8>().ok_or_else(not_parquet)?;
@@ -86,10 +85,10 @@ pub(crate) fn check_file(file: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Skips structs without keeping their values.
+/// Reads Thrift structs without storing their values.
 struct ThriftReader<'a> {
     bytes: &'a [u8],
-    /// The numbers of the current fields, from the outermost struct to the innermost. Lists add no numbers.
+    /// The numbers of the fields that are being read, from the outermost struct to the innermost struct. Lists add no numbers.
     path: Vec<i16>,
 }
 
@@ -185,7 +184,7 @@ impl ThriftReader<'_> {
 mod tests {
     use super::*;
 
-    /// Returns a page header of the type `kind` with these sizes, and with the number of `values` for a dictionary.
+    /// Returns a page header of the type `kind` with these sizes. For a dictionary, `values` is the number of values.
     fn header(kind: u8, uncompressed: u8, compressed: u8, values: &[u8]) -> Vec<u8> {
         let mut header = vec![0x15, kind << 1, 0x15, uncompressed << 1, 0x15, compressed << 1];
         if !values.is_empty() {

@@ -3,6 +3,7 @@
 use arrow::array::Array;
 use arrow::datatypes::Float64Type;
 
+use crate::support::browser::Browser;
 use crate::support::*;
 
 /// A folder with these documents.
@@ -352,6 +353,26 @@ fn an_output_without_pairs_has_a_page() {
     assert_eq!(report["rejected"][0]["reason"], "too_short");
     assert_eq!(report["rejected"][0]["examples"][0]["id"], "c");
     assert!(html.contains("There are no pairs."));
+}
+
+/// Wide tables scroll in a narrow window, and lines are broken on paper.
+#[test]
+fn a_page_is_no_wider_than_a_window_or_paper() {
+    let mut documents = corpus(77, 60, 30);
+    let text = documents[0].1.clone();
+    documents.extend([("i".repeat(300), text), ("short".into(), "word".into())]);
+    let scene = scene(&documents);
+    let output = run_output(&scene, "out", &["alarms.largest_cluster=1"]);
+    let page = scene.path("page.html");
+    resemblance().arg("report").arg(&output).arg("--to").arg(&page).assert().success();
+    let Some(mut browser) = Browser::open(&page) else { return };
+    for (media, width) in [("screen", 420), ("screen", 1_400), ("print", 720)] {
+        browser.call("Emulation.setEmulatedMedia", json!({"media": media}));
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        browser.call("Emulation.setDeviceMetricsOverride", size);
+        let widest = browser.value("document.documentElement.scrollWidth").as_i64().unwrap();
+        assert!((1..=width).contains(&widest), "{media} of {width} px: {widest}");
+    }
 }
 
 #[test]

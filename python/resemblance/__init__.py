@@ -1,4 +1,4 @@
-"""Finds every pair of similar documents in a dataset, and says how similar they are.
+"""Finds similar documents in a dataset, and says how similar they are.
 
     import resemblance
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional, Union, cast
 
 import pyarrow.parquet
 
-from .in_memory import TEXT, Data, as_file, is_in_memory, kept_rows, named_columns, to_table
+from .in_memory import TEXT, Columns, Data, as_file, is_in_memory, kept_rows, named_columns, to_table
 from .lookups import call_on_files, refuse_rows, rows_options, search_options
 from .process import call
 from .upkeep import Applied
@@ -19,7 +19,7 @@ def dedup(
     data: Data,
     to: Union[str, os.PathLike[str], None] = None,
     *,
-    text: Optional[str] = None,
+    text: Optional[Columns] = None,
     id: Optional[str] = None,
     threshold: Optional[float] = None,
     size: Optional[int] = None,
@@ -38,7 +38,7 @@ def dedup(
         data: a list of texts, a data frame of pandas, Polars or Arrow, or a `Dataset` of Hugging Face; the rest is returned as the
             same type. Of a `pyarrow.dataset.Dataset`, the rest is a table. Or the path or URL of data files (Parquet, CSV, JSON lines, a Delta table); the rest is written to `to`.
         to: the folder or URL to write to, which must be empty; for files alone.
-        text: the column of the texts; not needed if only one column holds text.
+        text: the column of the texts, or a list of columns; not needed if only one column holds text.
         id: the column of the ids.
         threshold: two documents of this similarity or more are near-duplicates; over 0 and at most 1; 0.8 unless given.
         size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.

@@ -11,11 +11,15 @@ from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 import pyarrow
+import pyarrow.compute
 import pyarrow.dataset
 import pyarrow.parquet
 
 #: A list or a Series of texts, a data frame, or the path or URL of files.
 Data = Union[str, "os.PathLike[str]", Sequence[Optional[str]], Any]
+
+#: The column of the texts, or several: as a list, or with commas.
+Columns = Union[str, Sequence[str]]
 
 #: A column that holds the ids, or the row numbers from 0.
 ID = "id"
@@ -45,7 +49,7 @@ def _is_dataset(data: Any) -> bool:
     return module is not None and isinstance(data, module.Dataset)
 
 
-def to_table(data: Any, text: Optional[str], id: Optional[str]) -> pyarrow.Table:
+def to_table(data: Any, text: Optional[Columns], id: Optional[str]) -> pyarrow.Table:
     """The ids and the texts of `data`: (id, text).
 
     Raises:
@@ -62,11 +66,11 @@ def to_table(data: Any, text: Optional[str], id: Optional[str]) -> pyarrow.Table
         texts = pyarrow.array(data, pyarrow.string())
         return pyarrow.table({ID: pyarrow.array(range(len(data)), pyarrow.int64()), TEXT: texts})
     table = _arrow(data)
-    column = _text_column(table, text, id)
+    texts = _texts(table, text, id)
     if id is not None and id not in table.column_names:
         raise ValueError(f"there is no column {id!r}; the columns are {', '.join(table.column_names)}")
     ids = pyarrow.array(range(table.num_rows), pyarrow.int64()) if id is None else table.column(id)
-    return pyarrow.table({ID: ids, TEXT: table.column(column)})
+    return pyarrow.table({ID: ids, TEXT: texts})
 
 
 @contextmanager
@@ -137,11 +141,28 @@ def _is_text(kind: pyarrow.DataType) -> bool:
     return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind) or views(kind))
 
 
-def _text_column(table: pyarrow.Table, text: Optional[str], id: Optional[str]) -> str:
-    if text is not None:
-        if text not in table.column_names:
-            raise ValueError(f"there is no column {text!r}; the columns are {', '.join(table.column_names)}")
-        return text
+def _texts(table: pyarrow.Table, text: Optional[Columns], id: Optional[str]) -> Any:
+    """The texts of the rows. Those of several columns are joined by newlines, as a job joins them."""
+    if text is None:
+        return table.column(_only_text(table, id))
+    columns = [text] if isinstance(text, str) else list(text)
+    if isinstance(text, str) and text not in table.column_names:
+        columns = [name.strip() for name in text.split(",")]
+    wrong = next((name for name in columns if name not in table.column_names), None)
+    if wrong is not None:
+        raise ValueError(f"there is no column {wrong!r}; the columns are {', '.join(table.column_names)}")
+    if len(columns) == 1:
+        return table.column(columns[0])
+    parts = [table.column(name).cast(pyarrow.string()) for name in columns]
+    return pyarrow.compute.binary_join_element_wise(*parts, "\n", null_handling="skip")
+
+
+def joined(columns: Columns) -> str:
+    """The columns as the command takes them."""
+    return columns if isinstance(columns, str) else ",".join(columns)
+
+
+def _only_text(table: pyarrow.Table, id: Optional[str]) -> str:
     found: list[str] = [field.name for field in table.schema if _is_text(field.type) and field.name != id]
     if len(found) == 1:
         return found[0]

@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional, Union, cast
 
 from . import rows
 from .errors import JobError
-from .in_memory import ID, TEXT, Data, as_file, is_in_memory, to_table
+from .in_memory import ID, TEXT, Columns, Data, as_file, is_in_memory, joined, to_table
 from .output import Location, location_of
 from .process import call
 from .rows import Id, Neighbor, Pair, Rows, ShownPair
@@ -18,7 +18,7 @@ from .source import Places, source_options
 
 def find(
     *data: Data,
-    text: Optional[str] = None,
+    text: Optional[Columns] = None,
     id: Optional[str] = None,
     threshold: Optional[float] = None,
     size: Optional[int] = None,
@@ -35,8 +35,8 @@ def find(
         data: a list of texts; a data frame of pandas, Polars or Arrow; data files, whose rows are documents (Parquet, CSV,
             JSON lines, a Delta table); or text files and folders of them. The ids of texts and of rows without an id are
             their numbers, from 0.
-        text: the column of the texts; not needed if only one column holds text.
-        id: the column of the ids.
+        text: the column of the texts, or a list of columns; not needed if only one column holds text.
+        id: the column of the ids; for data files "row_number" numbers the rows.
         threshold: the least similarity of a pair, over 0 and at most 1; 0.8 unless given.
         size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.
         unit: what shingles are made of; words, unless given.
@@ -75,10 +75,10 @@ def search_options(threshold: Optional[float], size: Optional[int], unit: Option
 
 
 def rows_options(
-    text: Optional[str], id: Optional[str], where: Optional[str], limit: Union[int, str, None]
+    text: Optional[Columns], id: Optional[str], where: Optional[str], limit: Union[int, str, None]
 ) -> list[str]:
     """The options of `find` and `dedup` that say which columns and rows of data files are read."""
-    return _given(text=text, id=id, where=where, limit=limit)
+    return _given(text=None if text is None else joined(text), id=id, where=where, limit=limit)
 
 
 def _given(**options: object) -> list[str]:

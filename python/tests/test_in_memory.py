@@ -114,6 +114,19 @@ def test_a_series_is_a_list_of_texts(library: str) -> None:
     assert len(kept) == 3
 
 
+def test_several_columns_hold_the_text(tmp_path: Path) -> None:
+    halves = [(text or " ")[:30] for text in TEXTS], [text and text[30:] for text in TEXTS]
+    frame = pyarrow.table({"a,b": TEXTS, "a": halves[0], "b": halves[1]})
+    pyarrow.parquet.write_table(frame, tmp_path / "in.parquet")
+    for text in (["a", "b"], "a, b", "a,b"):
+        kept = resemblance.dedup(frame, text=text, threshold=0.5, progress=False)
+        assert kept["a,b"].to_pylist() == [TEXTS[0], TEXTS[1], None], text
+        assert len(resemblance.find(frame, text=text, threshold=0.5, progress=False)) == 3
+        assert len(resemblance.find(tmp_path / "in.parquet", text=text, threshold=0.5, progress=False)) == 3
+    with pytest.raises(ValueError, match="there is no column 'c'"):
+        resemblance.find(frame, text=["a", "c"])
+
+
 def test_a_lazy_frame_has_to_be_collected() -> None:
     polars = pytest.importorskip("polars")
     with pytest.raises(TypeError, match="what its collect"):

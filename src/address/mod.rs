@@ -22,8 +22,8 @@ pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     legal.then_some((scheme, rest))
 }
 
-/// Returns the beginning of the error for a local path that does not exist, with a similar name in its folder. Returns `None` for an
-/// existing path and for a URL of an object store.
+/// Returns the beginning of a message that says that a local path does not exist. The message proposes a similar name in the same folder.
+/// Returns `None` for an existing path and for a URL of an object store.
 pub(crate) fn missing(address: &str) -> Option<String> {
     let path = match scheme(address) {
         None => Path::new(address).to_owned(),
@@ -50,7 +50,7 @@ pub(crate) fn missing(address: &str) -> Option<String> {
 /// Refuses an address that contains credentials.
 ///
 /// # Errors
-/// The predicate of a sentence about the address. It does not repeat the address.
+/// If the address contains credentials. The error is the predicate of a sentence about the address, and does not repeat the address.
 pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -81,11 +81,11 @@ pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     Ok(())
 }
 
-/// Returns the URL of an address with a scheme. The path of a `file` URL is percent-encoded. The key of an object is not, as in the
-/// command-line tools of object stores.
+/// Parses an address with a scheme as a URL. The path of a `file` URL must be percent-encoded. The key of an object is taken as it is
+/// written, as in the command-line tools of object stores.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for an address that is not a URL or that contains credentials.
+/// [`Kind::Job`](crate::error::Kind::Job) if the address is not a URL or contains credentials.
 pub(crate) fn url(address: &str) -> Result<Url> {
     check(address).map_err(|why| Error::job(format!("a URL {why}")))?;
     let written = match scheme(address) {
@@ -95,12 +95,12 @@ pub(crate) fn url(address: &str) -> Result<Url> {
     Url::parse(&written).map_err(|e| Error::job(format!("`{address}` is not a URL")).because(e))
 }
 
-/// Makes a local path absolute and removes `.` and `..`. The path need not exist.
+/// Makes a local path absolute and removes `.` and `..` from it. The path need not exist.
 ///
-/// Existing symbolic links are followed, because `..` after a link is the parent of its target.
+/// Existing symbolic links are followed, because `..` after a link means the parent of the target of the link.
 ///
 /// # Errors
-/// If the working directory is unknown, or an existing component cannot be read.
+/// If the working directory is unknown, or if an existing component of the path cannot be read.
 pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let mut plain = PathBuf::new();
@@ -127,12 +127,12 @@ pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// The wildcard characters in local paths.
 const WILD: &[char] = &['*', '?', '['];
 
-/// Makes an address independent of the working directory. URLs and absolute paths, including patterns in them, do not change.
+/// Makes an address independent of the working directory. URLs and absolute paths do not change, even if they contain patterns.
 ///
 /// A pattern remains relative if the path of the working directory contains wildcards.
 ///
 /// # Errors
-/// If the working directory is unknown, or a component of a path with `..` cannot be read.
+/// If the working directory is unknown, or if the path contains `..` and one of its components cannot be read.
 pub(crate) fn absolute_address(address: &str) -> io::Result<String> {
     let path = Path::new(address);
     let has_parent = |path: &Path| path.components().any(|part| part == Component::ParentDir);

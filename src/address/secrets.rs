@@ -26,7 +26,7 @@ const MAX_KNOWN: usize = 10_000;
 /// The remembered secrets in all spellings.
 static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
-/// Remembers the possible secrets in the URLs of a text that a user entered.
+/// Remembers the possible secrets in the URLs inside `text`, which a user entered.
 pub(crate) fn remember(text: &str) {
     let found = secrets(text);
     if !found.is_empty() {
@@ -62,7 +62,7 @@ pub(crate) fn remember_value(value: &str) {
     for (_, header) in value.split(',').filter_map(|header| header.split_once('=')) {
         let header = percent_encoding::percent_decode_str(header.trim()).decode_utf8_lossy();
         remember_secret(&header);
-        // The secret without the authentication scheme, such as Bearer.
+        // The last word is the secret without its authentication scheme, such as `Bearer`.
         remember_secret(header.rsplit(' ').next().unwrap_or_default());
     }
 }
@@ -103,7 +103,7 @@ fn secrets(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Adds the possible secrets in the URL `scheme://url`. `url` may include text that follows the URL.
+/// Adds the possible secrets in the URL `scheme://url` to `found`. `url` can include text that follows the URL.
 fn add_secrets(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     let mut insert = |secret: &str| {
         if secret.len() >= MIN_LENGTH || secret.ends_with('@') && secret.len() > 1 {
@@ -140,7 +140,7 @@ fn add_secrets(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the HTTP header for this user and password.
+/// Encodes a user and a password as in the HTTP header for basic authentication.
 fn basic(user: &str) -> String {
     BASE64.encode(percent_encoding::percent_decode_str(user).collect::<Vec<u8>>())
 }
@@ -177,7 +177,7 @@ fn authority(url: &str) -> &str {
     url.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// Whether a URL may contain `name@` or `name:password@` before its host.
+/// Returns whether a URL can contain `name@` or `name:password@` before its host.
 fn has_user(scheme: &str, url: &str) -> bool {
     let authority = authority(url);
     // Azure URLs contain a container before the `@`.

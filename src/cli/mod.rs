@@ -31,7 +31,7 @@ use record::{http, telemetry};
 use screen::Screen;
 use screen::log::{self, LogFormat};
 
-/// Finds every pair of similar documents and computes their similarity.
+/// Finds similar documents in a dataset and computes how similar they are.
 #[derive(Parser)]
 #[command(name = "resemblance", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {

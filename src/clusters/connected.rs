@@ -1,31 +1,32 @@
-//! A component as one cluster, represented by its first node, and the strongest paths to that node.
+//! Makes each component one cluster. Its first node is the representative. Also finds the strongest path from each node to that node.
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
-/// The maximum number of nodes in a component for the search of paths. The search takes 20 to 40 bytes per node.
+/// The maximum number of nodes in a component in which paths are searched. The search takes 20 to 40 bytes per node.
 const MOST_NODES: u32 = 1_000_000;
 
 /// The node that represents the component.
 const FIRST: u32 = 1;
 
 /// Node 1 represents its component. In a component with at most [`MOST_NODES`] nodes, every node has a row. In the row of node 1,
-/// `weakest_link` is its largest similarity. This link connects copies of node 1 that are not pairs. In a larger component, only nodes that
-/// are paired with node 1 have a row, and `weakest_link` is null in these rows.
+/// `weakest_link` is the largest similarity between node 1 and another node. If the copies of a document are not pairs, this link connects
+/// the copies of node 1 with the cluster. In a larger component, only nodes that are paired with node 1 have a row, and `weakest_link` is
+/// null.
 #[derive(Debug, Default)]
 pub(crate) struct Connected {
     paths: StrongestPaths,
-    /// Whether the number of a node exceeds [`MOST_NODES`].
+    /// Whether a node with a number above [`MOST_NODES`] was added.
     too_large: bool,
 }
 
 impl Connected {
-    /// The number of a node whose paths are searched.
+    /// Returns the number of a node as 32 bits; `None` if paths are not searched in its component.
     fn searched(&self, node: u64) -> Option<u32> {
         u32::try_from(node).ok().filter(|&node| node <= MOST_NODES && !self.too_large)
     }
 }
 
-/// A node in the cluster of node 1.
+/// Returns the row for a node in the cluster of node 1.
 fn member(node: u64, jaccard: Option<f64>, weakest_link: Option<f64>) -> Represented {
     Represented { node, representative: FIRST.into(), jaccard, weakest_link }
 }
@@ -69,32 +70,32 @@ impl Representatives for Connected {
 
 /// The strongest path from each node of a component to node 1. A path is as strong as its weakest edge.
 ///
-/// Edges are added strongest first and join trees, as in Kruskal's algorithm. The root with the larger number is put below the other root,
-/// with the weight of the edge. Later edges are weaker, so the weakest edge between a node and its root is the edge below the root. Any
-/// other path has a weaker edge, so this path is the strongest (Hu, *The maximum capacity route problem*, 1961). For the same reason, path
-/// halving moves a node up with the weight above it.
+/// Edges are added strongest first and join trees, as in Kruskal's algorithm. The root with the larger number becomes a child of the other
+/// root, and the weight of the edge is stored with the child. Later edges are weaker, so the last edge on the path from a node to its root
+/// is the weakest. Any other path has a weaker edge, so this path is the strongest (Hu, *The maximum capacity route problem*, 1961). For
+/// the same reason, path halving gives a node the weight that was stored with its parent.
 #[derive(Debug, Default)]
 struct StrongestPaths {
     /// The parent of each node, by its number. A root is its own parent.
     parents: Vec<u32>,
-    /// The weakest edge between a node and its parent.
+    /// The weight of the weakest edge on the path from a node to its parent.
     weights: Vec<f64>,
-    /// The weight of the edge to node 1, and for node 1 the weight of its strongest edge. NaN if there is no such edge.
+    /// For each node, the weight of its edge to node 1. For node 1, the weight of its strongest edge. NaN if there is no such edge.
     direct: Vec<f64>,
 }
 
-/// The connection of a node with node 1.
+/// The connection between a node and node 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct StrongestPath {
     node: u32,
-    /// The weight of the edge between both nodes, if any.
+    /// The weight of the edge between both nodes, if there is one.
     direct: Option<f64>,
     /// The weight of the weakest edge on the strongest path.
     weakest: f64,
 }
 
 impl StrongestPaths {
-    /// Adds an edge between two nodes, `low` < `high`. Later edges must not be stronger.
+    /// Adds an edge between two nodes, with `low` < `high`. Edges must be added in descending order of weight.
     fn join(&mut self, high: u32, low: u32, weight: f64) {
         self.make_room(high);
         if low == FIRST {
@@ -138,20 +139,21 @@ impl StrongestPaths {
         }
     }
 
-    /// The connection of each node except node 1, in the order of their numbers. Call this after all edges of the component.
+    /// Returns the connection of each node except node 1, in the order of node numbers. All edges of the component must have been added.
     fn paths(&mut self) -> impl Iterator<Item = StrongestPath> {
         (0..self.parents.len() as u32).filter_map(|node| {
             let root = self.root(node);
             if root == node {
                 return None;
             }
-            // The parent has a smaller number, so its parent is already the root. The parent of this node now also is the root.
+            // The parent has a smaller number, so it was visited earlier and is the root or a child of the root. The search for the root
+            // has therefore made the root the parent of this node too.
             let (weakest, direct) = (self.weights[node as usize], self.direct[node as usize]);
             Some(StrongestPath { node, direct: Some(direct).filter(|direct| !direct.is_nan()), weakest })
         })
     }
 
-    /// The weight of the strongest edge of node 1, if any.
+    /// Returns the weight of the strongest edge of node 1, if there is one.
     fn strongest_of_first(&self) -> Option<f64> {
         self.direct.get(FIRST as usize).copied().filter(|direct| !direct.is_nan())
     }
@@ -162,12 +164,12 @@ impl StrongestPaths {
         self.direct.clear();
     }
 
-    /// The bytes of the arrays.
+    /// Returns the size of the arrays, in bytes.
     fn bytes(&self) -> usize {
         4 * self.parents.capacity() + 8 * (self.weights.capacity() + self.direct.capacity())
     }
 
-    /// The bytes of the arrays with nodes up to `node`.
+    /// Returns the size of the arrays, in bytes, after they have grown for `node`.
     fn bytes_with(&self, node: u32) -> usize {
         // Vectors double when they grow.
         self.bytes().max(2 * (4 + 8 + 8) * (node as usize + 1))
@@ -182,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// The order of the edges does not matter, including the edge that shows the component's size.
+    /// The order of the edges does not matter, not even the position of the edge that shows that the component is too large.
     #[test]
     fn a_component_that_is_too_large_has_its_pairs_alone() {
         let large = u64::from(MOST_NODES) + 1;
@@ -225,7 +227,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checked against relaxation.
+        /// Compares the paths with the result of relaxation.
         #[test]
         fn no_path_is_stronger(
             tree in prop::collection::vec((any::<prop::sample::Index>(), 1_u32..9), 1..60),

@@ -1,24 +1,25 @@
-//! Greedy representatives. A representative's members are the nodes that are paired with it.
+//! Chooses representatives greedily. The members of a cluster are the nodes that are paired with its representative.
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
 /// The number of bits in a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Representatives, chosen in the order of their numbers. A node that is paired with earlier representatives is a member of the first such
-/// representative. Any other node is a representative.
+/// Chooses representatives in the order of node numbers. A node that is paired with earlier representatives becomes a member of the first
+/// of them. Every other node becomes a representative.
 ///
-/// The representatives are the lexicographically first maximal independent set of the pairs (Blelloch, Fineman and Shun, *Greedy
-/// sequential maximal independent set and matching are parallel on average*, SPAA 2012). One pass over sorted pairs finds them, with one
-/// bit per node.
+/// The representatives are the lexicographically first maximal independent set of the pairs (Blelloch, Fineman and Shun, *Greedy sequential
+/// maximal independent set and matching are parallel on average*, SPAA 2012). One pass over the sorted pairs finds the representatives,
+/// with one bit per node.
 #[derive(Debug, Default)]
 pub(crate) struct Greedy {
-    /// One bit per node: whether it is a member.
+    /// One bit per node, which is set if the node is a member.
     members: Vec<u64>,
 }
 
 impl Greedy {
-    /// Whether `low` represents `high`, for a pair of both nodes. Pairs are sorted by (high, low), so `low` is already decided.
+    /// Returns whether `low` represents `high`, if both nodes are a pair, and then records `high` as a member. Pairs are sorted by (high,
+    /// low), so it is already decided whether `low` is a member.
     fn represents(&mut self, high: u64, low: u64) -> bool {
         if self.is_member(high) || self.is_member(low) {
             return false;
@@ -36,7 +37,7 @@ impl Greedy {
         self.members.get(word).is_some_and(|members| members & bit != 0)
     }
 
-    /// The bytes of the bit vector.
+    /// Returns the size of the bit vector, in bytes.
     fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
     }
@@ -64,7 +65,7 @@ impl Representatives for Greedy {
     }
 }
 
-/// The word and the bit of a node.
+/// Returns the index of the word that contains the bit of a node, and a mask for this bit.
 fn place(node: u64) -> (usize, u64) {
     let node = node as usize;
     (node / BITS, 1 << (node % BITS))
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Members with their representatives.
+    /// Returns each member with its representative.
     fn members(pairs: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, u64> {
         let mut greedy = Greedy::default();
         let members: Vec<_> =
@@ -98,7 +99,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checked against the definition, node by node.
+        /// Compares the representatives with the definition, node by node.
         #[test]
         fn each_node_has_the_first_representative_that_it_is_paired_with(
             pairs in prop::collection::btree_set((0_u64..40, 0_u64..40), 0..120),

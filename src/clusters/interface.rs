@@ -15,7 +15,7 @@ pub(crate) struct Represented {
     pub(crate) representative: u64,
     /// The similarity of both nodes, if they are a pair.
     pub(crate) jaccard: Option<f64>,
-    /// The minimum similarity on the best path between both nodes, if the method searches for it.
+    /// The smallest similarity on the strongest path between both nodes, if the method searches for paths.
     pub(crate) weakest_link: Option<f64>,
 }
 
@@ -28,17 +28,17 @@ pub(crate) enum EdgeOrder {
     ByNodes,
 }
 
-/// Finds the representatives of nodes, component by component. Nodes without a row represent themselves.
+/// Finds the representatives of nodes, component by component. A node that is not passed to `found` represents itself.
 pub(crate) trait Representatives: Send {
-    /// The order in which edges must be added.
+    /// Returns the order in which edges must be added.
     fn order(&self) -> EdgeOrder;
 
-    /// The maximum number of bytes in memory after the edge is added.
+    /// Returns the maximum size in memory, in bytes, after the edge is added.
     fn bytes_with(&self, edge: Edge) -> usize;
 
-    /// Adds an edge of the component. Passes nodes whose representatives are now decided to `found`.
+    /// Adds an edge of the component. Calls `found` with each node whose representative is now decided.
     fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented));
 
-    /// Ends the component: passes the other nodes to `found` and removes all nodes.
+    /// Ends the component: calls `found` with all remaining nodes, and removes all nodes.
     fn end(&mut self, found: &mut dyn FnMut(Represented));
 }

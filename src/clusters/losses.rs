@@ -1,9 +1,9 @@
-//! The shingles that no document in a cluster contains after its duplicates are removed.
+//! Counts the shingles that no document in a cluster contains after the duplicates are removed.
 
 use crate::kernel::measure::{containment_of, missing};
 
-/// The shingles in a cluster that its representative lacks, separately for removed and for kept documents. Processes one cluster at a time:
-/// first the representative, then the other documents.
+/// Collects the shingles in a cluster that its representative does not contain, separately for removed and for kept documents. Processes
+/// one cluster at a time: first the representative, then the other documents.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterLosses {
     representative: Option<Vec<u64>>,
@@ -11,7 +11,7 @@ pub(crate) struct ClusterLosses {
     spared: ShingleCollection,
 }
 
-/// Distinct shingles. Repeats are dropped from time to time.
+/// Distinct shingles. Repeats are dropped each time the list has doubled.
 #[derive(Debug, Default)]
 struct ShingleCollection {
     all: Vec<u64>,
@@ -50,8 +50,9 @@ impl ClusterLosses {
         self.representative = Some(representative);
     }
 
-    /// Adds the sorted shingles of another document, which can be spared if the job has a minimum containment. Returns the number of common
-    /// shingles with the representative, and the number of the representative's shingles. `None` if the cluster has not begun.
+    /// Adds the sorted shingles of another document. The document counts as removed unless [`is_spared`] is true. Returns the number of
+    /// shingles that it has in common with the representative, and the number of shingles in the representative. Returns `None` if no
+    /// cluster has begun.
     pub(crate) fn add(
         &mut self,
         shingles: &[u64],
@@ -75,25 +76,25 @@ impl ClusterLosses {
     }
 
     /// Ends the cluster. Returns the number of shingles in its representative, and the number of shingles that only removed documents
-    /// contain. `None` if there is no cluster.
+    /// contain. Returns `None` if no cluster has begun.
     pub(crate) fn end(&mut self) -> Option<(u64, u64)> {
         let representative = self.representative.take()?;
         let gone = missing(self.removed.distinct(), self.spared.distinct());
         Some((representative.len() as u64, gone.len() as u64))
     }
 
-    /// The maximum number of bytes after a document with this many shingles is added.
+    /// Returns the maximum size in memory, in bytes, after a document with this number of shingles is added.
     pub(crate) fn bytes_with(&self, shingles: usize) -> usize {
         let representative = self.representative.as_ref().map_or(0, Vec::capacity);
-        // Vectors double when they grow, and the missing shingles are collected once.
+        // Vectors double when they grow. The last term is for the list of shingles that the representative does not contain.
         let numbers = 2 * (self.removed.all.capacity() + self.spared.all.capacity() + shingles) + shingles;
         size_of::<u64>() * (representative + numbers)
     }
 }
 
-/// Whether a document that does not represent its cluster is spared. It is spared if it is not `paired` with the representative, or if the
-/// share `shared / shingles` of its shingles in the representative is below `contained`. Without a minimum containment, every document can
-/// be removed.
+/// Returns whether a document is kept although it is in a cluster and does not represent it. This is the case if it is not `paired` with
+/// the representative, or if its containment `shared / shingles` is below the minimum `contained`. If there is no minimum, no document is
+/// kept.
 pub(crate) fn is_spared(contained: Option<f64>, paired: bool, shared: u64, shingles: u64) -> bool {
     contained.is_some_and(|least| !paired || containment_of(shared, shingles) < least)
 }

@@ -1,10 +1,10 @@
 //! Clusters pairs in memory: plain code on numbered nodes, one edge at a time.
 //!
-//! - `union_find`: connected components by union-find, and the parts of a component that only its stronger edges connect.
+//! - `union_find`: finds connected components, and the parts of a component that remain connected without its weaker edges.
 //! - `interface`: the interface of a cluster method.
-//! - `connected`: a component as one cluster, with the strongest path from each node to the first node.
-//! - `greedy`: representatives, each with the nodes that are paired with it.
-//! - `losses`: the shingles that are lost when the duplicates of a cluster are removed.
+//! - `connected`: makes a component one cluster, and finds the strongest path from each node to the first node.
+//! - `greedy`: chooses representatives and the nodes that are paired with them.
+//! - `losses`: counts the shingles that are lost when the duplicates in a cluster are removed.
 
 mod connected;
 mod greedy;
@@ -22,13 +22,13 @@ pub(crate) use union_find::Components;
 /// The way in which a component is divided into clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Division {
-    /// By a cluster method, with all edges of the component.
+    /// A cluster method divides the component and receives all of its edges.
     Whole(ClusterMethod),
-    /// By a cluster method, with some edges of the component.
+    /// A cluster method divides the component and receives some of its edges.
     Part(ClusterMethod),
 }
 
-/// The list of cluster methods.
+/// Returns the implementation for a division. This is the list of all cluster methods.
 pub(crate) fn representatives(division: Division) -> Box<dyn Representatives> {
     match division {
         Division::Whole(ClusterMethod::Components) => Box::<connected::Connected>::default(),

@@ -1,28 +1,28 @@
-//! Connected components by union-find, from all pairs or from the stronger pairs in one component.
+//! Finds connected components by union-find, from all pairs or from the stronger pairs in one component.
 
 use std::ops::Range;
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
-/// The value of an empty slot of the hash table.
+/// The value of an empty slot in the hash table.
 const EMPTY: u32 = u32::MAX;
 
 /// The initial capacity, in nodes.
 const FIRST_ROOM: usize = 64;
 
-/// An odd number near 2^64 divided by the golden ratio. Multiplication with it spreads keys that are close together (Knuth, *The Art of
-/// Computer Programming*, volume 3, section 6.4).
+/// An odd number near 2^64 divided by the golden ratio. Multiplication by this number spreads keys that are close together (Knuth, *The Art
+/// of Computer Programming*, volume 3, section 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The component of each node. The root of a component is its smallest node.
 ///
-/// Each node has a place, in the order of first appearance. There are three arrays: the node at each place (8 bytes), its parent's place (4
-/// bytes), and a hash table with open addressing for the place of a node (4 bytes per slot, at most three out of four slots in use).
-/// Together they take 17.4 bytes per node of capacity. The capacity grows by half at a time, so a node takes between 17.4 and 26 bytes. The
-/// tests measure this.
+/// Each node has a place, in the order of first appearance. The first of three arrays contains the node at each place (8 bytes), and the
+/// second contains the place of its parent (4 bytes). The third array is a hash table from nodes to places (4 bytes per slot, at most three
+/// out of four slots in use). It uses open addressing. Together, these arrays take 17.4 bytes per node of capacity. The capacity grows by
+/// half at a time, so a node takes between 17.4 and 26 bytes. The tests measure these sizes.
 ///
-/// The larger of two roots is put below the smaller root. So no rank is stored, and the root is the smallest node. With path halving, m
-/// joins of n nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
+/// When two trees are joined, the larger root becomes a child of the smaller root. So no ranks are stored, and each root is the smallest
+/// node of its component. With path halving, m joins of n nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
 #[derive(Debug, Default)]
 pub(crate) struct Components {
     nodes: Vec<u64>,
@@ -40,13 +40,13 @@ impl Components {
         self.parents[other as usize] = least;
     }
 
-    /// The bytes of the arrays.
+    /// Returns the size of the arrays, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
 
-    /// The maximum number of bytes with room for `more` nodes, including the growth of the arrays. `None` if there are too many nodes for
-    /// 32-bit places.
+    /// Returns the maximum size of the arrays, in bytes, while they grow for `more` nodes and after that. Returns `None` if there are too
+    /// many nodes for 32-bit places.
     pub(crate) fn bytes_with_room(&self, more: usize) -> Option<usize> {
         let room = self.room_for(more);
         // Places have 32 bits, and one value marks an empty slot.
@@ -73,16 +73,16 @@ impl Components {
         }
     }
 
-    /// The capacity with room for `more` nodes.
+    /// Returns the capacity that the arrays need for `more` additional nodes.
     fn room_for(&self, more: usize) -> usize {
         let (room, needed) = (self.nodes.capacity(), self.nodes.len() + more);
         if needed <= room { room } else { needed.max(room + room / 2).max(FIRST_ROOM) }
     }
 
-    /// The slot that holds `node`, or the empty slot for it.
+    /// Returns the slot that contains `node`, or the empty slot in which it belongs.
     fn slot(&self, node: u64) -> usize {
         let slots = self.slots.len();
-        // Without folding, keys in equal steps would collide.
+        // The upper half is folded into the lower half. Otherwise keys at equal distances would collide.
         let mixed = (node ^ (node >> 32)).wrapping_mul(GOLDEN);
         let mut slot = ((u128::from(mixed) * slots as u128) >> 64) as usize;
         while self.slots[slot] != EMPTY && self.nodes[self.slots[slot] as usize] != node {
@@ -114,12 +114,12 @@ impl Components {
         }
     }
 
-    /// The number of nodes.
+    /// Returns the number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The nodes at these places and the roots of their components. Places after the last node are ignored.
+    /// Returns the nodes at these places and the roots of their components. Places after the last node are ignored.
     pub(crate) fn roots(&mut self, places: Range<usize>) -> (Vec<u64>, Vec<u64>) {
         let places = places.start..places.end.min(self.nodes.len());
         let root = |place: usize| {
@@ -130,13 +130,13 @@ impl Components {
     }
 }
 
-/// The number of hash table slots for `room` nodes. A quarter of the slots remains empty, and at least one.
+/// Returns the number of slots in a hash table for `room` nodes. A quarter of the slots, but at least one slot, remains empty.
 fn slots_for(room: usize) -> usize {
     room + room / 3 + 1
 }
 
-/// The connected parts of a component without its weaker edges. The first node in a part represents it. Nodes without an edge and
-/// representatives have no row.
+/// Finds the parts of a component that remain connected without its weaker edges. The first node of a part is its representative.
+/// Representatives and nodes without an edge have no row.
 #[derive(Debug, Default)]
 pub(crate) struct Parts(Components);
 
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(roots(&[(u64::MAX, 0), (5, 5)]), [(0, 0), (u64::MAX, 0), (5, 5)].into());
     }
 
-    /// The prediction before growth is exact, and the numbers in the doc comment hold.
+    /// [`Components::bytes_with_room`] predicts the size exactly, and the sizes in the doc comment of [`Components`] are right.
     #[test]
     fn a_node_takes_between_17_and_26_bytes() {
         let mut components = Components::default();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checked against label propagation.
+        /// Compares the parts with the result of label propagation.
         #[test]
         fn each_node_has_the_least_node_of_its_part(
             pairs in prop::collection::btree_set((1_u64..40, 1_u64..40), 0..60),

@@ -1,4 +1,4 @@
-//! Converts panics of libraries that decode input files to errors of the input.
+//! Converts panics to errors if a library panics while it decodes an input file.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,17 +13,17 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether [`guarded`] would catch a panic on this thread.
+/// Returns whether [`guarded`] would catch a panic on this thread.
 pub(crate) fn is_guarded() -> bool {
-    // A thread that is ending may already have dropped its thread-locals.
+    // If the thread is ending, its thread-local variables may already be dropped.
     GUARDED.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Returns the result of `decode`, or an error of the input if it panics. Some libraries use numbers from a file for indexing, or call
-/// `unwrap` on them.
+/// Calls `decode` and converts a panic to an error. Damaged files cause panics in some libraries, which index by numbers from a file or
+/// call `unwrap` on them.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the message of the panic.
+/// [`Kind::Input`](crate::error::Kind::Input) if `decode` panics. The error contains the message of the panic.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     let before = GUARDED.replace(true);
     let decoded = catch_unwind(AssertUnwindSafe(decode));
@@ -31,7 +31,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     decoded.map_err(|panic| Error::input(message(panic.as_ref())))
 }
 
-/// Returns the result of the future `decode`, or an error of the input if it panics.
+/// Awaits the future `decode` and converts a panic to an error, like [`guarded`].
 ///
 /// # Errors
 /// The errors of [`guarded`].

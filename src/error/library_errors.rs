@@ -1,6 +1,6 @@
-//! Parses messages in errors of other libraries. This is necessary because the types of these errors are private or do not cross processes.
+//! Parses the messages of errors in other libraries. This is necessary if the type of an error is private, or is lost between processes.
 //!
-//! The tests provoke each message from the library itself, so they fail if an upgrade changes it.
+//! The tests make the library produce each message, so they fail if an upgrade changes a message.
 
 use http::StatusCode;
 
@@ -10,23 +10,24 @@ pub(crate) fn http_status(text: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok()
 }
 
-/// Returns a refusal in the wording of `object_store`, so that [`http_status`] and [`s3_element`] can parse it too.
+/// Describes a refused request in the words of `object_store`, so that [`http_status`] and [`s3_element`] can parse the message.
 pub(crate) fn http_refusal(status: StatusCode, body: &str) -> String {
     format!("Server returned non-2xx status code: {status}: {body}")
 }
 
-/// Returns the content of an element such as `Code` or `Message` from the S3 error that an error of `object_store` repeats.
+/// Returns the content of an XML element, such as `Code` or `Message`, in an S3 error. The message of an `object_store` error repeats the
+/// S3 error.
 pub(crate) fn s3_element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     Some(rest.split_once("</")?.0)
 }
 
-/// Whether `object_store` received a redirect without a location.
+/// Returns whether `object_store` received a redirect without a location.
 pub(crate) fn is_bare_redirect(text: &str) -> bool {
     text.contains("redirect without LOCATION")
 }
 
-/// Whether an error of `object_store` is about a request, and not about the body of its response.
+/// Returns whether an error of `object_store` is about a request, and not about the body of a response.
 pub(crate) fn is_of_request(text: &str) -> bool {
     text.contains("Error performing")
 }
@@ -39,49 +40,49 @@ pub(crate) fn requested_url(text: &str) -> Option<&str> {
         .get(..scheme + 3 + rest.find(char::is_whitespace).unwrap_or(rest.len()))
 }
 
-/// Whether S3 refused a conditional request because of a concurrent request.
+/// Returns whether S3 refused a conditional request because of a concurrent request.
 pub(crate) fn is_conflict(text: &str) -> bool {
     text.contains("ConditionalRequestConflict")
 }
 
-/// Whether rustls refused the certificate of a server.
+/// Returns whether rustls refused the certificate of a server.
 pub(crate) fn is_of_certificate(text: &str) -> bool {
     text.contains("certificate")
 }
 
-/// Whether Ballista considers the error of a task transient and has retried the task often enough.
+/// Returns whether Ballista gave up a task after several attempts because of an error that it considers transient.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_passing_in_ballista(text: &str) -> bool {
     text.contains("Task failed due to IO error")
 }
 
-/// Whether the debug text of a DataFusion error reports that a memory pool is too small.
+/// Returns whether the debug text of a DataFusion error reports that a memory pool is too small.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_exhausted_pool(text: &str) -> bool {
     text.contains("ResourcesExhausted")
 }
 
-/// Whether Ballista runs a query stage again. The name of one of its tasks shows this: `TID job/stage.attempt/task.attempt`.
+/// Returns whether a task belongs to a repeated attempt of a query stage. Ballista names tasks `TID job/stage.attempt/task.attempt`.
 ///
-/// Only a private loop in the executor creates such names, so no unit test can provoke one. The tests of lost executors fail if this
-/// function is wrong.
+/// Only a private loop in the executor creates such names, so no unit test can produce such a name. The tests of lost executors fail if
+/// this function is wrong.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_rerun_stage(task: &str) -> bool {
     let attempt = task.split('/').nth(1).and_then(|stage| stage.split_once('.'));
     attempt.is_some_and(|(_, attempt)| attempt != "0")
 }
 
-/// Returns an error of `serde_json` without its location, as in `MESSAGE at line 1 column 5`.
+/// Removes the location from a message of `serde_json`, such as `MESSAGE at line 1 column 5`.
 pub(crate) fn json_without_place(message: &str) -> &str {
     message.split(" at line ").next().unwrap_or_default()
 }
 
-/// Returns an error of `serde_json` in a single line, with its location in bytes.
+/// Expresses the location in a message of `serde_json` as a byte position. The JSON text must be a single line.
 pub(crate) fn json_at_byte(message: &str) -> String {
     message.replace(" at line 1 column ", " at byte ")
 }
 
-/// Describes the fault in a TOML file without Rust terms.
+/// Replaces Rust terms in a message of the TOML parser.
 pub(crate) fn plain_toml(message: &str) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("expected usize", "expected a whole number, 0 or more"),
@@ -101,15 +102,15 @@ pub(crate) fn plain_toml(message: &str) -> String {
         .unwrap_or(plain)
 }
 
-/// Whether the message of an error only adds a label before the message of its cause, as in `Arrow error: ...`.
+/// Returns whether the message of an error only repeats the message of its cause after a label, as in `Arrow error: ...`.
 pub(crate) fn is_label_of(message: &str, cause: &str) -> bool {
     let is_label =
         |label: &str| label.is_empty() || label.ends_with("error: ") || label.ends_with("caused by\n");
     message.strip_suffix(cause).is_some_and(is_label) || message.starts_with("SQL error: ")
 }
 
-/// Returns a message without the labels of DataFusion, its request to report a bug, and its advice to set an option. If a message contained
-/// any of these, the result is a single line.
+/// Removes DataFusion's labels, its request to report a bug, and its advice to set an option from a message. If the message contained any
+/// of these, the result is a single line.
 pub(crate) fn without_labels(message: &str) -> String {
     const LABELS: [&str; 6] = [
         "Error during planning: ",
@@ -120,7 +121,9 @@ pub(crate) fn without_labels(message: &str) -> String {
         "This issue was likely caused by a bug in DataFusion's code. Please help us to resolve this by filing a bug report in our \
          issue tracker: https://github.com/apache/datafusion/issues",
     ];
-    let plain = LABELS.iter().fold(message.to_owned(), |text, label| text.replace(label, ""));
+    let plain = LABELS
+        .iter()
+        .fold(message.replace("\nValid fields", " Valid fields"), |text, label| text.replace(label, ""));
     // A message of this program may contain values from the data, which must not change.
     if plain == message {
         plain
@@ -129,35 +132,38 @@ pub(crate) fn without_labels(message: &str) -> String {
     }
 }
 
-/// Returns the function and its argument types from a DataFusion error that refuses them: `... argument types 'avg(text)'`.
+/// Returns the name of a function and the types of its arguments from a DataFusion error that refuses these types: `... argument types
+/// 'avg(text)'`.
 pub(crate) fn refused_types(message: &str) -> Option<(&str, Vec<&str>)> {
     let (_, call) = message.split_once("argument types '")?;
     let (name, types) = call.split_once(")'")?.0.split_once('(')?;
     Some((name, types.split(", ").collect()))
 }
 
-/// Whether a message of the operating system reports missing permissions. It is used if the type of the error was lost.
+/// Returns whether a message of the operating system reports missing permissions. The message is parsed only if the type of the error was
+/// lost.
 pub(crate) fn is_no_permission(message: &str) -> bool {
     // EACCES and EROFS.
     cfg!(unix) && (message.contains("(os error 13)") || message.contains("(os error 30)"))
 }
 
-/// Whether a TOML file lacks a field.
+/// Returns whether a message of the TOML parser reports a missing field.
 pub(crate) fn is_missing_field(message: &str) -> bool {
     message.starts_with("missing field")
 }
 
-/// Whether a TOML file contains an unknown key or value. The message lists the allowed ones in backticks.
+/// Returns whether a message of the TOML parser reports an unknown key or value. Such a message lists the allowed keys or values in
+/// backticks.
 pub(crate) fn is_unknown_word(message: &str) -> bool {
     message.starts_with("unknown")
 }
 
-/// Whether a message from [`plain_toml`] concerns a key that does not exist.
+/// Returns whether a message from [`plain_toml`] concerns a key that does not exist.
 pub(crate) fn is_unknown_key(message: &str) -> bool {
     message.starts_with("unknown key")
 }
 
-/// Whether a message of the operating system reports a full disk. It is used if the type of the error was lost.
+/// Returns whether a message of the operating system reports a full disk. The message is parsed only if the type of the error was lost.
 pub(crate) fn is_full_disk(message: &str) -> bool {
     // ENOSPC and EDQUOT.
     cfg!(target_os = "linux") && (message.contains("(os error 28)") || message.contains("(os error 122)"))
@@ -176,7 +182,7 @@ mod tests {
     use super::*;
     use crate::error::{chain, one_line};
 
-    /// Returns the address of a server on the loopback interface. It passes each connection to `serve`.
+    /// Starts a server on the loopback interface and returns its address. The server passes each connection to `serve`.
     fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -184,7 +190,7 @@ mod tests {
         address
     }
 
-    /// Returns the address of a server that sends `answer` to every request and closes the connection.
+    /// Starts a server that answers every request with `answer` and closes the connection. Returns the address of the server.
     fn answering(answer: String) -> String {
         server(move |mut connection| {
             let (mut request, mut part) = (Vec::new(), [0; 4096]);
@@ -282,10 +288,10 @@ mod tests {
     /// Returns the server's half of a TLS 1.2 handshake, with random bytes for the certificate and the signature.
     fn handshake_with_no_certificate() -> Vec<u8> {
         let message = |kind: u8, body: &[u8]| [&[kind, 0, 0, body.len() as u8], body].concat();
-        // TLS 1.2, a random number, no session, ECDHE_RSA_WITH_AES_128_GCM_SHA256, no compression.
+        // The fields of the hello: TLS 1.2, a random number, no session, ECDHE_RSA_WITH_AES_128_GCM_SHA256, no compression.
         let hello = [&[3, 3][..], &[7; 32], &[0, 0xc0, 0x2f, 0]].concat();
         let certificate = [0, 0, 7, 0, 0, 4, 1, 2, 3, 4];
-        // The named curve x25519, a point, RSA with SHA-256, a signature.
+        // The fields of the key exchange: the named curve x25519, a point, RSA with SHA-256, a signature.
         let key_exchange = [&[3, 0, 0x1d, 32][..], &[9; 32], &[4, 1, 0, 4, 1, 2, 3, 4]].concat();
         let messages =
             [message(2, &hello), message(11, &certificate), message(12, &key_exchange), message(14, &[])]

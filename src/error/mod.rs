@@ -1,8 +1,8 @@
-//! The error type. Its kind determines who must act, and the command line converts it to an exit code.
+//! The error type. The kind of an error determines who must act, and the exit code of the process.
 //!
 //! - `exit_codes`: the exit code of each kind.
-//! - `guard`: converts panics of libraries that decode input to errors.
-//! - `library_errors`: parses messages in errors of other libraries.
+//! - `guard`: converts panics to errors if a library panics while it decodes input.
+//! - `library_errors`: parses the messages of errors in other libraries.
 //! - `visible`: makes foreign text safe for terminals.
 
 pub(crate) mod exit_codes;
@@ -31,8 +31,8 @@ pub enum Kind {
     Input,
     /// The engine lost its cluster, or this machine lacks a resource, such as disk space. Fix the cause or run again. Exit code 4.
     Engine,
-    /// A task ran out of memory and needs more. The stage is first planned again with smaller parts. The name and the exit code are the
-    /// same as for [`Kind::Engine`].
+    /// A task ran out of memory. The stage is first planned again with smaller parts. The name and the exit code are the same as for
+    /// [`Kind::Engine`].
     Memory,
     /// This program contains a bug, which should be reported. Exit code 5.
     Bug,
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// An error. Its message is a lowercase fragment that names the path, row or key. Its kind determines who must act.
+/// An error. The message is a lowercase fragment that names the path, row or key. The kind determines who must act.
 ///
 /// Causes are chained through [`std::error::Error::source`]. A message does not repeat its cause.
 pub struct Error {
@@ -96,12 +96,12 @@ impl Error {
         Self::new(Kind::Bug, message)
     }
 
-    /// Returns the error of a stopped command that cannot continue later.
+    /// Returns the error for a command that was stopped and cannot continue later.
     pub(crate) fn stopped() -> Self {
         Self::new(Kind::Interrupted, "stopped; running the same command again starts from the beginning")
     }
 
-    /// Returns the error of a stopped run.
+    /// Returns the error for a run that was stopped and can continue later.
     pub fn interrupted() -> Self {
         Self::new(
             Kind::Interrupted,
@@ -129,7 +129,7 @@ impl Error {
     }
 }
 
-/// An error that crosses processes which pass on only its debug text.
+/// The form of an error in its debug text. It is needed because some processes pass on only the debug text.
 #[derive(Serialize, Deserialize)]
 struct WireError {
     kind: Kind,
@@ -137,18 +137,18 @@ struct WireError {
     messages: Vec<String>,
 }
 
-/// The mark before an error in a debug text.
+/// The text that precedes a [`WireError`] in a debug text.
 const WIRE_MARK: &str = "resemblance error ";
 
 impl Error {
-    /// Reads an error of this program from the debug text of another error.
+    /// Reads an error of this program from the debug text of an error that contains it.
     pub fn from_wire(text: &str) -> Option<Self> {
         let (_, text) = text.split_once(WIRE_MARK)?;
         let error = serde_json::Deserializer::from_str(text).into_iter::<WireError>().next()?.ok()?;
         Self::chained(error.kind, error.messages)
     }
 
-    /// Returns an error with these messages, each the cause of the previous one. Returns `None` if there are no messages.
+    /// Returns a chain of errors with these messages, outermost first. Returns `None` if there are no messages.
     pub(crate) fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
         let messages = messages.into_iter().rev();
         messages.fold(None, |cause, message| Some(Self::new(kind, message).with_cause(cause)))
@@ -223,7 +223,7 @@ impl std::error::Error for Error {
 
 /// Adds a description of the current action to an error, and keeps the kind of the error.
 pub trait Context<T> {
-    /// Returns the error with `message` in front of it.
+    /// Returns an error with `message` and the original error as its cause.
     fn context(self, message: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -255,8 +255,8 @@ impl From<DataFusionError> for Error {
     }
 }
 
-/// Returns the error of this program that a library error contains, as a copy of its kind and the messages of its chain. It is a copy
-/// because several tasks may share the original.
+/// Finds the error of this program that a library error contains. Returns a copy of its kind and of the messages in its chain, because
+/// several tasks can share the original.
 fn own_error(error: Cause<'_>) -> Option<Error> {
     chain(error).find_map(|cause| match cause.downcast_ref::<Error>() {
         Some(own) => Error::chained(own.kind, distinct_messages(own)),
@@ -304,7 +304,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Whether a task panicked.
+/// Returns whether a task panicked.
 fn panicked(error: Cause<'_>) -> bool {
     let panics = |cause: Cause<'_>| {
         cause.downcast_ref::<tokio::task::JoinError>().is_some_and(tokio::task::JoinError::is_panic)

@@ -26,7 +26,7 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Returns `text` in which some characters are replaced with the escapes that `write` writes.
+/// Replaces each character in `text` for which `is_escaped` is true by the escape that `write` appends.
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool, write: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
@@ -42,7 +42,7 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool, write: impl Fn(char, &m
     Cow::Owned(shown)
 }
 
-/// Whether a terminal may interpret the character instead of showing it.
+/// Returns whether a terminal can interpret the character instead of showing it.
 pub(crate) fn acts(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -22,16 +22,16 @@ use crate::source::{
     self, Listed, ParquetFile, ReadRequest, SourceFile, first_records, is_string, named_fields, readable_json,
 };
 
-/// The number of stored bytes of the first file that are inspected.
+/// The number of stored bytes that are inspected at the beginning of a file.
 pub(super) const SAMPLED_BYTES: usize = 1024 * 1024;
 /// The number of rows from which columns are detected.
 const SAMPLED_ROWS: usize = 1000;
-/// The maximum number of characters of a value that are shown.
+/// The maximum number of characters that are shown per value.
 const SHOWN: usize = 40;
 /// The maximum depth of nested JSON objects whose fields become columns.
 const MAX_DEPTH: usize = 32;
-/// The maximum number of columns in one plan. Planning time grows with the square of this number, and every plan reads the names of all
-/// columns.
+/// The maximum number of columns in one plan. Planning time grows with the square of this number. But each additional plan reads the names
+/// of all columns again.
 const PLANNED_COLUMNS: usize = 768;
 /// The kinds of JSON values.
 const JSON_KINDS: [&str; 4] = ["text", "number", "boolean", "array"];
@@ -40,7 +40,7 @@ const JSON_KINDS: [&str; 4] = ["text", "number", "boolean", "array"];
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct InspectedColumn {
     pub name: String,
-    /// The kind of the values: an Arrow type for Parquet, and otherwise a word.
+    /// The kind of the values: an Arrow type in Parquet files, and a word such as `text` in other files.
     #[serde(rename = "values")]
     pub kind: String,
     /// Whether the column can contain texts.
@@ -49,6 +49,9 @@ pub(crate) struct InspectedColumn {
     /// Whether every inspected row has a value, and all values are different.
     #[serde(skip)]
     pub is_unique: bool,
+    /// The hashes of the inspected values.
+    #[serde(skip)]
+    pub hashes: BTreeSet<u64>,
     /// The beginning of the first value that is not blank, with control characters escaped.
     pub example: Option<String>,
     /// The mean number of characters of a value.
@@ -56,11 +59,11 @@ pub(crate) struct InspectedColumn {
     pub mean_characters: f64,
 }
 
-/// The values of a column in the first rows.
+/// Statistics of the values that a column has in the first rows.
 #[derive(Debug, Default)]
 struct ColumnSample {
     values: usize,
-    /// Flags for the kinds in [`JSON_KINDS`] that occur among the values.
+    /// For each kind in [`JSON_KINDS`], whether a value of this kind occurs.
     kinds: [bool; JSON_KINDS.len()],
     strings: usize,
     characters: usize,
@@ -96,13 +99,14 @@ impl ColumnSample {
         }
     }
 
-    /// Returns the column with these values, which were found in `rows` rows.
+    /// Describes the column with these values. `rows` is the number of inspected rows.
     fn column(self, name: &str, kind: &str, is_text: bool, rows: usize) -> InspectedColumn {
         InspectedColumn {
             name: name.to_owned(),
             kind: kind.to_owned(),
             is_text,
             is_unique: rows > 0 && self.hashes.len() == rows,
+            hashes: self.hashes,
             example: self.example,
             mean_characters: self.characters as f64 / self.values.max(1) as f64,
         }
@@ -131,10 +135,10 @@ pub(super) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Reads the beginning of `file`. If `encoding` or `csv` is not given, it is detected.
+    /// Reads the beginning of `file`, and detects the encoding and the dialect if they are not given.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub(super) async fn open(
         ctx: &SessionContext,
         file: &SourceFile,
@@ -207,7 +211,7 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
         rows += 1;
     }
     let column = |(name, sample): (String, ColumnSample)| {
-        // Rows with values other than strings become rejects.
+        // If the text column has other values than strings, their rows become rejects.
         let is_text = 2 * sample.strings > sample.values && sample.other_than_numbers;
         let kinds: Vec<&str> =
             JSON_KINDS.into_iter().zip(sample.kinds).filter_map(|(kind, met)| met.then_some(kind)).collect();
@@ -217,7 +221,7 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     columns.into_iter().map(column).collect()
 }
 
-/// Adds the fields of an object, and of nested objects, to `columns`.
+/// Adds the fields of an object and of its nested objects to `columns`.
 fn flatten(
     above: &str,
     object: Map<String, Value>,
@@ -236,7 +240,7 @@ fn flatten(
 /// Returns the columns of a Parquet file of `source`. A field `b` of the struct `a` is the column `a.b`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) when the file cannot be read.
+/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read.
 pub(super) async fn parquet_columns(
     ctx: &SessionContext,
     source: &Source,
@@ -261,7 +265,7 @@ pub(super) async fn parquet_columns(
     Ok(fields.iter().map(column).collect())
 }
 
-/// Returns the columns that can be a text or an id: strings and integers with unique names.
+/// Returns the names of columns that can be a text or an id. These columns contain strings or integers, and their names are unique.
 fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     fields.iter().for_each(|(name, _)| *counts.entry(name).or_default() += 1);
@@ -272,7 +276,7 @@ fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     readable.map(|(name, _)| name.clone()).collect()
 }
 
-/// Returns the values of the columns `names` in the first rows of `file`, and the number of these rows.
+/// Reads the columns `names` in the first rows of `file`. Returns their values and the number of these rows.
 async fn sample(
     ctx: &SessionContext,
     source: &Source,
@@ -298,7 +302,7 @@ async fn sample(
     Ok((samples, rows))
 }
 
-/// Returns a session over the stores of `ctx` that reads one partition after the other.
+/// Returns a session that has the object stores of `ctx` and reads one partition after the other.
 pub(super) fn in_order(ctx: &SessionContext) -> SessionContext {
     let state = ctx.state();
     let config = state.config().clone().with_target_partitions(1);

@@ -19,7 +19,7 @@ use crate::udf::values::number;
 const CONCURRENT_FOOTERS: usize = 32;
 /// The maximum number of texts whose words are counted.
 const SAMPLED: u64 = 1000;
-/// The number of text bytes after which counting stops.
+/// The total size of texts, in bytes, after which no further words are counted.
 const SAMPLED_TEXTS: usize = 64 * 1024 * 1024;
 /// The maximum number of texts that are shown.
 const SHOWN: usize = 5;
@@ -35,7 +35,7 @@ pub(crate) struct InspectedContents {
     pub rows: RowCount,
     /// The columns of the first file. The list is empty for formats without columns.
     pub columns: Vec<InspectedColumn>,
-    /// The columns that documents carry.
+    /// The columns that jobs read in addition to the text and the id.
     pub carried: Vec<CarriedColumn>,
     /// The beginnings of the first texts.
     pub texts: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) struct InspectedContents {
     pub words: f64,
 }
 
-/// A column that documents carry.
+/// A column that jobs read in addition to the text and the id.
 #[derive(Debug, Serialize)]
 pub(crate) struct CarriedColumn {
     pub name: String,
@@ -56,16 +56,16 @@ pub(crate) struct CarriedColumn {
 /// A number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCount {
-    /// The number from the files' own metadata, or from files that were read completely.
+    /// The number according to the metadata of the files, or counted in files that were read completely.
     Exact(u64),
-    /// An estimate from the number of bytes in the first rows.
+    /// An estimate from the size of the first rows, in bytes, and the size of all files.
     About(u64),
     /// Unknown, because only reading all files would determine it.
     Unknown,
 }
 
 impl RowCount {
-    /// The exact or estimated number.
+    /// Returns the exact or estimated number of rows; `None` if it is unknown.
     pub(crate) fn known(self) -> Option<u64> {
         match self {
             Self::Exact(rows) | Self::About(rows) => Some(rows),
@@ -77,7 +77,7 @@ impl RowCount {
 /// Inspects the contents of `source`: the beginnings of files, the footers of all Parquet files, and the first texts.
 ///
 /// # Errors
-/// Returns the errors of [`source::list`] and [`source::read`].
+/// If [`source::list`] or [`source::read`] returns an error.
 pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<InspectedContents> {
     let listed = source::list(ctx, source).await?;
     let files: Vec<SourceFile> = listed.files().collect();
@@ -108,11 +108,11 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
     Ok(found)
 }
 
-/// Returns the names of the columns of CSV or JSON lines files, from the beginning of the `first` file. Files of other formats have no
-/// columns here. Arrays in JSON are omitted, because no column of a job can contain them.
+/// Returns the names of the columns in CSV or JSON lines files, as found at the beginning of the `first` file. For other formats, returns
+/// no names. Fields with JSON arrays are omitted, because no column of a job can contain arrays.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub(crate) async fn column_names(
     ctx: &SessionContext,
     source: &Source,
@@ -134,23 +134,25 @@ async fn rows_of_footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u
 }
 
 /// The size of a document in `documents/` without its signature and its shingles, in bytes.
-const RESULT_BYTES: u64 = 20;
+const RESULT_BYTES: u64 = 12;
+/// The size of the hash of the shingle set and of the length of the signature, which are written with a signature, in bytes.
+const SET_HASH_BYTES: u64 = 20;
 /// The size of a shingle in bytes.
 const SHINGLE_BYTES: u64 = 8;
-/// The size of a document between stages without its bands, in bytes: its keys, its copies and its position.
+/// The number of bytes that stages exchange per document for its keys, its copies and its position. Its bands are not included.
 const STAGE_BYTES: u64 = 80;
 
-/// The disk space that a job needs in addition to its pairs, as measured in `docs/scale.md`.
+/// The disk space that a job needs, without the space for pairs. The estimate follows the measurements in `docs/scale.md`.
 pub(crate) struct DiskEstimate {
     /// The size of a document in the result, in bytes.
     pub result: u64,
-    /// The size of a document between stages, in bytes. This space is needed until the run ends.
+    /// The number of bytes that stages exchange per document. This space is needed until the run ends.
     pub between: u64,
     documents: Option<u64>,
 }
 
 impl DiskEstimate {
-    /// Returns the size of all documents with `bytes` bytes each, if their number is known.
+    /// Returns the total size of all documents at `bytes` bytes per document; `None` if the number of documents is unknown.
     pub(crate) fn total(&self, bytes: u64) -> Option<u64> {
         self.documents.map(|documents| bytes.saturating_mul(documents))
     }
@@ -162,7 +164,7 @@ impl InspectedContents {
         let shingles = SHINGLE_BYTES * self.words.round() as u64;
         let keep = job.output.keep;
         let kept = |kept: bool, bytes: u64| if kept { bytes } else { 0 };
-        let signature = kept(keep.signatures(), job.minhash.signature_bytes());
+        let signature = kept(keep.signatures(), SET_HASH_BYTES + job.minhash.signature_bytes());
         DiskEstimate {
             result: RESULT_BYTES + signature + kept(keep.shingles(), shingles),
             between: STAGE_BYTES + job.candidates.method.bytes_between_stages(&job.lsh, shingles),
@@ -170,14 +172,14 @@ impl InspectedContents {
         }
     }
 
-    /// Adds the first texts, the number of their words, and the types of the carried columns.
+    /// Adds the first texts, the mean number of words per text, and the types of the carried columns.
     async fn add_texts(&mut self, ctx: &SessionContext, source: &Source, listed: &Listed) -> Result<()> {
         let read = source::read(&in_order(ctx), source, listed, ReadRequest::all()).await?;
         let carried = (0..read.types.columns.len()).map(|at| ident(schema::carried(at)));
         let frame = read.frame.select([ident("text")].into_iter().chain(carried).collect::<Vec<_>>())?;
         let mut rows = frame.limit(0, Some(SAMPLED as usize))?.execute_stream().await?;
         let (mut words, mut bytes) = (0, 0);
-        // Records for each column whether some values are numbers, and whether some values are not.
+        // For each column: whether a value that is a number occurs, and whether any other value occurs.
         let mut met = vec![[false; 2]; read.types.columns.len()];
         while bytes < SAMPLED_TEXTS
             && let Some(batch) = rows.try_next().await?
@@ -215,7 +217,7 @@ impl InspectedContents {
         Ok(())
     }
 
-    /// Adds the columns and the number of rows of CSV or JSON lines files, from the beginning of the `first` file.
+    /// Adds the columns and the number of rows in CSV or JSON lines files. Both are derived from the beginning of the `first` file.
     async fn add_records(&mut self, ctx: &SessionContext, source: &Source, first: &SourceFile) -> Result<()> {
         let file =
             RecordFile::open(ctx, first, source.format, Some(source.encoding), Some(source.csv)).await?;

@@ -1,4 +1,5 @@
-//! A dataset: files whose rows are documents, with their dialect and columns. Also chooses the columns of the text and the id.
+//! Describes a dataset, which consists of files whose rows are documents: its dialect and its columns. Also chooses the columns for the
+//! text and the id.
 
 use datafusion::execution::context::SessionContext;
 
@@ -21,15 +22,15 @@ pub(crate) struct Dataset {
     pub encoding: Encoding,
     /// The dialect of CSV.
     pub csv: Csv,
-    /// The columns of the first non-empty file.
+    /// The columns of the first non-empty file. Values that are also in the second file are not unique.
     pub columns: Vec<InspectedColumn>,
 }
 
 impl Dataset {
-    /// Inspects the files at `urls`, which have the format `format`. Their encoding is detected unless it is `given`.
+    /// Inspects the files at `urls`, which have the format `format`. Detects the encoding if `given` is `None`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) when a file cannot be read.
+    /// [`Kind::Input`](crate::error::Kind::Input) if a file cannot be read.
     pub(super) async fn open(
         ctx: &SessionContext,
         urls: &[String],
@@ -38,10 +39,11 @@ impl Dataset {
     ) -> Result<Self> {
         let source = any_source(format, urls);
         let files: Vec<SourceFile> = source::list_quietly(ctx, &source).await?.files().collect();
-        let Some(first) = files.iter().find(|file| file.size() > 0) else {
+        let mut full = files.iter().filter(|file| file.size() > 0);
+        let Some(first) = full.next() else {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
-        let (encoding, csv, columns) = match format {
+        let (encoding, csv, mut columns) = match format {
             Format::Csv | Format::Jsonl => {
                 let file = RecordFile::open(ctx, first, format, given, None).await?;
                 (file.encoding, file.csv, file.columns())
@@ -53,6 +55,25 @@ impl Dataset {
         };
         if given.is_none() && encoding != Encoding::Utf8 {
             check_encodings(ctx, &files, (first, encoding)).await?;
+        }
+        // Many exports number their rows anew in each file.
+        if let Some(second) = full.next() {
+            let others = match format {
+                Format::Csv | Format::Jsonl => {
+                    RecordFile::open(ctx, second, format, Some(encoding), Some(csv))
+                        .await
+                        .map(|file| file.columns())
+                }
+                Format::Parquet => parquet_columns(ctx, &source, second).await,
+                // A file of a Delta table may contain deleted rows.
+                _ => Ok(Vec::new()),
+            };
+            // A run reports files that cannot be read, or rejects their rows.
+            let others = others.unwrap_or_default();
+            for column in &mut columns {
+                let other = others.iter().find(|other| other.name == column.name);
+                column.is_unique &= other.is_none_or(|other| column.hashes.is_disjoint(&other.hashes));
+            }
         }
         Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
     }
@@ -83,7 +104,7 @@ impl Dataset {
         format!("reading {} as {}: {}", self.shown(), title(self.format), parts.join(", "))
     }
 
-    /// Splits a list of columns at commas, unless a column has the whole list as its name.
+    /// Splits a list of column names at commas. If the whole list is the name of a column, it is not split.
     pub(super) fn names(&self, list: &str) -> Vec<String> {
         if self.columns.iter().any(|column| column.name == list) {
             return vec![list.to_owned()];
@@ -95,7 +116,7 @@ impl Dataset {
     /// cannot be read become rejects.
     ///
     /// # Errors
-    /// The errors of [`JobFile::new`].
+    /// If [`JobFile::new`] returns an error.
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> Result<JobFile> {
         let mut file = JobFile::new(self.format, &self.urls, output)?;
         file.source.text = Some(Names::Many(self.names(text)));
@@ -114,7 +135,7 @@ pub(super) fn title(format: Format) -> &'static str {
     source::format_of(format).title
 }
 
-/// Returns a source with these files. Its other settings do not matter.
+/// Returns a source with these files, for callers that do not depend on its other settings.
 pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     Source {
         format,
@@ -175,10 +196,12 @@ const SHOWN: usize = 20;
 const IDS: [&str; 9] = ["id", "_id", "uuid", "guid", "key", "doc_id", "document_id", "url", "uri"];
 
 impl Dataset {
-    /// Chooses the text column. This is the column `asked` for, the only string column besides the `id`, or a column with a usual name.
+    /// Chooses the text column. This is the column `asked` if it is given. Otherwise it is the only string column besides `id`, or a string
+    /// column with a usual name.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the string columns and an example value of each, if the choice is not clear.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the choice is not clear. The message lists the string columns with an example value of
+    /// each.
     pub(crate) fn text_column(&self, asked: Option<&str>, id: Option<&str>) -> Result<String> {
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
@@ -202,8 +225,8 @@ impl Dataset {
         )))
     }
 
-    /// Chooses the text column in the same way as [`Self::text_column`]. If the choice is not clear, guesses the column with the longest
-    /// values. Returns whether the column is a guess.
+    /// Chooses the text column in the same way as [`Self::text_column`]. If the choice is not clear, chooses the column with the longest
+    /// values on average. Returns whether the column is a guess.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if no column contains strings.
@@ -219,13 +242,19 @@ impl Dataset {
         }
     }
 
-    /// Chooses the id column: the column `asked` for, or else the column `id` if its inspected values are unique.
+    /// Chooses the id column: the column `asked` for, or else the column `id` if its inspected values are unique. Returns `None` for row
+    /// numbers, which `row_number` asks for unless a column has this name.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
-        let own = || self.columns.iter().find(|column| column.name == "id" && column.is_unique);
-        asked.map(str::to_owned).or_else(|| own().map(|column| column.name.clone()))
+        let is_unique =
+            |name: &str| self.columns.iter().any(|column| column.name == name && column.is_unique);
+        match asked {
+            Some("row_number") if self.columns.iter().all(|column| column.name != "row_number") => None,
+            Some(asked) => Some(asked.to_owned()),
+            None => is_unique("id").then(|| "id".to_owned()),
+        }
     }
 
-    /// Returns a column to propose for ids. Its inspected values are unique, and it has a usual name.
+    /// Returns a column to propose for ids. The column has a usual name, and its inspected values are unique.
     pub(super) fn proposed_id(&self) -> Option<&str> {
         let unique: Vec<&InspectedColumn> = self.columns.iter().filter(|column| column.is_unique).collect();
         named(&unique, &IDS).map(|column| column.name.as_str())
@@ -246,7 +275,7 @@ impl Dataset {
     }
 }
 
-/// Joins the first columns, and adds the number of other columns.
+/// Joins the first columns into one text, and adds the number of columns that are omitted.
 fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     let left = columns.len().saturating_sub(SHOWN);
     let mut shown = columns.take(SHOWN).collect::<Vec<_>>().join(", ");
@@ -256,8 +285,8 @@ fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     shown
 }
 
-/// Returns the column whose name comes first in `names`. Case is ignored. Fields of structs and objects are compared by the last part of
-/// their name.
+/// Returns the column whose name comes first in `names`. Ignores case, and compares fields of structs and objects by the last part of their
+/// names.
 fn named<'a>(columns: &[&'a InspectedColumn], names: &[&str]) -> Option<&'a InspectedColumn> {
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let is_named = |column: &'a InspectedColumn, name: &str| last(&column.name).eq_ignore_ascii_case(name);
@@ -269,7 +298,7 @@ mod tests {
     use super::*;
     use crate::job::{Encoding, Format};
 
-    /// Returns a dataset with these columns: (name, text, unique, characters).
+    /// Returns a dataset with these columns. Each column is given as (name, is_text, is_unique, mean_characters).
     fn dataset(columns: &[(&str, bool, bool, f64)]) -> Dataset {
         let column =
             |(name, is_text, is_unique, mean_characters): &(&str, bool, bool, f64)| InspectedColumn {
@@ -277,6 +306,7 @@ mod tests {
                 kind: "text".to_owned(),
                 is_text: *is_text,
                 is_unique: *is_unique,
+                hashes: Default::default(),
                 example: Some(format!("a {name}")),
                 mean_characters: *mean_characters,
             };

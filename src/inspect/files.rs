@@ -12,9 +12,10 @@ use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile};
 
-/// The number of files per ending whose format is determined. The largest files are chosen, and the others count like the largest file.
+/// The number of files per ending that are read to determine their format. These are the largest files. All others are assumed to have the
+/// format of the largest file.
 const JUDGED_FILES: usize = 16;
-/// Files of other formats are skipped if their share of all bytes is at most 1 divided by this number.
+/// Files of other formats are skipped if the files of the main format are together at least this many times as large.
 const NEGLIGIBLE: u64 = 20;
 /// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
@@ -35,12 +36,12 @@ struct FileGroup<'a> {
     files: Vec<&'a SourceFile>,
 }
 
-/// Finds the format of the files at `paths`. Companions of data and small files of other formats are skipped. The encoding of texts is
-/// detected unless it is `given`. Messages propose to run `command`.
+/// Determines the format of the files at `paths`. Skips files that describe a dataset, and files of other formats if they are small.
+/// Detects the encoding of texts if `given` is `None`. Messages propose calls of `command`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for paths that are empty or cannot be read, and
-/// [`Kind::Job`](crate::error::Kind::Job) for files of several formats or of an unknown format.
+/// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
+/// have several formats or an unknown format.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
@@ -82,7 +83,7 @@ pub(super) async fn find(
     Ok(FilesOfFormat { format, urls: narrowed_urls(ctx, paths, format, &all, &read).await, left_out })
 }
 
-/// Returns the files by kind, starting with the kind that has the most bytes.
+/// Groups the files by kind. The kind with the most bytes comes first.
 async fn by_kind<'a>(
     ctx: &SessionContext,
     files: &[&'a SourceFile],
@@ -112,7 +113,8 @@ async fn by_kind<'a>(
     Ok(groups)
 }
 
-/// Returns the paths, or narrower patterns, if they match exactly the files `read` out of `all`. Otherwise, returns each file.
+/// Returns URLs that match exactly the files `read` out of `all`: the paths themselves if they do, or else narrower patterns, or else each
+/// file.
 async fn narrowed_urls(
     ctx: &SessionContext,
     paths: &[String],
@@ -136,7 +138,8 @@ async fn narrowed_urls(
     read.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// Returns the error for files of several formats or of an unknown format. It lists the kinds, and a command for each format.
+/// Returns the error for files that have several formats or an unknown format. The message lists the kinds of files and a command for each
+/// format.
 async fn refusal(
     ctx: &SessionContext,
     command: &str,
@@ -153,7 +156,7 @@ async fn refusal(
             kind.map_or_else(|other| other, title)
         ));
         if kind.is_ok() {
-            // The command inspects the files regardless of their endings.
+            // The endings do not matter, because the command inspects the contents of files.
             let read = files.iter().map(|file| file.path()).collect();
             let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
             let more = if urls.len() > SHOWN { " ..." } else { "" };

@@ -1,4 +1,4 @@
-//! Writes a job file with comments for inspected data, based on the template `job.toml`.
+//! Renders a job file with comments for inspected data from the template `job.toml`.
 
 use askama::Template;
 use serde::Serialize;
@@ -38,10 +38,10 @@ struct Data {
     csv: Option<Csv>,
 }
 
-/// Writes the job file `shown` for a dataset with its columns `text` and `id`.
+/// Renders the job file with the name `shown` for a dataset. `text` and `id` are the names of its columns.
 ///
 /// # Errors
-/// Only if there is a bug in this program.
+/// Returns an error only if this program has a bug.
 pub(crate) fn dataset_job(
     dataset: &Dataset,
     shown: &str,
@@ -55,9 +55,9 @@ pub(crate) fn dataset_job(
         line.trim_end().to_owned()
     });
     let id = id.map(|id| match id {
-        // As plain strings, these words have a special meaning in a job.
+        // As plain strings, these names have a special meaning in a job file.
         "row_number" | "path" => format!("[{}]", quoted(id)),
-        _ => quoted(id),
+        _ => one_or_many(&dataset.names(id)),
     });
     let data = Data {
         columns: columns.collect(),
@@ -71,15 +71,15 @@ pub(crate) fn dataset_job(
     job_file(&dataset.urls, shown, dataset.format, encoding, Some(data))
 }
 
-/// Writes the job file `shown` for files that are single documents.
+/// Renders the job file with the name `shown` for text files, each of which is a document.
 ///
 /// # Errors
-/// Only if there is a bug in this program.
+/// Returns an error only if this program has a bug.
 pub(crate) fn texts_job(paths: &[String], shown: &str, given: Option<Encoding>) -> Result<String> {
     job_file(paths, shown, Format::Text, given, None)
 }
 
-/// Renders the template with the defaults of frequently changed settings.
+/// Renders the template. The job file contains the default values of settings that users often change.
 fn job_file(
     paths: &[String],
     shown: &str,
@@ -150,6 +150,7 @@ mod tests {
             kind: "text".to_owned(),
             is_text: true,
             is_unique: true,
+            hashes: Default::default(),
             example: Some("one\\ttwo \"three\" \u{1b}".replace('\u{1b}', "\\u{1b}")),
             mean_characters: 9.0,
         };

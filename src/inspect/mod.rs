@@ -1,7 +1,7 @@
-//! Inspects data before a job for them exists: format, encoding, columns, and the first texts.
+//! Inspects data for which there is no job yet: the format, the encoding, the columns, and the first texts.
 //!
-//! `files` determines the format of the files at given paths with the help of `sniff`. `dataset` describes files whose rows are documents:
-//! their encoding, their `columns`, and the columns of the id and the text. `job_file` writes a job file with comments, and `contents`
+//! `files` uses `sniff` to determine the format of the files at given paths. `dataset` describes files whose rows are documents: their
+//! encoding, their `columns`, and the columns for the id and the text. `job_file` renders a job file with comments, and `contents`
 //! describes the data that a job reads.
 
 mod columns;
@@ -25,17 +25,17 @@ use crate::job::{Encoding, Format};
 pub(crate) struct InspectedPaths {
     /// Paths, URLs and patterns that match the files to read.
     pub urls: Vec<String>,
-    /// Files that are not read: descriptions of data, and files of another format.
+    /// Files that are skipped: descriptions of data, and files of another format.
     pub left_out: Vec<String>,
     /// The dataset whose rows are documents, or `None` if each file is a document.
     pub dataset: Option<Dataset>,
 }
 
-/// Inspects the files at `paths`. Their encoding is detected unless it is `given`. Messages propose to run `command`.
+/// Inspects the files at `paths`. Detects their encoding if `given` is `None`. Messages propose calls of `command`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for paths that are empty or cannot be read, and
-/// [`Kind::Job`](crate::error::Kind::Job) for files of several formats or of an unknown format.
+/// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
+/// have several formats or an unknown format.
 pub(crate) async fn look(
     ctx: &SessionContext,
     command: &str,

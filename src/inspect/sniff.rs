@@ -14,21 +14,22 @@ const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 /// The number of records from which a dialect is determined.
 const JUDGED: usize = 100;
-/// The number of steps in which shares of regular records are compared. With steps, a single irregular record does not decide.
+/// The number of steps to which the shares of regular records are rounded. Because of the rounding, a single irregular record does not
+/// decide between dialects.
 const PARTS: usize = 20;
-/// The number of bytes from which the format of a file is determined.
+/// The number of bytes that are read to determine the format of a file.
 const JUDGED_BYTES: usize = 64 * 1024;
 /// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
-/// The maximum length of an ending that can name a format.
+/// The maximum number of bytes in an ending that can name a format.
 const MAX_ENDING: usize = 8;
 
-/// The format of a file, or a title for files that cannot be read in their current form.
+/// The format of a file, or a description of files that cannot be read in their current form.
 pub(super) type FileKind = std::result::Result<Format, &'static str>;
 
-/// JSON arrays, and a single JSON document.
+/// The description of JSON arrays and of a single JSON document.
 pub(super) const JSON: &str = "JSON documents that are not an object per line";
-/// Files in other formats, and compressed Parquet files and texts.
+/// The description of files in other formats, of compressed Parquet files and of compressed texts.
 const UNKNOWN: &str = "files of no known format, or compressed";
 
 /// Returns the kind of a file. `alone` is true if there is no other file.
@@ -61,20 +62,21 @@ pub(super) async fn kind(
         Some(Format::Jsonl) if may_be_document => Ok(Format::Text),
         Some(format) => Ok(format),
         None if is_binary(&text) => Err(UNKNOWN),
-        // A single text could not be compared with another text.
+        // A single file that could be a table is read as a table, because a single text could not be compared with another text.
         None if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
         None if head.compressed => Err(UNKNOWN),
         None => Ok(Format::Text),
     })
 }
 
-/// Whether more than 1 % of the characters are control characters that do not occur in texts.
+/// Returns whether the text is a PDF file, or more than 1 % of the characters are control characters that do not occur in texts.
 fn is_binary(text: &str) -> bool {
     let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
     text.starts_with("%PDF") || text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
-/// Returns the ending of a name, including the ending of a compression. Returns an empty string for endings that are numbers or too long.
+/// Returns the ending of a name, including the ending of a compression. Returns an empty string if the ending does not start with a letter
+/// or is longer than [`MAX_ENDING`].
 pub(super) fn ending(name: &str) -> &str {
     let last = name.rsplit('/').next().unwrap_or(name);
     let inner = job::without_compression(last).unwrap_or(last);
@@ -86,12 +88,12 @@ pub(super) fn ending(name: &str) -> &str {
     }
 }
 
-/// Detects the encoding of a file that begins with `bytes`, or that consists of them if `whole`. A byte order mark determines the encoding.
-/// Without a mark, the encoding is UTF-8 if most lines with non-ASCII characters are UTF-8. Otherwise it is windows-1252, in which all
-/// bytes except five are characters.
+/// Detects the encoding of a file that begins with `bytes`. If `whole` is true, `bytes` is the whole file. A byte order mark determines the
+/// encoding. Without such a mark, the encoding is UTF-8 if most lines with non-ASCII characters are valid UTF-8. Otherwise it is
+/// windows-1252, in which all bytes except five are characters.
 ///
 /// # Errors
-/// Only a bug can cause an error, because the names of these encodings are known.
+/// Only if this program has a bug, because the parser accepts the names of these encodings.
 pub(super) fn encoding(bytes: &[u8], whole: bool) -> Result<Encoding> {
     match encoding_rs::Encoding::for_bom(bytes) {
         Some((encoding, _)) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
@@ -101,7 +103,8 @@ pub(super) fn encoding(bytes: &[u8], whole: bool) -> Result<Encoding> {
     }
 }
 
-/// Whether all bytes are UTF-8, except for a truncated character at the end, or whether most of their lines are.
+/// Returns whether the bytes are UTF-8. A character at the end may be truncated. If there are other invalid bytes, most lines with
+/// non-ASCII characters must be UTF-8.
 fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => return true,
@@ -126,15 +129,16 @@ pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub csv: Csv,
-    /// Whether the text is almost certainly a table: at least five records, which all have the same number of fields, at least two.
+    /// Whether the text is almost certainly a table. Such a text has at least five records, and all of them have the same number of fields,
+    /// at least two.
     pub is_table: bool,
 }
 
-/// Detects the dialect of a file that begins with `text`, or that consists of it if `whole`.
+/// Detects the dialect of a file that begins with `text`. If `whole` is true, `text` is the whole file.
 ///
-/// The chosen delimiter and escape maximize the number of records with as many fields as the first record, which must be at least two. If
-/// there is a tie, the larger number of fields wins. The first record is a header if its fields are distinct and no field is empty or a
-/// number.
+/// Chooses the delimiter and the escape that give the most records as many fields as the first record. The first record must have at least
+/// two fields. If there is a tie, the larger number of fields wins. The first record is a header if its fields are distinct and no field is
+/// empty or a number.
 pub(super) fn dialect(text: &str, whole: bool) -> Dialect {
     let syntaxes = ESCAPES.into_iter().flat_map(|escape| {
         DELIMITERS.into_iter().map(move |delimiter| Csv { escape, ..Csv::new(delimiter) })
@@ -163,13 +167,13 @@ fn is_header(record: &[String]) -> bool {
     named && fields.len() == all
 }
 
-/// Whether a value is written as a number.
+/// Returns whether a value has the form of a number.
 pub(super) fn is_number(value: &str) -> bool {
     value.trim().parse::<f64>().is_ok()
 }
 
-/// Whether the first non-blank line of `text` is an object. Its values are not parsed, because the line may be longer than `text`, or may
-/// contain values such as NaN.
+/// Returns whether the first non-blank line of `text` is a JSON object. The object is not parsed, because the line can be longer than
+/// `text`, or contain values such as NaN.
 pub(super) fn is_json_lines(text: &str, whole: bool) -> bool {
     let Some(line) = lines(text, true).next().map(str::trim) else { return false };
     let inside = line.strip_prefix('{').map(str::trim_start);
@@ -177,15 +181,15 @@ pub(super) fn is_json_lines(text: &str, whole: bool) -> bool {
     begins && (line.ends_with('}') || !whole && text.trim_end().ends_with(line))
 }
 
-/// Whether `text` is the beginning of an array of objects.
+/// Returns whether `text` is the beginning of a JSON array of objects.
 pub(super) fn is_json_array(text: &str) -> bool {
     text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with('{'))
 }
 
-/// Returns the non-blank lines, without a truncated last line.
+/// Returns the lines that are not blank. Omits the last line if it is truncated.
 pub(super) fn lines(text: &str, whole: bool) -> impl Iterator<Item = &str> {
     let end = if whole { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
-    // Concatenated files contain byte order marks inside.
+    // A concatenated file can contain byte order marks at the start of later lines.
     let lines = text[..end].split(['\n', '\r']).map(|line| line.trim_start_matches('\u{feff}'));
     lines.filter(|line| !line.trim().is_empty())
 }

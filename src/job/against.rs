@@ -30,7 +30,7 @@ pub struct AgainstSection {
 impl AgainstSection {
     const OUTPUT: &str = "against.output";
 
-    /// Resolves the section of a job that reads texts or that `reuses` the sketches of an output.
+    /// Resolves the section. `reuses` is true if the job reuses the sketches of an output instead of reading texts.
     pub(super) fn resolved(self, reuses: bool, shingle: &Shingle) -> Checked<Against> {
         const SAME_ID: &str = "against.same_id";
         let Self { output, source, pairs, same_id } = self;
@@ -65,7 +65,7 @@ impl AgainstSection {
         Ok(Against { reference, pairs })
     }
 
-    /// Refuses row numbers as default ids, because the rows of two days often have equal numbers.
+    /// Refuses row numbers as default ids, because rows from two days often have the same numbers.
     pub(super) fn check_default_id(&self, source: &Source) -> Checked<()> {
         require(
             self.output.is_none() || source.format.rules().columns != DocumentColumns::OfFile,

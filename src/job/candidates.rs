@@ -17,7 +17,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Checks the section for a job with or without groups and passages.
+    /// Checks the section. `has_groups` and `has_passages` are true if the job has groups or finds passages.
     pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
         require(
             self.method.compares() || has_passages,
@@ -60,36 +60,36 @@ pub enum Method {
     None,
 }
 
-/// The size of a document per band between stages, in bytes: its key, and its entry in a bucket.
+/// The number of bytes that stages exchange per document and band: the key of the document, and its entry in a bucket.
 const BAND_BYTES: u64 = 24;
 
 impl Method {
-    /// Whether documents are compared.
+    /// Returns whether documents are compared.
     pub(crate) fn compares(self) -> bool {
         self != Method::None
     }
 
-    /// Whether a stage writes candidates.
+    /// Returns whether a stage writes candidates.
     pub(crate) fn has_candidates(self) -> bool {
         matches!(self, Method::Lsh | Method::Prefix)
     }
 
-    /// Whether every pair of documents is compared.
+    /// Returns whether every pair of documents is compared.
     pub(crate) fn compares_every_two(self) -> bool {
         self == Method::All
     }
 
-    /// Whether candidates are documents that share a bucket, which misses some pairs.
+    /// Returns whether candidates are documents that share a bucket, which misses some pairs.
     pub(crate) fn uses_buckets(self) -> bool {
         self == Method::Lsh
     }
 
-    /// Whether the documents are joined by their rarest shingles.
+    /// Returns whether the documents are joined by their rarest shingles.
     pub(crate) fn joins_all(self) -> bool {
         self == Method::Prefix
     }
 
-    /// Describes, for pages, the candidates of a job with these buckets.
+    /// Describes the candidates of a job in the words that pages show.
     pub(crate) fn describe(self, lsh: &Lsh) -> String {
         match self {
             Method::Lsh => format!("{} bands of {} rows", lsh.bands, lsh.rows),
@@ -99,7 +99,7 @@ impl Method {
         }
     }
 
-    /// Describes the search from signatures to scores, for pages that show its time.
+    /// Describes the steps from signatures to scores, for pages that show the time of these steps.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             Method::Lsh => "through buckets and candidates to scores",
@@ -108,7 +108,7 @@ impl Method {
         }
     }
 
-    /// The size of a document between stages, in bytes, if its shingles take `shingles` bytes.
+    /// Returns the number of bytes that stages exchange per document. `shingles` is the size of its shingles in bytes.
     pub(crate) fn bytes_between_stages(self, lsh: &Lsh, shingles: u64) -> u64 {
         match self {
             Method::Lsh => BAND_BYTES * lsh.bands as u64,

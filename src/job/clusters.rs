@@ -39,7 +39,7 @@ pub struct Clusters {
     pub contained: Option<f64>,
 }
 
-/// Parses the entries of `keep`. Some words stand for several entries.
+/// Parses the entries of `keep`. Some words, such as `first`, stand for several entries.
 fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     let entries = texts.iter().flat_map(|text| Preference::entries(text));
@@ -48,8 +48,8 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>
 }
 
 impl Clusters {
-    /// Returns the complete order. Reference documents come first unless `keep` contains an entry for them. If no entry names a column, the
-    /// documents with the most shingles come first.
+    /// Returns the order with default entries filled in. If `keep` contains no entry for reference documents, reference documents come
+    /// first. If no entry names a column, documents with more shingles come first.
     pub fn order(&self) -> Vec<Preference> {
         let mut order = self.keep.clone();
         if !order.contains(&Preference::Reference) {
@@ -94,7 +94,7 @@ impl Clusters {
     }
 }
 
-/// Checks that documents have the column that `preference` names.
+/// Checks that documents have the column in `preference`.
 fn check_column(preference: &Preference, source: &Source) -> Checked<()> {
     const KEY: &str = "clusters.keep";
     let Preference::Column { column, .. } = preference else { return Ok(()) };
@@ -133,7 +133,7 @@ pub enum ClusterMethod {
 }
 
 impl ClusterMethod {
-    /// Whether a cluster contains every document of a component, regardless of the length of its chains of pairs.
+    /// Returns whether a cluster contains every document of a component, even documents that only long chains of pairs connect.
     pub(crate) fn keeps_chains(self) -> bool {
         matches!(self, ClusterMethod::Components)
     }
@@ -196,11 +196,11 @@ pub enum Per {
     Group,
 }
 
-/// An entry of the order in which documents become representatives. Job files and manifests write it in the same form.
+/// An entry of the order in which documents become representatives. Job files and manifests contain it in the same form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preference {
-    /// `reference`: reference documents come before new documents, in the order of their outputs. Documents that these outputs remove come
-    /// after new documents. In a merge, documents that the merged outputs keep come first.
+    /// `reference`: reference documents come before new documents, in the order of their outputs. Reference documents that were removed in
+    /// their output come after new documents. In a merge, documents that were kept in the merged outputs come first.
     Reference,
     /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: the order by the values of a column.
     Column {
@@ -224,10 +224,10 @@ pub enum Prefer {
 
 impl Preference {
     /// The values that are defined for every document: the number of shingles, the group, the file, the position in the file, and the id.
-    /// The brackets distinguish them from columns. They may be omitted if no column has the same name.
+    /// The brackets distinguish these names from columns. The brackets may be omitted if no column has the same name.
     pub(crate) const OWN: [&str; 5] = [Self::LENGTH, Self::GROUP, Self::SOURCE, Self::POSITION, Self::ID];
 
-    /// The order of commands without a job file. `init` writes it into job files.
+    /// The order for commands without a job file. `init` writes this order into job files.
     pub(crate) const LONGEST_FIRST: [&str; 2] = ["longest", "first"];
 
     /// The number of shingles.
@@ -239,12 +239,12 @@ impl Preference {
 
     const REFERENCE: [&str; 2] = ["reference", "reference()"];
 
-    /// Returns the value of every document that a name without brackets may mean.
+    /// Returns the name in [`Self::OWN`] that is `name` with brackets, if there is one.
     pub(crate) fn own(name: &str) -> Option<&'static str> {
         Self::OWN.into_iter().find(|own| own.strip_suffix("()") == Some(name))
     }
 
-    /// Returns the column, unless its name may mean a value that is defined for every document.
+    /// Returns the column of the entry. Returns `None` if the name of the column is in [`Self::OWN`], with or without brackets.
     pub(crate) fn column_of_data(self) -> Option<String> {
         match self {
             Self::Column { column, .. } => {
@@ -254,7 +254,7 @@ impl Preference {
         }
     }
 
-    /// Returns the entries for `text`: `first`, `last` and `longest` stand for other entries.
+    /// Returns the entries for which `text` stands. `first`, `last` and `longest` stand for other entries, and every other text for itself.
     pub(crate) fn entries(text: &str) -> Vec<&str> {
         match text.trim() {
             "first" => vec!["source()", "position()"],
@@ -288,6 +288,11 @@ impl FromStr for Preference {
             if values.iter().any(String::is_empty) {
                 return Err("has an empty value: expected \"COLUMN in (A, B)\"".into());
             }
+            if values.iter().any(|value| {
+                value.len() > 1 && value.starts_with(['\'', '"']) && value.ends_with(['\'', '"'])
+            }) {
+                return Err("has quotes around a value: write \"COLUMN in (A, B)\" without them".into());
+            }
             return of(column, Prefer::In(values));
         }
         if let Some(order) = other_order(text) {
@@ -317,7 +322,7 @@ fn other_order(text: &str) -> Option<String> {
         | "first" => Some("asc"),
         _ => None,
     };
-    if others.is_empty() || matches!(*last, "desc" | "asc") {
+    if matches!(others, [] | [.., "desc" | "asc"]) || matches!(*last, "desc" | "asc") {
         return None;
     }
     match (of(last), of(first)) {
@@ -400,7 +405,9 @@ mod tests {
             let said = text.parse::<Preference>().unwrap_err();
             assert!(said.ends_with(&format!("write {meant:?}")), "{said}");
         }
-        for wrong in ["", "shop in ()", "shop (a)", "shop()", "shop in (a,,b)"] {
+        for wrong in
+            ["", "shop in ()", "shop (a)", "shop()", "shop in (a,,b)", "shop in ('a')", "shop in (a, \"b\")"]
+        {
             assert!(wrong.parse::<Preference>().is_err(), "{wrong}");
         }
     }

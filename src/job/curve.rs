@@ -10,22 +10,22 @@ use super::{BandRule, Choice, Lsh, Method, Minhash, Score, ScoreBy};
 use crate::error::{Error, Result};
 use crate::kernel::signature::estimate;
 
-/// The probabilities that a job finds pairs, by their Jaccard similarity.
+/// The probability that a job finds a pair, as a function of the Jaccard similarity of the pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// The bands of the job, or `None` if all similar pairs are candidates.
     lsh: Option<Lsh>,
-    /// One entry for each number of differing values at which the estimate still reaches the threshold. An entry contains the logarithm of
-    /// the number of placements of the differences, and the probability that such a pair is a candidate. `None` means that the job does not
-    /// drop candidates by their estimates.
+    /// One entry per number of differing values in two signatures, from 0 to the largest number with an estimate that reaches the
+    /// threshold. An entry contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a
+    /// candidate. `None` means that the job does not drop candidates by their estimates.
     by_estimate: Option<Vec<(f64, f64)>>,
     /// The number of values in a signature.
     permutations: usize,
 }
 
 impl Curve {
-    /// Returns the curve of a job with these sections. With estimates, the computation time grows with the square of the number of
-    /// permutations.
+    /// Computes the curve of a job with these sections. If the job drops candidates by estimates, the time grows with the square of the
+    /// number of permutations.
     pub(super) fn new(method: Method, minhash: &Minhash, lsh: &Lsh, score: &Score) -> Self {
         let Minhash { permutations, bits, .. } = minhash;
         let lsh = method.uses_buckets().then(|| lsh.clone());
@@ -36,13 +36,13 @@ impl Curve {
         Self { lsh, by_estimate, permutations: *permutations }
     }
 
-    /// Whether the job drops candidates by their estimates.
+    /// Returns whether the job drops candidates by their estimates.
     pub(crate) fn has_estimates(&self) -> bool {
         self.by_estimate.is_some()
     }
 
-    /// Returns the probability that two documents with Jaccard similarity `s` in [0, 1] become a candidate. If the job requires it, their
-    /// estimate must also reach the threshold.
+    /// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], become a candidate that the job does not drop by
+    /// its estimate.
     pub fn kept(&self, s: f64) -> f64 {
         let Some(by_differences) = &self.by_estimate else { return self.candidate(s) };
         let (same, other) = (s.ln(), (-s).ln_1p());
@@ -63,17 +63,19 @@ impl Curve {
     }
 }
 
-/// Returns the logarithm of the probability that two documents share no bucket by chance in the table that all bands share.
+/// Returns the logarithm of the probability that two documents share no bucket by chance. This probability is below 1 only if all bands
+/// share a table.
 fn log_not_by_chance(lsh: &Lsh) -> f64 {
     lsh.table_size.map_or(0.0, |size| (lsh.bands * lsh.bands) as f64 * (-1.0 / size as f64).ln_1p())
 }
 
-/// Returns values for two signatures of `n` values that differ in d = 0..`counts` positions: the logarithm of the number of placements of
-/// the differences, and the share of these placements in which the pair is a candidate.
+/// Returns one entry for each d in 0..`counts`, the number of positions at which two signatures of `n` values differ. An entry contains the
+/// logarithm of the number of placements of the differences. It also contains the share of these placements with which the pair is a
+/// candidate.
 ///
-/// The pair is missed if each band contains a difference. The placements are therefore counted band by band. Of d differences in t + r
-/// values, h are in the last r values and d - h in the first t. These are C(r, h) C(t, d - h) of C(t + r, d) placements. All terms are
-/// positive, so no digits are lost.
+/// The pair is missed if each band contains a difference. The placements are therefore counted band by band. There are C(t + r, d)
+/// placements of d differences in t + r values. In C(r, h) C(t, d - h) of these placements, h differences are in the last r values. All
+/// terms are positive, so no digits are lost.
 fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)> {
     let mut factorials = vec![0.0];
     factorials.extend((1..=n).scan(0.0, |sum, k| {
@@ -82,7 +84,7 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
     }));
     let choose = |n: usize, k: usize| factorials[n] - factorials[k] - factorials[n - k];
     let (bands, rows) = lsh.map_or((0, 0), |lsh| (lsh.bands, lsh.rows));
-    // All values outside the bands may be equal.
+    // Values outside the bands need not contain a difference.
     let blocks = repeat_n((rows, 1), bands).chain([(n - bands * rows, 0)]);
     let (mut missed, mut values) = (vec![1.0], 0);
     for (block, least) in blocks {
@@ -102,11 +104,11 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
 /// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands` bands with
 /// `rows` rows. It increases with `s` and with `bands`, and decreases with `rows`.
 pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
-    // 1 - (1 - x)^b loses every digit if x is tiny. This form keeps them, and is exact at s = 0 and s = 1.
+    // 1 - (1 - x)^b loses all digits if x is tiny. This form loses no digits, and is exact at s = 0 and s = 1.
     -log_missed(s, bands, rows).exp_m1()
 }
 
-/// The approximate similarity at which the curve is steepest: (1/b)^(1/r).
+/// Returns the approximate similarity at which the curve is steepest, which is (1/b)^(1/r).
 pub(crate) fn threshold(bands: usize, rows: usize) -> f64 {
     (1.0 / bands as f64).powf(1.0 / rows as f64)
 }
@@ -130,8 +132,8 @@ fn log_missed(s: f64, bands: usize, rows: usize) -> f64 {
 
 /// Returns the integral of a monotone `f` over [from, to] with an error of about 1e-9.
 ///
-/// Applies Simpson's rule and halves an interval if the rule disagrees with its halves (Kuncir, *Algorithm 103*, 1962). Since `f` is
-/// monotone, its values at the ends show whether it changes in the interval.
+/// Applies Simpson's rule. If the result for an interval differs from the sum for its halves, the halves are integrated separately (Kuncir,
+/// *Algorithm 103*, 1962). Since `f` is monotone, its values at the ends show whether it changes in the interval.
 fn integrate(f: impl Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     let middle = 0.5 * (from + to);
     let ends = [f(from), f(middle), f(to)];
@@ -184,8 +186,8 @@ impl Bands {
     }
 }
 
-/// Returns the bands and rows of `choice` for `threshold`, or `None` if the job gives them. A `method` without buckets misses no pair, so
-/// an unreachable recall is then not an error.
+/// Chooses bands and rows by `choice` for `threshold`. Returns `None` if the job gives bands and rows. With a `method` that uses no
+/// buckets, no pair is missed, so a recall that is out of reach is not an error.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if no bands and rows reach the recall.
@@ -208,28 +210,28 @@ pub(crate) fn choose_bands(
     }))
 }
 
-/// Chooses among all b * r = `permutations` the (1/b)^(1/r) nearest to `threshold`. If two are equally near, chooses more bands, which find
-/// more pairs.
+/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold`. If two choices are equally near, chooses more
+/// bands, which find more pairs.
 fn nearest(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations), threshold).unwrap_or(Bands { bands: 1, rows: permutations })
 }
 
-/// Chooses among all b * r = `permutations` the (1/b)^(1/r) nearest to `threshold` and not above it, which favours finding pairs at the
-/// threshold. If all are above it, chooses the nearest.
+/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold` but not above it. Such a choice finds more
+/// pairs at the threshold. If (1/b)^(1/r) is always above the threshold, chooses the nearest.
 fn recall(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() <= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
 
-/// Chooses among all b * r = `permutations` the (1/b)^(1/r) nearest to `threshold` and not below it, which makes fewer candidates below the
-/// threshold. A choice always exists, because (1/b)^(1/r) is 1 for one band.
+/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold` but not below it. Such a choice makes fewer
+/// candidates below the threshold. A choice always exists, because (1/b)^(1/r) is 1 for one band.
 fn precision(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() >= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
 
-/// Chooses among all b * r <= `permutations` the minimum sum of the areas of false positives and false negatives. Among equal sums, chooses
-/// the maximum number of rows, then the minimum number of bands.
+/// Chooses b and r with b * r <= `permutations` that minimise the sum of the areas of false positives and false negatives. Among equal
+/// sums, chooses the maximum number of rows, then the minimum number of bands.
 ///
 /// This is the rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. For n permutations it
 /// evaluates about n ln n choices, which takes milliseconds for hundreds of permutations and seconds for tens of thousands.
@@ -247,11 +249,11 @@ fn balanced(permutations: usize, threshold: f64) -> Bands {
     best.1
 }
 
-/// Chooses the largest r, then the smallest b, with b * r <= `permutations`. They must find a pair at `threshold` with a probability of at
-/// least `target` in (0, 1). The largest r has the steepest curve and therefore the fewest false candidates.
+/// Chooses the largest r, then the smallest b, with b * r <= `permutations` and a recall of at least `target`, in (0, 1), at `threshold`.
+/// The largest r has the steepest curve and therefore the fewest false candidates.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target. The error contains the highest recall.
+/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target. The message contains the highest possible recall.
 fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Bands> {
     for rows in (1..=permutations).rev() {
         let most = Bands { bands: permutations / rows, rows };
@@ -273,7 +275,7 @@ fn loosest(permutations: usize) -> Bands {
     Bands { bands: permutations, rows: 1 }
 }
 
-/// Returns all b * r = n, in descending order of b.
+/// Returns all b and r with b * r = n, in descending order of b.
 fn divisors(n: usize) -> impl Iterator<Item = Bands> {
     (1..=n).filter(move |rows| n.is_multiple_of(*rows)).map(move |rows| Bands { bands: n / rows, rows })
 }
@@ -301,7 +303,7 @@ mod tests {
         job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap()
     }
 
-    /// Compares with the settings of other programs' recipes, by rational arithmetic over all numbers of equal values.
+    /// Uses settings from recipes of other programs. The expected values are sums in rational arithmetic over all numbers of equal values.
     #[test]
     fn an_estimate_that_must_reach_the_threshold_drops_pairs() {
         let recipe = |name: &str| Job::load(format!("jobs/recipes/{name}.toml"), &[]).unwrap();
@@ -317,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Tries every placement of the differences, for signatures of at most 10 values.
+    /// Tries all placements of differences in signatures of at most 10 values.
     #[test]
     fn candidates_by_differences_are_counted_exactly() {
         for n in 1..=10_usize {
@@ -459,7 +461,7 @@ mod tests {
 
         #[test]
         fn the_areas_fill_the_square_with_the_curve(t in 0.01..=1.0f64, b in 1usize..100, r in 1usize..100) {
-            // The area under the whole curve, computed from both sides of any threshold.
+            // The area under the whole curve follows from the areas on both sides of any threshold.
             let under = false_positive_area(t, b, r) + (1.0 - t) - false_negative_area(t, b, r);
             prop_assert!((under - false_positive_area(1.0, b, r)).abs() < 1e-7);
         }

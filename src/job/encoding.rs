@@ -28,20 +28,20 @@ const UTF_8: &str = "utf-8";
 const UTF_8_LOSSY: &str = "utf-8-lossy";
 const LATIN_1: &str = "latin-1";
 
-/// The names in the standard. They are used to correct a misspelt name.
+/// The names in the Encoding Standard, from which the correction of a misspelt name is chosen.
 const STANDARD: &str = "big5;euc-jp;euc-kr;gb18030;gbk;ibm866;iso-2022-jp;iso-8859-2;iso-8859-3;\
     iso-8859-4;iso-8859-5;iso-8859-6;iso-8859-7;iso-8859-8;iso-8859-8-i;iso-8859-10;iso-8859-13;iso-8859-14;\
     iso-8859-15;iso-8859-16;koi8-r;koi8-u;macintosh;shift_jis;utf-16be;utf-16le;windows-874;\
     windows-1250;windows-1251;windows-1252;windows-1253;windows-1254;windows-1255;windows-1256;windows-1257;windows-1258;\
     x-mac-cyrillic";
 
-/// All names.
+/// Returns all names.
 fn names() -> impl Iterator<Item = &'static str> {
     [UTF_8, UTF_8_LOSSY, LATIN_1].into_iter().chain(STANDARD.split(';'))
 }
 
 impl Encoding {
-    /// The reason in `schemas/rejects.toml` with which a document with invalid bytes is rejected.
+    /// Returns the reason for rejecting a document with invalid bytes. `schemas/rejects.toml` lists all reasons.
     pub(crate) fn defect(self) -> &'static str {
         match self {
             Encoding::Utf8 => "invalid_utf8",
@@ -49,7 +49,7 @@ impl Encoding {
         }
     }
 
-    /// The second half of the message about invalid bytes: the fault, and advice for the user.
+    /// Returns the second half of the message about invalid bytes: the fault, and advice for the user.
     pub(crate) fn complaint(self) -> String {
         match self {
             Encoding::Utf8 => {
@@ -60,7 +60,7 @@ impl Encoding {
         }
     }
 
-    /// Whether ASCII characters are encoded as their ASCII bytes.
+    /// Returns whether ASCII characters are encoded as their ASCII bytes.
     pub(crate) fn has_ascii(self) -> bool {
         match self {
             Encoding::Standard(encoding) => encoding.is_ascii_compatible(),
@@ -80,7 +80,7 @@ impl FromStr for Encoding {
             LATIN_1 => return Ok(Encoding::Latin1),
             _ => {}
         }
-        // The standard decodes dangerous encodings to nothing, so their labels are refused.
+        // The standard replaces dangerous encodings by an encoding that decodes nothing, so their labels are refused.
         match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
             Some(encoding) => Ok(Encoding::Standard(encoding)),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{Checked, parse_size, require, shown, wrong};
 use crate::machine;
 
-/// The maximum number of threads. Each stage has one partition per thread, and a shuffle has a queue for every two of them.
+/// The maximum number of threads. Each stage has one partition per thread, and a shuffle has a queue for every two partitions.
 const MAX_THREADS: usize = 1_024;
 
 /// The maximum timeout in seconds: one year.
@@ -69,16 +69,16 @@ impl EngineSettings {
         Self { memory: shown(memory), ..Self::default() }
     }
 
-    /// Returns the settings for the cluster of the scheduler at `url`, with default timeouts. The driver has `memory` bytes.
+    /// Returns the settings for the cluster with the scheduler at `url`, with default timeouts. The driver may use `memory` bytes.
     ///
     /// # Errors
-    /// The expected form of the URL.
+    /// If `url` is not the URL of a scheduler. The error describes the expected form.
     pub fn on_cluster(url: &str, memory: u64) -> std::result::Result<Self, String> {
         address_of(url).ok_or("expected df://host:port")?;
         Ok(Self { mode: Mode::Cluster, scheduler: Some(url.to_owned()), ..Self::local(memory) })
     }
 
-    /// The number of threads, with 0 resolved to the number of cores.
+    /// Returns the number of threads. If the section sets 0, this is the number of cores.
     pub(crate) fn thread_count(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
@@ -86,12 +86,12 @@ impl EngineSettings {
         }
     }
 
-    /// The memory of the stages in bytes.
+    /// Returns the memory of the stages in bytes.
     pub fn memory_bytes(&self) -> u64 {
         parse_size(&self.memory).unwrap_or(machine::UNKNOWN)
     }
 
-    /// The scheduler's `host:port`, or `None` if the stages run in this process.
+    /// Returns the `host:port` of the scheduler, or `None` if the stages run in this process.
     pub fn scheduler_address(&self) -> Option<&str> {
         self.scheduler.as_deref().filter(|_| self.mode == Mode::Cluster).and_then(address_of)
     }

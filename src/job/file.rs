@@ -1,7 +1,7 @@
 //! The job file: its sections and keys as they are written in the file, with their defaults.
 //!
-//! A [`Job`](super::Job) contains most sections in the form of the file. [`resolve()`](super::resolve()) converts the others from a
-//! `Section`.
+//! A [`Job`](super::Job) contains most sections in the form of the file. Types with names that end in `Section` have another form in a job,
+//! to which [`resolve()`](super::resolve()) converts them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,10 +29,12 @@ use crate::error::{Error, Result};
 
 /// Reads the job file `text` and applies the overrides `sets` (each `KEY=VALUE`).
 ///
-/// KEY is a dotted key (`score.threshold`). VALUE is parsed as TOML, or else taken as a plain string. `path` is only used in messages.
+/// KEY is a dotted key (`score.threshold`). VALUE is parsed as TOML. If it is not valid TOML, it is a plain string. `path` is only used in
+/// messages.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
+/// [`Kind::Job`](crate::error::Kind::Job) if the text is not a valid job file. The message contains the file, the line or override, the
+/// key, and the allowed values.
 pub fn read(text: &str, path: &str, sets: &[String]) -> Result<JobFile> {
     let document = JobDocument::parse(text, path, sets)?;
     let table = toml::de::Deserializer::from(document.table.clone());
@@ -81,7 +83,7 @@ impl JobFile {
     /// Returns a job that reads `urls` and writes to `output`. All other keys have their defaults.
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if a job file requires another key.
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if a job file requires more keys than these.
     pub(crate) fn new(format: Format, urls: &[String], output: &str) -> Result<Self> {
         let required = json!({ "source": { "format": format, "url": urls }, "output": { "url": output } });
         serde_json::from_value(required)
@@ -89,10 +91,10 @@ impl JobFile {
     }
 }
 
-/// A parsed job file to which the overrides are applied.
+/// A parsed job file with its overrides applied.
 ///
-/// Values keep their span in `text`. The value of override number n gets a span that begins n + 1 bytes after the end of `text`. The file
-/// has no value there.
+/// Values from the file keep their span in `text`. The value from override number n gets a span that begins n + 1 bytes after the end of
+/// `text`. No value in the file has such a span.
 pub(super) struct JobDocument<'a> {
     path: &'a str,
     text: &'a str,
@@ -103,7 +105,7 @@ pub(super) struct JobDocument<'a> {
 impl<'a> JobDocument<'a> {
     /// Parses the file and applies the overrides.
     ///
-    /// From now on, messages mask the parts of the job's URLs that may be secret.
+    /// Also remembers the possible secrets in URLs of the job, so that messages mask them.
     pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
         text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
         let table = DeTable::parse(text).map_err(|e| {
@@ -117,12 +119,13 @@ impl<'a> JobDocument<'a> {
             document.set(n, set)?;
         }
         document.give_way();
-        // Secrets are remembered before they are parsed, because strings may contain escapes.
+        // Secrets in the unparsed text were remembered above. Parsed strings can differ from it, because the text can contain escapes.
         document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
     }
 
-    /// Returns an error about `key` with its line. If the file lacks the key, the error has no line.
+    /// Returns an error about `key` with its line. If the key is missing, the error contains the line of its section. If the section is
+    /// also missing, the error contains only the file.
     pub(super) fn error(&self, key: &str, fault: &str) -> Error {
         Error::job(masked(&format!("{} {fault}", self.at(key, self.offset(key)))))
     }
@@ -147,7 +150,7 @@ impl<'a> JobDocument<'a> {
                      --set 'source.text=[\"title\", \"body\"]'",
                 ));
             }
-            // No key takes a date, but names of folders and runs often look like a date.
+            // No key has a date as its value, but names of folders and runs often look like dates.
             Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
             Ok(value) => moved(value, at),
         };
@@ -161,7 +164,7 @@ impl<'a> JobDocument<'a> {
                 other => return Err(wrong(&format!("`{part}` is a {}, not a section", other.type_str()))),
             };
         }
-        // A replaced entry would keep its old key and span, so it is removed first.
+        // Insertion over an existing entry would keep its key and span, so this entry is removed first.
         table.remove(last);
         table.insert(Spanned::new(span.clone(), last.into()), Spanned::new(span, value));
         Ok(())
@@ -177,7 +180,7 @@ impl<'a> JobDocument<'a> {
             lsh.get_key_value(name).is_some_and(|(key, _)| key.span().start > text.len())
         };
         let made = |keys: &&&[&str]| keys.iter().all(|key| is_override(lsh, key));
-        // Several choices in the overrides are an error.
+        // If the overrides make several choices, a later check returns an error.
         let [keys] = CHOICES.iter().filter(made).collect::<Vec<_>>()[..] else { return };
         for other in CHOICES.iter().filter(|other| *other != keys).flat_map(|other| other.iter()) {
             if lsh.contains_key(*other) && !is_override(lsh, other) {
@@ -196,7 +199,7 @@ impl<'a> JobDocument<'a> {
         let span = error.span().unwrap_or(0..0);
 
         if is_missing_field(&fault) {
-            // The span is the section. Without a section, only the file is known.
+            // The span of the error is the section. If the section is missing, the error names only the file.
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
             let section = section.map_or(first, |(name, _)| name.get_ref().as_ref());
             let key = if section == first { format!("{first}.url") } else { format!("{section}.{first}") };
@@ -217,7 +220,7 @@ impl<'a> JobDocument<'a> {
             hints::rewritten(&fault).map(|hint| format!(": {hint}"))
         };
         let at = self.at(&key, Some(span.start));
-        // Messages about broken rules of keys are sentences.
+        // A message about a broken rule continues the name of the key as a sentence, without a colon.
         let is_rule = ["is ", "has ", "names "].iter().any(|verb| fault.starts_with(verb));
         let colon = if is_rule { "" } else { ":" };
         Error::job(masked(&format!("{at}{colon} {fault}{}", near.unwrap_or_default())))
@@ -238,7 +241,7 @@ impl<'a> JobDocument<'a> {
         found
     }
 
-    /// Returns the position and the name of a key. The position in an override already contains the name.
+    /// Returns the position and the name of a key. If the key comes from an override, the position already contains the name.
     fn at(&self, key: &str, offset: Option<usize>) -> String {
         match self.place(offset) {
             place if key.is_empty() => format!("{place}: the job file"),
@@ -272,7 +275,7 @@ fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<Strin
     Some(format!("; did you mean {shown}?"))
 }
 
-/// The message about an override that lacks a key or a value.
+/// The message about an override without a key or without a value.
 const NO_VALUE: &str = "expected KEY=VALUE, as in score.threshold=0.9";
 
 /// Returns the key of an override, or a placeholder if the text may be a secret.
@@ -288,7 +291,7 @@ fn override_name(set: &str) -> &str {
     }
 }
 
-/// Remembers the secret parts of the URLs in all strings inside a value.
+/// Remembers the possible secrets in URLs of all strings inside a value.
 fn remember(value: &DeValue<'_>) {
     match value {
         DeValue::String(text) => secrets::remember(text),

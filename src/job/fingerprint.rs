@@ -1,4 +1,4 @@
-//! The fingerprint of a run, and the files of its input. Runs with equal fingerprints have equal rows.
+//! The fingerprint of a run, and the files of its input. Runs with equal fingerprints write equal rows.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::{Alarms, Choice, EngineSettings, Input, Job, Reference, Reuse, TableFormat};
 use crate::error::{Error, Result};
 
-/// The version of the meaning of the tables. Raise it with every change that produces different rows for the same job and input.
+/// The version of the contents of the tables. Raise this number with every change that produces different rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 15;
 
-/// Returns the fingerprint of all settings and inputs that can change a row of the result, in 32 hexadecimal digits. It covers the settings
-/// that decide rows, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
+/// Returns the fingerprint of all settings and inputs that can change a row of the result, in 32 hexadecimal digits. The fingerprint covers
+/// the settings that decide rows, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
-/// It does not cover the job's name, the output's URL, the engine, the choice of bands and rows, and the order of `inputs`. The digits are
-/// the XXH3-128 of a canonical text.
+/// The name of the job, the URL of the output, the engine, the rule that chose bands and rows, and the order of `inputs` do not change the
+/// fingerprint. The digits are the XXH3-128 of a canonical text.
 ///
 /// # Errors
 /// If the settings cannot be written as JSON.
@@ -24,7 +24,7 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> Result<String> {
 }
 
 /// The version of the Unicode data that divides words and classifies characters. Another version may divide words differently. A test
-/// compares it with the compiled-in version.
+/// compares this text with the version that is compiled in.
 const ICU: &str = "ICU4X 2.4.0";
 
 /// Returns the settings as JSON, followed by one line per input. JSON and `Debug` escape strings, so no value can look like another line.
@@ -46,8 +46,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
     Ok(lines)
 }
 
-/// Returns the job with default values for all settings that change no row. The locations of inputs are omitted, because the inputs have
-/// fingerprints of their own.
+/// Returns the job with default values for all settings that change no row. The locations of other outputs and of the second source are
+/// omitted, because the fingerprint covers the inputs separately.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
     job.source.table_versions.clear();
@@ -63,13 +63,15 @@ fn deciding(mut job: Job) -> Job {
     }
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();
-    // A run that exceeded `max_pairs` resumes with a higher value. A finished output can get Delta logs without a new run.
+    // A run that ended because of `max_pairs` can be resumed with a higher value. Delta logs can be added to a finished output without a
+    // new run.
     (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, TableFormat::default());
     job.engine = EngineSettings::default();
     job
 }
 
-/// A file of the input at the time of the listing, in the form that manifests store. It is part of the fingerprint of the run.
+/// A file of the input, as it was when the source was listed. Manifests store it in this form, and the fingerprint of the run depends on
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// The file's URL or path.
@@ -82,17 +84,17 @@ pub struct InputFile {
     /// The entity tag of the object store, or `None` on disks, where a copy would have a different tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e_tag: Option<String>,
-    /// CRC-32 (IEEE) of the bytes that the run read, in file order. For a Parquet file, it covers the read columns and the footer. `None`
-    /// means that the run did not compute it.
+    /// CRC-32 (IEEE) of the bytes that the run read, in file order. For a Parquet file, the checksum covers the footer and the columns that
+    /// the run read. `None` means that the run did not compute a checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crc32: Option<u32>,
-    /// The number of bytes in `crc32`.
+    /// The number of bytes that `crc32` covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crc32_bytes: Option<u64>,
 }
 
 impl InputFile {
-    /// Returns a file whose bytes were not read yet.
+    /// Returns a file without a checksum, because its bytes were not read yet.
     pub fn new(path: String, bytes: u64, modified: Option<i64>, e_tag: Option<String>) -> Self {
         Self { path, bytes, modified, e_tag, crc32: None, crc32_bytes: None }
     }
@@ -103,7 +105,7 @@ impl InputFile {
     }
 }
 
-/// The byte ranges of a file that a stage read.
+/// The byte ranges that a stage read from a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRanges {
     /// See [`InputFile::path`].
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // This value is fixed from version 15 of the tables on. If it changes, finished outputs would have to be made again.
+        // This value must not change as long as the tables have version 15. Otherwise, finished outputs would have to be made again.
         assert_eq!(hash(&job(), &inputs()), "6455f2c228fb46fc2b9c8a2264d4f719");
     }
 

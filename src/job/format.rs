@@ -28,20 +28,20 @@ pub enum Format {
 pub(crate) struct FormatRules {
     /// The columns of documents in the format.
     pub columns: DocumentColumns,
-    /// Whether the files have a fixed or declared encoding, so that the job sets none.
+    /// Whether the encoding is fixed or declared in the files, so that the job must not set it.
     pub has_own_encoding: bool,
     /// Whether texts contain character references.
     pub has_references: bool,
-    /// Whether a folder of such files would include the tables of an output.
+    /// Whether a source that is a folder would include the tables of an output in this folder.
     pub takes_in_outputs: bool,
 }
 
-/// The columns that the documents of a format have.
+/// The columns of documents in a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DocumentColumns {
     /// Each file names its own columns.
     OfFile,
-    /// Fixed columns in every file. These are the defaults for the id and the text.
+    /// All files have the same columns. `id` and `text` are the default columns for the id and the text.
     Fixed { id: &'static str, text: &'static str },
     /// No columns: each file is one text.
     WholeFile,
@@ -78,7 +78,7 @@ impl Format {
     /// All formats, in the order in which messages list them.
     pub const ALL: &[Self] = &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
 
-    /// The name in a job file.
+    /// Returns the name of the format in a job file.
     pub fn name(self) -> &'static str {
         match self {
             Format::Reuters => "reuters",
@@ -99,7 +99,7 @@ impl Format {
         (inner.is_none() || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
     }
 
-    /// The rules for sources of this format.
+    /// Returns the rules for sources in this format.
     pub(crate) fn rules(self) -> FormatRules {
         let records = FormatRules {
             columns: DocumentColumns::OfFile,
@@ -137,7 +137,7 @@ pub enum FormatName {
 const OUTPUT: &str = "output";
 
 impl FormatName {
-    /// The format of the source files, or `None` if the source is an output.
+    /// Returns the format of the source files, or `None` if the source is an output.
     pub fn file_format(self) -> Option<Format> {
         match self {
             FormatName::Files(format) => Some(format),
@@ -145,7 +145,7 @@ impl FormatName {
         }
     }
 
-    /// The names in a job file.
+    /// Returns all names that `source.format` can have.
     fn names() -> impl Iterator<Item = &'static str> {
         Format::ALL.iter().map(|format| format.name()).chain([OUTPUT])
     }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// Keys of the job file, each with its names in other programs within the same section.
+/// Keys of the job file. Each key is followed by the names that other programs use for it.
 const SYNONYMS: &str = "\
 source: input inputs sources data
 shingle: shingles shingling tokenizer ngrams
@@ -40,8 +40,8 @@ engine.memory: mem ram memory_limit
 engine.spill: tmp temp temp_dir spill_dir
 engine.scheduler: url master address";
 
-/// Returns the keys that the unknown dotted `key` may mean: a key with this synonym in the same section, or keys with this name in other
-/// sections. `schema` is the JSON Schema of a job file.
+/// Returns the keys that a user could mean by the unknown dotted `key`. This is a key with this synonym in the same section, or else all
+/// keys with this name in other sections. `schema` is the JSON Schema of a job file.
 pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     let (section, last) = split(key);
     let synonyms = SYNONYMS.lines().filter_map(|line| line.split_once(": "));
@@ -59,7 +59,7 @@ pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     if !found.is_empty() {
         return found;
     }
-    // The synonym is written without its section or in the wrong section.
+    // The user wrote the synonym without a section or in the wrong section.
     ours.into_iter().filter(|ours| ours.contains('.')).map(str::to_owned).collect()
 }
 
@@ -68,7 +68,7 @@ fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// Returns the keys of a section from the JSON Schema of a job file, or null if it is not a section.
+/// Returns the keys of a section from the JSON Schema of a job file, or null if there is no such section.
 fn keys<'s>(schema: &'s Value, section: &str) -> &'s Value {
     let written = &schema["properties"][section];
     let reference = written["$ref"].as_str().or_else(|| written["anyOf"][0]["$ref"].as_str());
@@ -106,7 +106,8 @@ pub(super) fn quoted_list(items: &str) -> String {
     format!("[{}]", items.map(|item| format!("{item:?}")).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the correct form of a value with the wrong type, from the message ``invalid type: string "a", expected a list of strings``.
+/// Returns the correct form of a value with the wrong type. `said` is a message such as ``invalid type: string "a", expected a list of
+/// strings``.
 pub(super) fn rewritten(said: &str) -> Option<String> {
     let (_, rest) = said.split_once("invalid type: string \"")?;
     let (value, expected) = rest.rsplit_once("\", expected ")?;

@@ -1,12 +1,13 @@
-//! The keys of a job file that correspond to a resolved job.
+//! Converts a resolved job to the keys of a job file.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 /// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Omits keys without a value and values that
-/// other keys determine, such as the bands for a recall. The JSON of a string, number, boolean or list is valid TOML. A job over a finished
-/// output includes the keys from that output's job. A merge, which no job file describes, lists its outputs under `merge`.
+/// other keys determine, such as the bands for a recall. The JSON of a string, number, boolean or list is valid TOML. If the job reuses a
+/// finished output, the keys include the settings from the job of this output. A job file cannot describe a merge, so the outputs of a
+/// merge are listed under `merge`.
 pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let section = |name: &str| job.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -76,7 +77,7 @@ fn id(id: &Value) -> Value {
     match (id.as_str(), &id["columns"]) {
         (Some("row-number"), _) => json!("row_number"),
         (Some(word), _) => json!(word),
-        // The value is kept as a list, because a single column may have the name of one of the special words.
+        // The value remains a list, because a single column can have the same name as one of the special words.
         (None, columns) => columns.clone(),
     }
 }

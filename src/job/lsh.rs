@@ -9,7 +9,7 @@ use crate::kernel::lsh_bands::BucketHash;
 /// The default of `target_recall`. It is used if `[lsh]` sets neither bands nor a rule.
 pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
 
-/// The default of `hot_bucket`. For larger buckets, joining documents by their prefixes compares fewer pairs.
+/// The default of `hot_bucket`. In larger buckets, a join of documents by their prefixes compares fewer pairs.
 pub const HOT_BUCKET: u64 = 256;
 
 /// `[lsh]`: the settings for computing buckets from a signature. Set `bands` and `rows`, or `choose`, or `target_recall`. Without any of
@@ -47,7 +47,7 @@ pub enum BandRule {
     Precision,
 }
 
-/// The origin of bands and rows.
+/// The way in which bands and rows are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -55,12 +55,12 @@ pub enum Choice {
     Given,
     /// A rule chooses bands and rows.
     Rule(BandRule),
-    /// The largest r, then the smallest b, whose recall at the threshold reaches this share.
+    /// The program chooses the largest r, then the smallest b, with at least this recall at the threshold.
     TargetRecall(f64),
 }
 
 impl LshSection {
-    /// The origin of bands and rows.
+    /// Determines how bands and rows are chosen. Refuses a section that combines several choices.
     pub(super) fn choice(&self) -> Checked<Choice> {
         const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
         let together = |key, other| wrong(key, format!("is set together with {other}: {EITHER}"));
@@ -81,7 +81,7 @@ impl LshSection {
         }
     }
 
-    /// Resolves the section with the `chosen` bands and rows, unless the section gives them.
+    /// Resolves the section. If the section does not give bands and rows, `chosen` contains them.
     pub(super) fn with_bands(&self, choice: Choice, chosen: Option<(usize, usize)>) -> Lsh {
         let (bands, rows) = chosen.unwrap_or((self.bands.unwrap_or(0), self.rows.unwrap_or(0)));
         let hot_bucket = self.hot_bucket.unwrap_or(HOT_BUCKET);
@@ -97,7 +97,7 @@ pub struct Lsh {
     pub bands: usize,
     /// The number of rows per band, r.
     pub rows: usize,
-    /// The origin of b and r.
+    /// The way in which b and r were determined.
     pub choice: Choice,
     /// The hash that maps a band to a bucket.
     pub bucket_hash: BucketHash,
@@ -105,24 +105,25 @@ pub struct Lsh {
     pub table_size: Option<u64>,
     /// The maximum size of a bucket in which every two documents are candidates. Documents in larger buckets are joined by their rarest
     /// shingles, as in [`Method::Prefix`](super::Method::Prefix). In groups larger than [`Output::max_expand`](super::Output::max_expand),
-    /// they are candidates with a leader.
+    /// each document is a candidate only with a leader.
     pub hot_bucket: u64,
 }
 
 /// The minimum number of rows per band at which 16-bit values make no candidates by chance.
 ///
 /// With r rows, two unrelated documents share a bucket in a band with probability 1 / 2^(16 r). Among a billion documents, 42 bands of 3
-/// rows make 75 such pairs per million documents, and 64 bands of 2 rows make 7 per document. Documents that agree in all rows except one
-/// can also meet by chance: at similarity J, r (1 - J) / 2^16 J more become candidates.
+/// rows make 75 such pairs per million documents, and 64 bands of 2 rows make 7 per document. Two documents that agree in all rows of a
+/// band except one can also share a bucket by chance. At similarity J, this adds a share of r (1 - J) / (2^16 J) to the candidates.
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {
-    /// Whether bands have so few rows that documents share buckets by chance with 16-bit values.
+    /// Returns whether bands have so few rows that, with 16-bit values, documents share buckets by chance.
     pub(crate) fn has_few_rows(&self) -> bool {
         self.rows < ROWS_OF_16_BITS
     }
 
-    /// Whether 32 bits are the default. This is the case for few rows, and for the buckets of other programs.
+    /// Returns whether values have 32 bits by default. This is the case if bands have few rows, or if the buckets are defined as in other
+    /// programs.
     pub(crate) fn needs_32_bits(&self) -> bool {
         self.has_few_rows() || self.bucket_hash != BucketHash::Xxh3 || self.table_size.is_some()
     }

@@ -47,7 +47,7 @@ impl Default for MinhashSection {
 }
 
 impl MinhashSection {
-    /// Resolves the section. If it sets no number of bits, all bits are kept until [`Minhash::least_bits`] decides.
+    /// Resolves the section. If the section sets no number of bits, values have 32 bits until [`Minhash::least_bits`] decides.
     pub(super) fn resolved(self, hash: ShingleHash) -> Checked<Minhash> {
         let Self { permutations, seed, family, modulus, coefficients, bits } = self;
         let is_linear = family == Family::Linear;
@@ -75,10 +75,10 @@ pub struct Minhash {
     pub seed: u64,
     /// The family of the permutations.
     pub family: Family,
-    /// The modulus c of the linear family, `(a * x + b) mod c`, or `None` for other families.
+    /// The modulus c of `(a * x + b) mod c` in the linear family, or `None` for other families.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modulus: Option<Modulus>,
-    /// The a and b of each permutation of the linear family, or `None` if they are drawn from the seed.
+    /// The a and b of each permutation in the linear family, or `None` if a and b are drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<Vec<Coefficients>>,
     /// The number of bits per value.
@@ -86,7 +86,7 @@ pub struct Minhash {
 }
 
 impl Minhash {
-    /// The size of the values in a signature, in bytes.
+    /// Returns the total size of the values in a signature, in bytes.
     pub(crate) fn signature_bytes(&self) -> u64 {
         let bytes = match self.bits {
             Bits::Of16 => 2,
@@ -95,19 +95,19 @@ impl Minhash {
         bytes * self.permutations as u64
     }
 
-    /// Returns the modulus of the linear family and the exclusive bound of its factors, for a collection with `dictionary` distinct
+    /// Returns the modulus of the linear family and the largest number that is drawn for a and b. The collection has `dictionary` distinct
     /// shingles. Returns `None` for other families.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the modulus depends on the dictionary and the dictionary has an unsuitable size. It must
-    /// have at least as many entries as there are permutations, and few enough for a prime under 2^32.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the modulus depends on the dictionary and the dictionary has an unsuitable size. The
+    /// dictionary must have at least as many entries as there are permutations, and so few that the next prime is under 2^32.
     pub fn linear(&self, dictionary: Option<u64>) -> Result<Option<(u64, u64)>> {
         let shingles = match self.modulus {
             None => return Ok(None),
             Some(Modulus::Is(modulus)) => return Ok(Some((modulus, modulus - 1))),
             Some(Modulus::NextPrime) => dictionary.unwrap_or(0),
         };
-        // The bound is checked first, because searching for a prime above a huge number would take forever.
+        // The bound is checked first, because the search for a prime above a huge number would take too long.
         let modulus = if shingles < 1 << 32 { next_prime(shingles) } else { shingles };
         if shingles < self.permutations as u64 || modulus >= 1 << 32 {
             return Err(Error::job(format!(
@@ -120,7 +120,7 @@ impl Minhash {
         Ok(Some((modulus, shingles)))
     }
 
-    /// Returns the minimum number of bits that suffices for `bands`, if the job uses bands.
+    /// Returns the minimum number of bits per value that suffices for the family and the bands. `bands` is `None` if the job uses no bands.
     pub(super) fn least_bits(&self, bands: Option<&Lsh>) -> Bits {
         let needs_all = self.family == Family::Linear || bands.is_some_and(Lsh::needs_32_bits);
         if needs_all { Bits::Of32 } else { Bits::Of16 }
@@ -177,7 +177,8 @@ pub enum Family {
     MultiplyShift,
     /// `(a * x + b) mod c`: see [`crate::udf::expr_fn::minhash`].
     Linear,
-    /// One hash of each shingle for all permutations, which act as bins: see [`crate::udf::expr_fn::one_permutation`].
+    /// One hash per shingle instead of one hash per permutation. The permutations act as bins: see
+    /// [`crate::udf::expr_fn::one_permutation`].
     OnePermutation,
 }
 
@@ -227,14 +228,16 @@ impl<'de> Deserialize<'de> for Modulus {
 /// The a and b of a permutation, each under 2^32.
 pub type Coefficients = (u64, u64);
 
-/// The maximum size of a file in bytes: two numbers of ten digits for the maximum number of permutations, and some spare room.
+/// The maximum size of a file with coefficients, in bytes. A file with two numbers of ten digits for each of [`MAX_PERMUTATIONS`]
+/// permutations is smaller.
 const MAX_BYTES: u64 = 2 << 20;
 
 /// Reads coefficients from a local CSV file. The file has a line `a,b` for each permutation, in order, with numbers from 0 to 2^32 - 1. The
 /// first line may be the header `a,b`. Empty lines are ignored.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the text that follows the name of the key.
+/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or has another form. The message is the text that follows the name of
+/// the key.
 fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     let expected = "expected a line `a,b` for each permutation";
     let text = read_setting(path, "which", MAX_BYTES, expected)?;
@@ -258,9 +261,10 @@ fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     Ok(found)
 }
 
-/// Returns the fault of coefficients for a number of permutations, as the text that follows the name of the key.
+/// Says what is wrong with `coefficients`; `None` if they are valid for this number of permutations. The result is the text that follows
+/// the name of the key in a message.
 ///
-/// An `a` equal to the modulus maps every shingle to the same value. It is accepted, because other programs draw it.
+/// An `a` equal to the modulus maps every shingle to the same value. Such an `a` is accepted, because other programs draw it.
 fn coefficients_fault(coefficients: &[Coefficients], permutations: usize) -> Option<String> {
     if coefficients.len() != permutations {
         return Some(format!(
@@ -272,12 +276,12 @@ fn coefficients_fault(coefficients: &[Coefficients], permutations: usize) -> Opt
     Some(format!("gives 0 as the a of permutation {}, which gives every shingle the same value", at + 1))
 }
 
-/// Whether `n` is prime. Trial division takes at most 2^16 steps for `n` under 2^32.
+/// Returns whether `n` is prime. Trial division takes at most 2^16 steps for `n` under 2^32.
 pub fn is_prime(n: u64) -> bool {
     n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
 }
 
-/// The first prime above `n`.
+/// Returns the first prime above `n`.
 fn next_prime(n: u64) -> u64 {
     // There is always a prime between n and 2n (Chebyshev), so the search ends.
     let mut next = n + 1;

@@ -1,9 +1,9 @@
 //! The job: its source, the settings of each step, and the location of the tables.
 //!
-//! [`mod@file`] represents the TOML file. [`resolve()`] converts it to a [`Job`] that cannot be invalid. Each stage takes the section with
+//! [`mod@file`] represents the TOML file. [`resolve()`] checks this file and converts it to a [`Job`]. Each stage takes the section with
 //! its name.
 //!
-//! - `file`: the job file, its sections, and the line of each key; `hints`: suggestions for unknown keys and values; `values`: rules,
+//! - `file`: the job file, its sections, and the line of each key; `hints`: suggestions for unknown keys and values; `values`: parsers for
 //!   lists, sizes and small files.
 //! - `resolved`: the resolved job; `resolve`: checks the sections together and creates the job, including a job over a finished output.
 //! - One file per section, with its keys, defaults and rules: `source` (with `format`, `encoding` and `rows`), `against`, `shingle`,

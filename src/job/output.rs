@@ -89,13 +89,13 @@ impl Output {
         )
     }
 
-    /// The maximum size of a group for which all pairs are written, or `None` for no limit.
+    /// Returns the maximum size of a group of identical documents for which all pairs are written, or `None` if there is no limit.
     pub fn most_expanded(&self) -> Option<u64> {
         (self.max_expand > 0).then_some(self.max_expand)
     }
 }
 
-/// The settings that determine which optional columns the tables of an output have.
+/// The settings that determine the optional columns in the tables of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Columns {
     /// The parts of sketches that `documents` keeps.
@@ -124,12 +124,12 @@ pub enum Keep {
 }
 
 impl Keep {
-    /// Whether signatures are kept.
+    /// Returns whether signatures are kept.
     pub fn signatures(self) -> bool {
         self != Keep::None
     }
 
-    /// Whether shingles are kept.
+    /// Returns whether shingles are kept.
     pub fn shingles(self) -> bool {
         self == Keep::Shingles
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{Checked, require};
 use crate::kernel::text::written_words::TextUnit;
 
-/// The maximum number of words that the keys of a passage may set.
+/// The maximum value of each key that is a number of words.
 const MAX_WORDS: usize = 1_000_000;
 
 /// The default of `min_words`. Sequences of five words rarely agree by chance.
@@ -47,7 +47,7 @@ pub enum PassageUnit {
 }
 
 impl Passages {
-    /// The compared unit and the minimum number of its words, or `None` for runs of words.
+    /// Returns the unit that is compared and its minimum number of words, or `None` if the unit is `word`.
     pub fn units(self) -> Option<(TextUnit, usize)> {
         let unit = match self.unit {
             PassageUnit::Line => TextUnit::Line,
@@ -58,7 +58,8 @@ impl Passages {
         Some((unit, self.min_words.unwrap_or(MIN_WORDS)))
     }
 
-    /// The minimum number of words in a run, and the maximum number of other words between two joined runs. `None` for other units.
+    /// Returns the minimum number of words in a passage, and the maximum number of other words between two joined passages. Returns `None`
+    /// if the unit is not `word`.
     pub fn words(self) -> Option<(usize, usize)> {
         let numbers = (self.length.unwrap_or(LENGTH), self.gap.unwrap_or_default());
         (self.unit == PassageUnit::Word).then_some(numbers)

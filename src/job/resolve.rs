@@ -1,4 +1,4 @@
-//! Resolves a job file into a job that cannot be invalid.
+//! Checks a job file and converts it to a [`Job`].
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::address;
 use crate::error::{Error, Result};
 
 impl Job {
-    /// Checks a job from the manifest of an output with the rules for job files, because anyone may have changed the manifest. Its source
-    /// and its output are not checked.
+    /// Checks a job from a manifest by the rules for job files, because the manifest could have been edited. The source and the output of
+    /// the job are not checked.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the key and the allowed values.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the job breaks a rule. The message contains the key and the allowed values.
     pub fn check(&self) -> Result<()> {
         checked(self).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
     }
@@ -35,12 +35,12 @@ fn checked(job: &Job) -> Checked<()> {
 /// Resolves a job file: fills in defaults, checks every rule, and chooses bands and rows.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the key and the allowed values.
+/// [`Kind::Job`](crate::error::Kind::Job) if the job breaks a rule. The message contains the key and the allowed values.
 pub fn resolve(file: JobFile) -> Result<Job> {
     job(file, None).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
 }
 
-/// Resolves a job file. `made` is the job of the reused output if the source is an output.
+/// Resolves a job file. If the source is a finished output, `made` is the job of this output.
 pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     let reused = reuse(&file)?;
     let JobFile { name, source, shingle, minhash, lsh, candidates, against, score, .. } = file;
@@ -140,7 +140,7 @@ pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
     }
 }
 
-/// Returns the source of the job `made`, with the column `group` if it is given.
+/// Returns the source of the job `made`. If `group` is given, it becomes the group column.
 fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
     let Some(group) = group else { return Ok(made.source.clone()) };
     if !made.source.columns.contains(&group) {
@@ -160,13 +160,15 @@ impl Job {
     /// such as a list of stop words. Refuses a job over a finished output, because such a job needs a [`Draft`].
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the job breaks a rule. The message contains the file, the line or override, the key, and
+    /// the allowed values.
     pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Job> {
         Draft::read(path, sets)?.resolve(None)
     }
 }
 
-/// A job file with its overrides that was read but not yet resolved. A job over a finished output takes settings from that output's job.
+/// A job file with its overrides, which was read but not yet resolved. If the source is a finished output, the job takes settings from the
+/// job of this output.
 #[derive(Debug)]
 pub struct Draft {
     /// The path as shown in messages.
@@ -180,8 +182,8 @@ impl Draft {
     /// Reads the job file at `path` and applies `sets` (each `KEY=VALUE`). The name of the file is the default name of the job.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or is not a job file, with the line or override, the key, and the
-    /// allowed values.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or is not a job file. The message contains the line or override,
+    /// the key, and the allowed values.
     pub fn read(path: impl AsRef<Path>, sets: &[String]) -> Result<Self> {
         let path = path.as_ref();
         let shown = path.display().to_string();
@@ -212,10 +214,11 @@ impl Draft {
         reuse(&self.file).map_err(|wrong| self.error(wrong))
     }
 
-    /// Resolves the job. `made` is the job of the reused output, if any.
+    /// Resolves the job. If the source is a finished output, `made` is the job of this output.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the job breaks a rule. The message contains the file, the line or override, the key, and
+    /// the allowed values.
     pub fn resolve(&self, made: Option<&Job>) -> Result<Job> {
         job(self.file.clone(), made).map_err(|wrong| self.error(wrong))
     }

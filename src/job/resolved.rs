@@ -1,4 +1,4 @@
-//! The resolved job, and what follows from its settings.
+//! The resolved job, and functions that derive values from its settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,27 +56,28 @@ pub struct Job {
 const LOW_RECALL: f64 = 0.9;
 
 impl Job {
-    /// Whether the documents are read from texts and not from finished outputs.
+    /// Returns whether the documents are read from texts and not from finished outputs.
     pub(crate) fn reads_texts(&self) -> bool {
         matches!(self.input, Input::Read)
     }
 
-    /// Whether documents are compared. A merge takes the pairs from its outputs, and a job may only find passages.
+    /// Returns whether documents are compared. A merge takes the pairs from its outputs, and some jobs only find passages.
     pub(crate) fn compares(&self) -> bool {
         !matches!(self.input, Input::Merge(_)) && self.candidates.method.compares()
     }
 
-    /// The location of the reference documents, or `None` if there are none.
+    /// Returns the location of the reference documents, or `None` if the job has no reference documents.
     pub fn reference(&self) -> Option<&Reference> {
         self.against.as_ref().map(|against| &against.reference)
     }
 
-    /// The kinds of documents that are paired, if there are reference documents.
+    /// Returns the kinds of documents that are paired, or `None` if the job has no reference documents.
     pub(crate) fn new_pairs(&self) -> Option<NewPairs> {
         self.against.as_ref().map(|against| against.pairs)
     }
 
-    /// The treatment of a new document with the same id as a reference document in an output.
+    /// Returns the treatment of a new document with the same id as a reference document. Returns `None` if the reference documents are not
+    /// in outputs.
     pub(crate) fn same_id(&self) -> Option<SameId> {
         match self.reference()? {
             Reference::Outputs { same_id, .. } => Some(*same_id),
@@ -84,7 +85,7 @@ impl Job {
         }
     }
 
-    /// The second source, if any.
+    /// Returns the second source, if the job has one.
     pub(crate) fn second_source(&self) -> Option<&Source> {
         match self.reference()? {
             Reference::Outputs { .. } => None,
@@ -92,12 +93,13 @@ impl Job {
         }
     }
 
-    /// The probabilities that the job finds pairs, by their similarity.
+    /// Returns the probability that the job finds a pair, as a function of the similarity of the pair.
     pub fn curve(&self) -> Curve {
         Curve::new(self.candidates.method, &self.minhash, &self.lsh, &self.score)
     }
 
-    /// The expected share of true pairs at the threshold that the job finds. Pairs with a higher similarity are found more often.
+    /// Returns the expected recall for pairs with a similarity exactly at the threshold. The recall is higher for pairs with a higher
+    /// similarity.
     pub fn expected_recall(&self) -> f64 {
         if !self.candidates.method.compares() {
             return 0.0;
@@ -105,7 +107,8 @@ impl Job {
         self.curve().kept(self.score.least_jaccard())
     }
 
-    /// Returns the keys that make candidates depend on exact similarities instead of estimates.
+    /// Returns settings, each as KEY=VALUE, with which exact similarities decide on pairs instead of estimates. Omits settings that the job
+    /// already has.
     pub(crate) fn keys_for_exact_scores(&self) -> Vec<&'static str> {
         let keys = [
             (self.shingle.short == Short::Empty, "shingle.short=whole"),
@@ -149,24 +152,25 @@ impl Job {
         self.low_recall().into_iter().chain(few_bits).collect()
     }
 
-    /// Returns the settings that determine which columns the tables have.
+    /// Returns the settings that determine the columns of the tables.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, pair_passages, .. } = self.output;
         let (groups, bits) = (self.has_groups(), self.minhash.bits);
         Columns { keep, bits, pair_passages, groups, clusters: self.clusters.method }
     }
 
-    /// Whether documents have groups.
+    /// Returns whether documents have groups.
     pub(crate) fn has_groups(&self) -> bool {
         self.source.group.is_some() || self.second_source().is_some_and(|second| second.group.is_some())
     }
 
-    /// Whether clusters of other outputs may get another id. This concerns merged outputs and reference outputs.
+    /// Returns whether clusters of other outputs can get another id. This can happen to clusters of merged outputs and of reference
+    /// outputs.
     pub(crate) fn continues_clusters(&self) -> bool {
         matches!(self.input, Input::Merge(_)) || matches!(self.reference(), Some(Reference::Outputs { .. }))
     }
 
-    /// Returns a job with the settings of this job that reads only the second source.
+    /// Returns a copy of this job that reads only the second source.
     pub(crate) fn second_source_job(&self, second: &Source) -> Job {
         Job { source: second.clone(), against: None, ..self.clone() }
     }
@@ -190,12 +194,12 @@ impl Job {
     /// Returns the job with absolute paths, as manifests and tables store them.
     ///
     /// # Errors
-    /// If the working directory is unknown, or a path with `..` cannot be followed.
+    /// If the working directory is unknown, or if a path contains `..` and cannot be followed.
     pub(crate) fn with_absolute_paths(&self) -> Result<Job> {
         let mut job = self.clone();
         match &mut job.input {
             Input::Read => make_absolute(&mut job.source.urls)?,
-            // The manifest of the reused output contains its source.
+            // The source is taken from the manifest of the reused output, where its paths are absolute.
             Input::Reuse(reuse) => make_absolute(std::slice::from_mut(&mut reuse.output))?,
             Input::Merge(outputs) => make_absolute(outputs)?,
         }
@@ -207,7 +211,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the job with the URLs of `made` if the URLs differ only by a trailing `/` and therefore name the same folders.
+    /// Returns the job with the URLs of `made`, if the URLs of both jobs differ only by a trailing `/` and therefore name the same folders.
     pub(crate) fn with_places_of(&self, made: &Job) -> Job {
         let mut job = self.clone();
         job.source.take_places_of(&made.source);
@@ -247,7 +251,7 @@ pub enum Input {
     Read,
     /// The sketches of a finished output with the same source, `[shingle]` and `[minhash]`.
     Reuse(Reuse),
-    /// Finished outputs that are merged, in the order of their creation. Nothing is compared.
+    /// Finished outputs that are merged, in the order of their creation. No documents are compared.
     Merge(Vec<String>),
 }
 
@@ -256,6 +260,6 @@ pub enum Input {
 pub struct Reuse {
     /// The output's folder or URL prefix.
     pub output: String,
-    /// Whether the output keeps shingles, so that no text is read again.
+    /// Whether the output contains shingles, so that no text has to be read again.
     pub keeps_shingles: bool,
 }

@@ -34,8 +34,8 @@ impl Condition {
     /// Parses a condition.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the text is not a condition on one row, or its result may differ between runs. The error
-    /// contains the text that follows the name of the key.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the text is not a condition on one row, or if its result can differ between runs. The
+    /// message is the text that follows the name of the key.
     pub fn parse(text: &str) -> Result<Self> {
         let condition = parsed(text)?;
         if let ControlFlow::Break(why) = visit_expressions(&condition, refuse) {
@@ -55,12 +55,12 @@ impl Condition {
         Self { text, columns }
     }
 
-    /// The condition as written.
+    /// Returns the condition as the user wrote it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The columns in the condition, without repetitions.
+    /// Returns the columns in the condition, without repetitions.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
@@ -80,8 +80,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Returns the part of the condition that uses only the columns `names`: all such terms among the terms joined by AND. Returns `None`
-    /// if there are no such terms.
+    /// Returns the part of the condition that depends only on the columns `names`. The condition is divided into the terms that AND joins,
+    /// and all terms with other columns are dropped. Returns `None` if no term remains.
     ///
     /// # Errors
     /// See [`Self::syntax`].
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for Condition {
     }
 }
 
-/// The maximum number of names, operators and brackets in a condition. DataFusion recurses into each of them.
+/// The maximum number of names, operators and brackets in a condition. DataFusion evaluates nested expressions by recursion.
 const MAX_PARTS: usize = 3_000;
 
 fn parsed(text: &str) -> Result<Expr> {
@@ -158,7 +158,7 @@ fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     }
 }
 
-/// Returns the name of the column if the expression is a column.
+/// Returns the name of the column if the expression consists of a column.
 fn column(part: &Expr) -> Option<String> {
     match part {
         Expr::Identifier(name) => Some(name.value.clone()),
@@ -169,7 +169,7 @@ fn column(part: &Expr) -> Option<String> {
     }
 }
 
-/// Refuses expressions that need more than the values of one row, or whose result may differ between runs.
+/// Refuses an expression if it needs more than the values of one row, or if its result can differ between runs.
 fn refuse(part: &Expr) -> ControlFlow<String> {
     let refused = match part {
         Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => {
@@ -215,13 +215,13 @@ fn refuse(part: &Expr) -> ControlFlow<String> {
     ControlFlow::Break(refused)
 }
 
-/// Functions whose result can be longer than their arguments by any factor.
+/// Functions that can return results of any length for short arguments.
 const LENGTHENING: [&str; 7] =
     ["lpad", "rpad", "repeat", "array_repeat", "array_resize", "range", "generate_series"];
 /// The maximum literal length to which a text may be padded.
 const MAX_PAD: u32 = 1_000;
 
-/// Whether a call pads a text to a short literal length.
+/// Returns whether a call pads a text to a short literal length.
 fn is_short(call: &Function) -> bool {
     let pads = matches!(call.name.to_string().to_lowercase().as_str(), "lpad" | "rpad");
     let length = match argument(call, 1) {
@@ -274,9 +274,9 @@ pub struct Limit {
 /// The size of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LimitSize {
-    /// This number of documents, at least 1. If there are fewer documents, all of them.
+    /// The sample has this number of documents, at least 1. If the source has fewer documents, the sample contains all of them.
     Documents(u64),
-    /// Each document with this probability in per cent, greater than 0 and at most 100.
+    /// Each document is in the sample with this probability in per cent, greater than 0 and at most 100.
     Percent(f64),
 }
 
@@ -286,7 +286,7 @@ impl FromStr for LimitSize {
     /// Parses a number of documents, or a percentage.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for other texts, with the text that follows the name of the key.
+    /// [`Kind::Job`](crate::error::Kind::Job) for other texts. The message is the text that follows the name of the key.
     fn from_str(text: &str) -> Result<Self> {
         // Only digits and a point are allowed: f64's parser also accepts "inf", "nan" and "-1".
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

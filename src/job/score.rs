@@ -27,12 +27,12 @@ pub struct Score {
 }
 
 impl Score {
-    /// The Jaccard similarity for which bands are chosen: the minimum Jaccard similarity of a pair at the threshold.
+    /// Returns the Jaccard similarity for which bands are chosen, which is the minimum Jaccard similarity of a pair at the threshold.
     pub(crate) fn least_jaccard(&self) -> f64 {
         self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
     }
 
-    /// Describes the bound of a pair, such as `similarity 0.8`.
+    /// Describes the minimum similarity of a pair, such as `similarity 0.8`.
     pub(crate) fn bound(&self) -> String {
         let (noun, threshold) = (self.measure.noun(), self.threshold);
         match (self.by, self.prefilter) {
@@ -42,7 +42,7 @@ impl Score {
         }
     }
 
-    /// Whether documents of these sizes with `shared` common shingles share enough shingles for a pair.
+    /// Returns whether `shared` common shingles are enough for a pair of documents with these sizes.
     pub(crate) fn has_min_shared(&self, shared: u64, sizes: [u64; 2]) -> bool {
         sizes.iter().any(|&size| shared >= size) || shared >= self.min_shared
     }

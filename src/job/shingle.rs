@@ -52,7 +52,7 @@ impl ShingleSection {
     /// Datasets*, section 3.2.2).
     pub const SIZE_CHARS: usize = 9;
 
-    /// The default size for a unit.
+    /// Returns the default size for a unit.
     pub(crate) const fn size_of(unit: Unit) -> usize {
         match unit {
             Unit::Word => Self::SIZE_WORDS,
@@ -109,7 +109,7 @@ pub(super) fn check_shingle(shingle: &Shingle, max_frequency: Option<f64>) -> Ch
     )
 }
 
-/// Refuses documents without shingles if other settings of the job cannot compare them.
+/// Refuses the value `empty` of `shingle.short` if other settings of the job cannot compare documents without shingles.
 pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     const KEY: &str = "shingle.short";
     if shingle.short != Short::Empty {
@@ -134,10 +134,11 @@ pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     )
 }
 
-/// Parses a step from a job file. If the step has stop words in a file, reads this file.
+/// Parses a step from a job file. If the step names a file of stop words, reads this file.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for an unknown step or an invalid file, with the text that follows the name of the key.
+/// [`Kind::Job`](crate::error::Kind::Job) if the step is unknown or the file is invalid. The message is the text that follows the name of
+/// the key.
 fn normalize_step(name: &str) -> Result<Normalize> {
     match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
         Some(path) => read(path).map(Normalize::StopWordList),
@@ -148,7 +149,8 @@ fn normalize_step(name: &str) -> Result<Normalize> {
 /// Reads a list of words from a local UTF-8 file with one word per line. Empty lines are ignored.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or is not such a list, with the text that follows the name of the key.
+/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or is not such a list. The message is the text that follows the name
+/// of the key.
 fn read(path: &str) -> Result<String> {
     const WHAT: &str = "a file of stop words that";
     let wrong = |fault: &str| Error::job(format!("names {path:?}, {WHAT} {fault}"));
@@ -172,7 +174,7 @@ fn read(path: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// A step may be parsed on a machine that does not have the file.
+    /// Only job files can name files, because other parsers of steps can run on machines without the file.
     #[test]
     fn only_job_files_read_files() {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -195,7 +195,7 @@ impl SourceSection {
     }
 }
 
-/// The fault of a key that names a column of text files.
+/// The fault of a key that names a column although the format is `text`.
 const NO_COLUMNS: &str = "names a column, but text files have none: remove the key";
 
 fn csv_of(source: &SourceSection) -> Checked<Csv> {
@@ -265,7 +265,7 @@ fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> 
     }
 }
 
-/// Returns the carried columns of `documents`. Two names must not differ only by case, because many engines ignore case.
+/// Returns the carried columns of `documents`. Refuses two names that differ only by case, because many engines ignore case.
 fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>> {
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
@@ -349,7 +349,8 @@ pub struct Source {
     pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
-    /// The versions of the Delta tables in `urls` that a finished run read. It is empty before a run, which reads the newest versions.
+    /// The versions of the Delta tables in `urls` that a finished run read. The list is empty before a run, because a run reads the newest
+    /// versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub table_versions: Vec<u64>,
     /// The id of a document.
@@ -381,7 +382,7 @@ pub struct Source {
     pub references: References,
 }
 
-/// The columns of the table `documents` that are not carried: see `schemas/documents.toml`.
+/// The columns of the table `documents` that are not carried from the source: see `schemas/documents.toml`.
 pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
     "id",
     "source",
@@ -403,7 +404,7 @@ impl Source {
         if is_taken { format!("{name}_") } else { name.to_owned() }
     }
 
-    /// Whether the job can exclude rows from the documents.
+    /// Returns whether a condition or a sample can exclude rows of the source from the documents.
     pub(crate) fn leaves_rows_out(&self) -> bool {
         self.condition.is_some() || self.limit.is_some()
     }
@@ -464,7 +465,7 @@ pub struct Csv {
     pub header: bool,
     /// The byte around fields that contain delimiters, quotes or newlines. `None` means that quotes are ordinary characters.
     pub quote: Option<u8>,
-    /// Whether quotes are ordinary characters in a line that does not close each of them.
+    /// Whether quotes are ordinary characters in a line that leaves a quote open.
     pub quotes_end_in_line: bool,
     /// The escape byte, if any.
     pub escape: Option<u8>,

@@ -1,4 +1,4 @@
-//! Values in a job file and the rules for them: lists, numbers, sizes, and small settings files.
+//! Parses and checks values in a job file: lists, numbers, sizes, and small settings files.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(super) fn wrong<T>(key: &'static str, fault: impl Into<String>) -> Checked<T
     Err(Wrong { key: key.into(), fault: fault.into() })
 }
 
-/// Refuses the value of `key` unless the rule is met.
+/// Returns an error about `key` with this `fault` if the rule is not met.
 pub(super) fn require(is_met: bool, key: &'static str, fault: impl Into<String>) -> Checked<()> {
     if is_met { Ok(()) } else { wrong(key, fault) }
 }
@@ -37,7 +37,7 @@ pub enum Names {
 }
 
 impl Names {
-    /// The strings, in their order.
+    /// Returns the strings in the order of the file.
     pub fn into_vec(self) -> Vec<String> {
         match self {
             Names::One(name) => vec![name],
@@ -45,7 +45,7 @@ impl Names {
         }
     }
 
-    /// Returns the strings: at least one, and none of them empty. Messages use `noun` for one of them.
+    /// Returns the strings. Refuses an empty list and empty strings. In messages, `noun` describes one string.
     pub(super) fn filled(self, key: &'static str, noun: &str) -> Checked<Vec<String>> {
         let names = self.into_vec();
         let is_filled = !names.is_empty() && names.iter().all(|name| !name.trim().is_empty());
@@ -77,7 +77,8 @@ pub(super) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["integer", "string"] })
 }
 
-/// Units by their lowercase names: decimal with `B`, and binary with `iB` (IEC 80000-13) or without a suffix, like the options of the JVM.
+/// Units and their lowercase names. Units with `B` are decimal. Units with `iB` (IEC 80000-13) are binary, and so are units without a
+/// suffix, as in the options of the JVM.
 const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -98,7 +99,7 @@ const UNITS: [(&str, u64); 13] = [
 /// machine or its container, such as `50%`. Ignores case.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for other texts, for 0 bytes, and for at least 2^64 bytes.
+/// [`Kind::Job`](crate::error::Kind::Job) if the text has another form, or if the amount is 0 or at least 2^64 bytes.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {
         Error::job(format!(
@@ -133,7 +134,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
 }
 
-/// Formats an amount of memory for [`parse_size`], in the largest unit in which it is a whole number.
+/// Formats an amount of memory for [`parse_size`]. The unit is the largest in which the amount is a whole number.
 pub(super) fn shown(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, bits)| bytes > 0 && bytes.is_multiple_of(1 << bits)) {
@@ -142,11 +143,12 @@ pub(super) fn shown(bytes: u64) -> String {
     }
 }
 
-/// Reads a small UTF-8 settings file of a job, of at most `max_bytes`. Messages put `what` after the path, such as "which". If the file is
-/// not UTF-8, the message ends with the `expected` content.
+/// Reads a UTF-8 settings file of a job. The file must have at most `max_bytes` bytes. Messages put `what`, such as "which", after the
+/// path. If the file is not UTF-8, the message ends with `expected`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the text after the name of the key.
+/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read, is too large or is not UTF-8. The message is the text that follows
+/// the name of the key.
 pub(super) fn read_setting(path: &str, what: &str, max_bytes: u64, expected: &str) -> Result<String> {
     let unread = |e| Error::job(format!("names {path:?}, {what} cannot be read")).because(e);
     if std::fs::metadata(path).map_err(unread)?.len() > max_bytes {

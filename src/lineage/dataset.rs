@@ -16,7 +16,7 @@ use crate::source;
 /// The program that produces the events, as a package URL.
 pub(super) const PRODUCER: &str = concat!("pkg:cargo/resemblance@", env!("CARGO_PKG_VERSION"));
 
-/// The tables of an output that a later run reads.
+/// The tables that a later run reads from an output.
 const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clusters];
 
 /// A dataset that a run reads.
@@ -35,7 +35,7 @@ pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value
     fields
 }
 
-/// Returns the datasets that `job` reads. If there is a `manifest`, they include versions and the sizes of their files.
+/// Returns the datasets that `job` reads. If there is a `manifest`, the datasets include their versions and the sizes of their files.
 pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     let inputs = input_datasets(job);
     let mut datasets: Vec<Value> = inputs.iter().map(|input| dataset(&input.address)).collect();
@@ -97,7 +97,7 @@ pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict])
     Table::written_by(job).into_iter().map(described).collect()
 }
 
-/// Returns a bound of the job, and whether the output is within it.
+/// Describes a bound of the job, and whether the output is within this bound.
 fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     json!({
         "assertion": verdict.bound,
@@ -131,13 +131,13 @@ fn input_datasets(job: &Job) -> Vec<InputDataset> {
         Some(Reference::Outputs { urls, .. }) => outputs(urls),
         Some(Reference::Source(source)) => files(&source.urls),
     });
-    // Two patterns in one folder are one dataset.
+    // Two patterns in the same folder name the same dataset.
     let mut names = HashSet::new();
     inputs.retain(|input| names.insert(name(&input.address)));
     inputs
 }
 
-/// Returns the files of each dataset. A file below several addresses belongs to the longest address.
+/// Returns the files of each dataset. If a file is below several addresses, it belongs to the dataset with the longest address.
 fn files_by_dataset<'f>(inputs: &[InputDataset], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
     let bases: Vec<&str> = inputs.iter().map(|input| source::without_pattern(&input.address)).collect();
     let mut found = vec![Vec::new(); inputs.len()];
@@ -154,13 +154,13 @@ fn files_by_dataset<'f>(inputs: &[InputDataset], files: &'f [InputFile]) -> Vec<
     found
 }
 
-/// Adds the sizes of files, and a version that changes if any file changes.
+/// Adds the sizes of `files` to a dataset, and a version that changes if any file changes.
 fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let sizes = json!({ "size": bytes, "fileCount": files.len() });
     dataset["inputFacets"]["inputStatistics"] = facet(("1-0-0", "InputStatisticsInputDatasetFacet"), sizes);
     let line = |file: &&InputFile| {
-        // The version of a file is its ETag in an object store, or its modification time.
+        // The version of a file is its ETag, or on disks its modification time.
         let version = file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))?;
         Some(format!("{:?} {} {version}", file.path, file.bytes))
     };
@@ -197,8 +197,8 @@ fn named(address: &str) -> Value {
     json!({ "namespace": namespace, "name": name })
 }
 
-/// Returns namespace and name according to the naming conventions of OpenLineage: `s3://bucket` and the key, or `file` and the absolute
-/// path. A pattern gets the name of its folder.
+/// Returns the namespace and the name of an address by the naming conventions of OpenLineage: `s3://bucket` and the key, or `file` and the
+/// absolute path. A pattern has the name of its folder.
 fn name(address: &str) -> (String, String) {
     let folder = source::without_pattern(address);
     let folder = if folder.is_empty() { "." } else { folder };
@@ -266,7 +266,7 @@ mod tests {
             .into_iter()
             .map(|files| files.into_iter().map(|file| file.path.as_str()).collect())
             .collect();
-        // The first dataset and the pattern have the same base, and only one of them gets the file.
+        // The first dataset and the pattern have the same base, but the file is in only one of them.
         assert_eq!([found[0].len() + found[2].len(), found[1].len(), found[3].len()], [2, 1, 1]);
         assert_eq!((&found[1], &found[3]), (&vec!["data/new/b.csv"], &vec!["s3://b/x/d.csv"]));
     }

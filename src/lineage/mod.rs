@@ -1,7 +1,7 @@
-//! The OpenLineage events of a run: its inputs, the tables that it wrote, and the bounds of the job that it exceeded.
+//! Creates the OpenLineage events of a run. They contain the inputs, the written tables, and the exceeded bounds of the job.
 //!
-//! The events follow version 2-0-2 of the specification (<https://openlineage.io/spec/2-0-2/OpenLineage.json>). This module creates them as
-//! JSON values, and the command line sends them.
+//! The events follow version 2-0-2 of the specification (<https://openlineage.io/spec/2-0-2/OpenLineage.json>). This module creates the
+//! events as JSON values, and the command line sends them.
 
 mod dataset;
 mod settings;
@@ -24,9 +24,9 @@ const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/
 
 /// The end of a run.
 pub(crate) enum RunEnd<'e> {
-    /// The output is complete, possibly with exceeded bounds.
+    /// The output is complete. It can still exceed bounds of the job.
     Complete { manifest: &'e Manifest, verdicts: &'e [AlarmVerdict] },
-    /// An error ended the run. Its description is one line without secrets.
+    /// An error ended the run. `described` is the error in one line without secrets.
     Failed { error: &'e Error, described: String },
 }
 
@@ -43,7 +43,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Returns the events of the run `run_id`. If `run_id` is a UUID, it is also the id in the events. Otherwise, that id is random.
+    /// Creates the events of the run `run_id`. If `run_id` is a UUID, events contain it as the id of the run. Otherwise, events contain a
+    /// random id.
     pub(crate) fn new(settings: LineageSettings, run_id: &str, job_name: &str, job: Option<&Job>) -> Self {
         let id = run_id.parse().unwrap_or_else(|_| Uuid::new_v4());
         // Manifests also use absolute paths.
@@ -51,7 +52,7 @@ impl Events {
         Self { settings, id, run_id: run_id.to_owned(), job_name: job_name.to_owned(), job }
     }
 
-    /// The destination of the events.
+    /// Returns the destination of the events.
     pub(crate) fn destination(&self) -> &EventDestination {
         &self.settings.destination
     }

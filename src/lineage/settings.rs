@@ -1,4 +1,4 @@
-//! The settings of OpenLineage from its standard environment variables: the destination, the namespace and the parent run.
+//! Reads the settings for events from the standard environment variables of OpenLineage: the destination, the namespace and the parent run.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// The default path of the collector's interface.
+/// The default path at the collector to which events are posted.
 const ENDPOINT: &str = "api/v1/lineage";
 
 /// The settings for the events of a run.
@@ -38,7 +38,7 @@ struct Auth {
     api_key: Option<String>,
 }
 
-/// The run that started this run, such as the task of a workflow scheduler, and the root run of both.
+/// The parent run that started this run, such as the task of a workflow scheduler, and the root run above the parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ParentRun {
     #[serde(flatten)]
@@ -80,7 +80,7 @@ impl LineageSettings {
     /// Reads the settings. Returns `None` if no events are sent.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable that has an invalid value.
+    /// [`Kind::Job`](crate::error::Kind::Job) if a variable has an invalid value. The message contains the name of the variable.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if environment.is_true("OPENLINEAGE_DISABLED") {
             return Ok(None);
@@ -111,7 +111,7 @@ fn http(environment: &Environment) -> Result<EventDestination> {
     let endpoint = environment.first(["OPENLINEAGE__TRANSPORT__ENDPOINT", "OPENLINEAGE_ENDPOINT"]);
     let endpoint = endpoint.map_or(ENDPOINT, |(_, path)| path);
     let url = Url::parse(url).and_then(|url| url.join(endpoint));
-    // The message does not contain the URL, which may include a password.
+    // The message does not contain the URL, because the URL can include a password.
     let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
         Error::job(
             "the variable OPENLINEAGE_URL or OPENLINEAGE__TRANSPORT__URL is not the http:// or https:// URL of a collector, such \
@@ -121,11 +121,11 @@ fn http(environment: &Environment) -> Result<EventDestination> {
     Ok(EventDestination::Http { url, api_key: api_key(environment)? })
 }
 
-/// Returns the secret of the collector. The variables of the transport take precedence over the short variable.
+/// Returns the secret that the collector expects. The variables of the transport take precedence over the short variable.
 fn api_key(environment: &Environment) -> Result<Option<String>> {
     let variable = |name| environment.get(name).map(str::to_owned);
     let auth = match environment.get("OPENLINEAGE__TRANSPORT__AUTH") {
-        // The value is a secret, which the parser's message might repeat.
+        // The value is a secret. The message of the parser is dropped, because it could repeat the value.
         Some(text) => serde_json::from_str(text).map_err(|_| {
             Error::job(
                 "the variable OPENLINEAGE__TRANSPORT__AUTH is not of the form {\"type\": \"api_key\", \"apiKey\": TEXT}",
@@ -145,7 +145,8 @@ fn api_key(environment: &Environment) -> Result<Option<String>> {
 }
 
 impl ParentRun {
-    /// Reads OPENLINEAGE_CONTEXT, or else OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID. A parent without a root is also the root.
+    /// Reads OPENLINEAGE_CONTEXT, or else OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID. If the root is not given, the parent is
+    /// also the root.
     fn read(environment: &Environment) -> Result<Option<Self>> {
         let other = |variable| match environment.get(variable) {
             Some(text) => other_run(variable, text).map(Some),

@@ -251,16 +251,26 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
             "`{id}` was rejected and not compared: {reason} ({source}, position {position})"
         )));
     }
-    let mut nearest = Nearest::new(id);
-    let mut ids = finished.table(Table::Documents)?.select(vec![utf8("id")])?.execute_stream().await?;
-    while let Some(batch) = ids.try_next().await? {
-        as_string_array(batch.column(0))?.iter().flatten().for_each(|id| nearest.take(id));
-    }
+    let near = near_ids(id, finished.table(Table::Documents)?.select(vec![utf8("id")])?).await?;
+    let near = near.unwrap_or_else(|| "; the column `id` of the table documents lists all ids".into());
     let not = match finished.id(id) {
         Some(_) => "",
         None => ", because the ids of this output are whole numbers",
     };
-    Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.suggestion())))
+    Ok(Error::job(format!("no document has the id `{id}`{not}{near}")))
+}
+
+/// Returns the end of an error that suggests the `ids` (one column of texts) near to the unknown id `asked`, if there are any.
+///
+/// # Errors
+/// If the ids cannot be read.
+pub(crate) async fn near_ids(asked: &str, ids: DataFrame) -> Result<Option<String>> {
+    let mut nearest = Nearest::new(asked);
+    let mut ids = ids.execute_stream().await?;
+    while let Some(batch) = ids.try_next().await? {
+        as_string_array(batch.column(0))?.iter().flatten().for_each(|id| nearest.take(id));
+    }
+    Ok(nearest.suggestion())
 }
 
 /// The ids with the smallest edit distance to a text, if a typing error can explain the difference.
@@ -289,13 +299,10 @@ impl<'a> Nearest<'a> {
         }
     }
 
-    fn suggestion(&self) -> String {
-        if self.best.is_empty() {
-            return "; the column `id` of the table documents lists all ids".into();
-        }
+    fn suggestion(&self) -> Option<String> {
         let ids: Vec<String> = self.best.iter().map(|(_, id)| format!("`{id}`")).collect();
         let are = either(ids.len() as u64, "is", "are");
-        format!("; near it {are} {}", ids.join(", "))
+        (!ids.is_empty()).then(|| format!("; near it {are} {}", ids.join(", ")))
     }
 }
 

@@ -7,6 +7,7 @@ pub mod reread;
 pub mod rows;
 pub mod show;
 
+pub(crate) use finished::near_ids;
 pub use finished::{Finished, Id, not_found};
 
 use datafusion::prelude::SessionContext;

@@ -208,7 +208,7 @@ pub async fn with_writes(session: &SessionContext, query: &str) -> Result<DataFr
 async fn planned(session: &SessionContext, query: &str) -> Result<LogicalPlan> {
     match session.state().create_logical_plan(query).await {
         Ok(plan) => Ok(plan),
-        Err(error) => Err(missing_table(session, query)
+        Err(error) => Err(missing_table(session, query, &error)
             .or_else(|| text_argument(session, query, &error))
             .unwrap_or_else(|| error.into())),
     }
@@ -251,18 +251,21 @@ pub async fn collected(frame: DataFrame) -> Result<Vec<RecordBatch>> {
     })
 }
 
-/// Returns the error for the first missing table of the query; `None` if all tables exist.
-fn missing_table(session: &SessionContext, query: &str) -> Option<Error> {
+/// Returns the error for the first missing table of the query, or for a column without a table; `None` if there is no such fault.
+fn missing_table(session: &SessionContext, query: &str, error: &DataFusionError) -> Option<Error> {
     let state = session.state();
     let dialect = state.config().options().sql_parser.dialect;
     let statement = state.sql_to_statement(query, &dialect).ok()?;
     let names = state.resolve_table_references(&statement).ok()?;
-    let missing = names.into_iter().find(|name| !session.table_exist(name.clone()).unwrap_or(true))?;
-    Some(Error::job(format!(
-        "there is no table `{}`: the tables are {}",
-        missing.table(),
-        table_names(session).join(", ")
-    )))
+    let missing = names.iter().find(|name| !session.table_exist((*name).clone()).unwrap_or(true));
+    let fault = match missing {
+        Some(missing) => format!("there is no table `{}`", missing.table()),
+        None if names.is_empty() && matches!(error.find_root(), DataFusionError::SchemaError(..)) => {
+            "the query names columns, and no table after FROM".to_owned()
+        }
+        None => return None,
+    };
+    Some(Error::job(format!("{fault}: the tables are {}", table_names(session).join(", "))))
 }
 
 /// Returns the sorted names of the tables of the session.

@@ -31,12 +31,13 @@ use tokio::sync::OnceCell;
 /// The batches of one partition.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// The description of an operator, which maps rows of its inputs to output rows. Plans show its name and settings.
+/// The description of an operator, which computes output rows from the rows of its inputs. Plans show the name and the settings of the
+/// operator.
 pub trait Description: fmt::Debug + Clone + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;
 
-    /// Whether the node counts the output rows. Otherwise the operator records its own metrics.
+    /// Whether the node counts the output rows. If it does not, the operator records its own metrics.
     const COUNTS_ROWS: bool = true;
 
     /// The state that the partitions of a node share while they run. A copy of the plan has its own state.
@@ -50,10 +51,10 @@ pub trait Description: fmt::Debug + Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns the output over `inputs`, and the requirements for each input.
+    /// Describes the output of the operator for these `inputs`, and the requirements for each input.
     ///
     /// # Errors
-    /// If the operator does not accept these inputs or their columns.
+    /// If the operator does not accept these inputs or the columns of an input.
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape>;
 
     /// Starts a partition of the output.
@@ -77,7 +78,7 @@ pub struct Task<'a, S> {
     pub context: Arc<TaskContext>,
     /// The metrics of the node.
     pub metrics: &'a ExecutionPlanMetricsSet,
-    /// The time of this partition, for operators that measure it.
+    /// The computing time of this partition. Operators that measure this time add to it.
     pub elapsed: Time,
 }
 
@@ -93,14 +94,14 @@ impl<S> Task<'_, S> {
         }
     }
 
-    /// Returns all inputs except for the last input. Every task reads them completely.
+    /// Returns all inputs except for the last input. Every task reads all of these inputs completely.
     pub(crate) fn whole_inputs(&self) -> Vec<Arc<dyn ExecutionPlan>> {
         self.inputs.split_last().map_or_else(Vec::new, |(_, whole)| whole.to_vec())
     }
 }
 
 impl<T: Send + Sync + 'static> Task<'_, SharedValue<T>> {
-    /// Maps each batch of `rows` by `map` with a shared value. `make` makes the value once for all partitions.
+    /// Applies `map` to each batch of `rows` and a value that all partitions share. `make` computes the value once.
     pub(crate) fn map_with_shared(
         self,
         rows: SendableRecordBatchStream,
@@ -116,14 +117,14 @@ impl<T: Send + Sync + 'static> Task<'_, SharedValue<T>> {
     }
 }
 
-/// Returns the batches that `next` makes from each batch in `rows`, and finally from `None`.
+/// Calls `next` with each batch in `rows`, and finally with `None`. Returns the batches that `next` returns.
 pub(crate) fn map_to_end(
     rows: SendableRecordBatchStream,
     mut next: impl FnMut(Option<RecordBatch>) -> Result<Option<RecordBatch>> + Send + 'static,
 ) -> Batches {
     let input = rows.map_ok(Some).chain(stream::once(async { Ok(None) }));
     let batches = input.and_then(async |batch| {
-        // A sort in memory has no await point. Yields here, so that other tasks can run and the run can be stopped.
+        // A sort in memory never yields. So this task yields here, which lets other tasks run and makes it possible to stop the query.
         tokio::task::consume_budget().await;
         Ok(batch)
     });
@@ -133,7 +134,7 @@ pub(crate) fn map_to_end(
 /// Returns the only input of the operator `name`.
 ///
 /// # Errors
-/// If there is no input, or more than one.
+/// If the number of inputs is not 1.
 pub(crate) fn only_input<'a>(
     name: &str,
     inputs: &'a [Arc<dyn ExecutionPlan>],
@@ -154,22 +155,23 @@ pub(crate) struct Requirement {
 }
 
 impl Requirement {
-    /// Any partitions, in any order.
+    /// Accepts any partitions, in any order.
     pub(crate) fn none() -> Self {
         Self { distribution: Distribution::UnspecifiedDistribution, ordering: None }
     }
 
-    /// All rows in one partition, in any order.
+    /// Requires all rows in one partition, in any order.
     pub(crate) fn single_partition() -> Self {
         Self { distribution: Distribution::SinglePartition, ordering: None }
     }
 
-    /// Rows with the same first column in the same partition, in any order.
+    /// Requires rows with the same first column in the same partition, in any order.
     pub(crate) fn keyed(rows: &Schema) -> Self {
         Self { distribution: Distribution::KeyPartitioned(vec![column(rows, 0)]), ordering: None }
     }
 
-    /// Rows with the same first column in the same partition, sorted by it and by the columns at the indices in `further`.
+    /// Requires rows with the same first column in the same partition. Each partition must be sorted by the first column and then by the
+    /// columns at the indices in `further`.
     pub(crate) fn sorted(rows: &Schema, further: impl IntoIterator<Item = (usize, SortOptions)>) -> Self {
         let further = further.into_iter().map(|(at, options)| (at, Some(options)));
         let sorted = std::iter::once((0, None)).chain(further);
@@ -191,13 +193,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// An output with `properties`, from inputs that fulfil `requirements`.
+    /// Describes an output with `properties` that is computed from inputs that fulfil `requirements`.
     pub(crate) fn new(properties: Arc<PlanProperties>, requirements: Vec<Requirement>) -> Self {
         let (co_partitioned, partitions_matter) = (false, false);
         Self { properties, requirements, co_partitioned, partitions_matter, is_row_by_row: false }
     }
 
-    /// The columns of `schema` in `count` partitions, emitted in the same way as the rows of `input`.
+    /// Describes an output with the columns of `schema` and `count` partitions. Rows are emitted in the same way as the rows of `input`.
     pub(crate) fn in_partitions(
         count: usize,
         schema: SchemaRef,
@@ -207,7 +209,7 @@ impl Shape {
         Self::new(Arc::new(properties(schema, Partitioning::UnknownPartitioning(count), input)), requirements)
     }
 
-    /// The columns of `schema` in as many partitions as the last input.
+    /// Describes an output with the columns of `schema` and as many partitions as the last input.
     ///
     /// # Errors
     /// If there are no inputs.
@@ -221,7 +223,8 @@ impl Shape {
         Ok(Self::in_partitions(count, schema, last, requirements))
     }
 
-    /// The columns of `schema` in the partitions of the last input. Every task reads all other inputs completely.
+    /// Describes an output with the columns of `schema` and as many partitions as the last input. Every task reads all other inputs
+    /// completely.
     ///
     /// # Errors
     /// If there are no inputs.
@@ -231,15 +234,16 @@ impl Shape {
         Self::over(inputs, schema, requirements)
     }
 
-    /// The columns of `schema` in the partitions of `input`. These partitions were made for the operator and must not change.
+    /// Describes an output with the columns of `schema` and the partitions of `input`. The optimizer must not change these partitions,
+    /// because they were made for the operator.
     pub(crate) fn in_partitions_of(input: &Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
         let properties = properties(schema, input.output_partitioning().clone(), input)
             .with_scheduling_type(input.properties().scheduling_type);
         Self { partitions_matter: true, ..Self::new(Arc::new(properties), vec![Requirement::none()]) }
     }
 
-    /// Promises that rows remain in the partition of their key, if `input` is partitioned by its first column. The first column of the
-    /// output must be the same.
+    /// Declares that the output is partitioned by its first column, if `input` is partitioned by its first column. Both columns must have
+    /// the same values.
     pub(crate) fn partitioned_as(self, input: &Arc<dyn ExecutionPlan>) -> Self {
         let is_first = |key: &Arc<dyn PhysicalExpr>| {
             key.downcast_ref::<Column>().is_some_and(|column| column.index() == 0)
@@ -258,7 +262,7 @@ impl Shape {
         Self { co_partitioned, ..self }
     }
 
-    /// Promises one output row for each input row, in the same order.
+    /// Declares that there is one output row for each input row, in the same order.
     pub(crate) fn row_by_row(self) -> Self {
         Self { is_row_by_row: true, ..self }
     }
@@ -289,7 +293,7 @@ pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig
     plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
 }
 
-/// A value that the first partition makes for all partitions in this process. An error is also shared.
+/// A value that the first partition computes for all partitions in this process. If the computation fails, all partitions get the error.
 pub(crate) struct SharedValue<T>(OnceCell<Result<Arc<T>, Arc<DataFusionError>>>);
 
 impl<T> Default for SharedValue<T> {
@@ -305,10 +309,10 @@ impl<T> fmt::Debug for SharedValue<T> {
 }
 
 impl<T> SharedValue<T> {
-    /// Returns the value, and makes it with `make` if no partition has made it yet.
+    /// Returns the value. If no partition has computed it yet, awaits `make`.
     ///
     /// # Errors
-    /// The error of the future that made it.
+    /// If the future that computed the value returned an error.
     pub(crate) async fn get(&self, make: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
         let made = self.0.get_or_init(|| async { make.await.map(Arc::new).map_err(Arc::new) }).await;
         made.clone().map_err(DataFusionError::Shared)
@@ -407,7 +411,7 @@ impl<D: Description> ExecutionPlan for OperatorExec<D> {
         &self,
         _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        // Operators use columns by their position and have no expressions.
+        // Operators refer to columns by position and contain no expressions.
         Ok(TreeNodeRecursion::Continue)
     }
 
@@ -459,7 +463,7 @@ mod tests {
 
     use super::*;
 
-    /// Yields one row per partition: the number of partitions that have begun.
+    /// Yields one row per partition. The row contains the number of partitions that have begun.
     #[derive(Debug, Clone)]
     struct Begun {
         text: &'static str,

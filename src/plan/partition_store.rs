@@ -1,5 +1,5 @@
-//! The store of partitions that spill. Numbered partitions hold rows in memory while the pool has room, and otherwise on disk. All code
-//! that writes rows to disk between two operators uses it:
+//! Stores rows in numbered partitions: in memory while the memory pool has room, and otherwise on disk. All code that writes rows to disk
+//! between two operators uses this store:
 //!
 //! | user | partitions | read |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | a home that is too large ([`crate::operator::score`]) | sketches by segment, pairs by two segments | again |
 //! | rows by bucket ([`crate::operator::bucket_groups`]) | a sorted run each | once |
 //!
-//! The engine's own sorts and aggregations spill by themselves.
+//! DataFusion's sorts and aggregations spill without this store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-/// The number of rows in a batch that is read from a partition.
+/// The number of rows at which a batch that is read from a partition is complete.
 const READ_ROWS: usize = 8_192;
-/// The number of bytes in such a batch.
+/// The number of bytes at which such a batch is complete.
 const READ_BYTES: usize = 1 << 20;
 
 /// Gathers batches into one.
@@ -57,7 +57,7 @@ impl Gathered {
     }
 }
 
-/// The number of times that a partition is read.
+/// How often a partition is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartitionReads {
     /// Once; reading removes the rows.
@@ -82,7 +82,7 @@ struct Inner {
 }
 
 impl PartitionStore {
-    /// Returns a store of `count` empty partitions for rows with `schema`. `consumer` names its memory reservation.
+    /// Creates a store with `count` empty partitions for rows with `schema`. `consumer` is the name of its memory reservation.
     pub(crate) fn new(
         consumer: &str,
         (count, reads): (usize, PartitionReads),
@@ -91,13 +91,15 @@ impl PartitionStore {
         context: &TaskContext,
     ) -> Self {
         let spills = SpillManager::new(context.runtime_env(), metrics, schema);
-        // A store of runs holds no memory. If it counted as a consumer that can spill, it would reduce the shares of other consumers.
+        // A store of sorted runs keeps no rows in memory. If it counted as a consumer that can spill, it would reduce the shares of other
+        // consumers.
         let held = MemoryConsumer::new(consumer).with_can_spill(count > 0).register(context.memory_pool());
         let partitions = (0..count).map(|_| Partition::default()).collect();
         Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { partitions, held }) }
     }
 
-    /// Adds rows to partitions, by number. If the pool has no memory for them, all rows in memory are first written to disk.
+    /// Adds rows to the partitions with the given numbers. If the pool has no memory for the new rows, all rows in memory are first written
+    /// to disk.
     ///
     /// # Errors
     /// If a partition does not exist, or the disk cannot be written.
@@ -123,7 +125,7 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// Adds each row of `batch` to the partition with its number in `numbers`.
+    /// Adds each row of `batch` to a partition. `numbers` contains the number of the partition for each row.
     ///
     /// # Errors
     /// The errors of [`Self::add`].
@@ -146,7 +148,7 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// Completes the store. No more rows may be added, and the files on disk can be read to their ends.
+    /// Completes the store. After that, no more rows may be added, and files on disk can be read to the end.
     ///
     /// # Errors
     /// If the disk cannot be written.
@@ -159,12 +161,12 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// The number of partitions.
+    /// Returns the number of partitions.
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().partitions.len()
     }
 
-    /// Whether a partition has no rows. The store must be complete and of the kind that is read again.
+    /// Returns whether a partition has no rows. The store must be complete and must have been created with [`PartitionReads::Again`].
     pub(crate) fn has_no_files(&self, number: usize) -> bool {
         self.inner.lock().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
     }
@@ -184,7 +186,7 @@ impl PartitionStore {
         let bytes = memory.iter().map(get_record_batch_memory_size).sum();
         let held = inner.held.split(bytes);
         let memory = stream::iter(memory).map(move |batch| {
-            // From now on the reader accounts for the batch.
+            // From here on, the reader accounts for the memory of the batch.
             held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
             Ok(batch)
         });
@@ -223,8 +225,8 @@ impl Inner {
     }
 }
 
-/// Copies a batch. Without the copy, the parts of a divided batch share the memory of the whole batch. It would be counted for each part
-/// and freed with the last part.
+/// Copies a batch. Without the copy, the parts of a divided batch would share the memory of the whole batch. This memory would be counted
+/// for each part, and freed only with the last part.
 fn copied(part: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     // `concat_batches` copies two batches, but shares a single batch.
     Ok(concat_batches(schema, [part, &part.slice(0, 0)])?)
@@ -256,7 +258,7 @@ fn gather(
 struct Partition {
     /// Files that are kept after they are read.
     files: Vec<Arc<dyn SpillFile>>,
-    /// The two ends of a file that is removed while it is read: the end to write and the end to read.
+    /// The writer of a file that is removed while it is read. `disk` is the reader of the same file.
     sink: Option<SpillPoolSink>,
     disk: Option<SendableRecordBatchStream>,
     memory: Vec<RecordBatch>,

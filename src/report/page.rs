@@ -112,6 +112,11 @@ impl ReportPage<'_> {
         }
     }
 
+    /// Whether the output has the weakest link of a document. An output with `representative` clusters has none.
+    fn shows_links(&self, cluster: &DrawnCluster) -> bool {
+        cluster.members.iter().any(|member| member.weakest_link.is_some())
+    }
+
     /// Whether the list omits documents of the cluster.
     fn lists_some(&self, cluster: &DrawnCluster) -> bool {
         (cluster.members.len() as u64) < cluster.size

@@ -136,6 +136,36 @@ fn rows_without_a_header_and_ids_are_numbered() {
 }
 
 #[test]
+fn rows_are_numbered_if_files_have_the_same_ids() {
+    let folder = tempdir().unwrap();
+    let numbered = |n: usize| (n.to_string(), ROWS[n].1.to_owned());
+    let documents: Vec<Document> = (0..ROWS.len()).map(numbered).collect();
+    std::fs::create_dir(folder.path().join("parquet")).unwrap();
+    for name in ["a", "b"] {
+        write(&folder, &format!("csv/{name}.csv"), csv(',', true));
+        write(&folder, &format!("lines/{name}.jsonl"), json_lines());
+        write_parquet(&folder.path().join(format!("parquet/{name}.parquet")), &documents, 9);
+    }
+    let repeated = "--id row_number in find and dedup";
+    for (format, text) in [("csv", "body"), ("lines", "body"), ("parquet", "text")] {
+        let data = folder.path().join(format);
+        let found = call(&["find", "--text", text], &[&data]).success();
+        assert!(err(&found).contains("ids are row numbers"), "{}", err(&found));
+        assert!(summary(&found).ends_with("among 8 documents"), "{}", summary(&found));
+        let job = out(&call(&["init", "--text", text, "-o", "-"], &[&data]).success());
+        assert!(!job.contains("\nid = "), "{job}");
+        call(&["find", "--text", text, "--id", "id"], &[&data]).refused(3, &[repeated]);
+    }
+    // The first rows do not show that an id occurs twice.
+    let rows: String = (0..2_000).map(|n| format!("{n},row {n} has words of its own: {n}a {n}b\n")).collect();
+    let late = write(&folder, "late.csv", format!("id,body\n{rows}7,the last row\n"));
+    call(&["find"], &[&late]).refused(3, &[repeated]);
+    call(&["find", "--id", "row_number"], &[&late]).success();
+    let job = out(&call(&["init", "--id", "id, body", "-o", "-"], &[&late]).success());
+    assert!(job.contains("\nid = [\"id\", \"body\"]"), "{job}");
+}
+
+#[test]
 fn several_columns_of_strings_are_listed_with_a_value_of_each() {
     let folder = tempdir().unwrap();
     let head = format!("name;notes;stars\n\"A\u{7} \"\"C\"\"\";{};5\nB;short;4\n", "long ".repeat(20).trim());
@@ -602,7 +632,17 @@ fn a_job_of_init_removes_the_rows_that_dedup_removes() {
     }
     let line = |(id, text): Document| format!("{}\n", json!({"id": id, "body": text}));
     let mixed = write(&folder, "mixed.jsonl", mixed_scripts().into_iter().map(line).collect::<String>());
-    let corpora = [(folder.path().join("chain"), None), (mixed, Some("body")), (short, Some("text"))];
+    let mut corpora = vec![(folder.path().join("chain"), None), (mixed, Some("body")), (short, Some("text"))];
+    corpora.extend(real_data("amazon-books/Books_rating.sample.csv").map(|csv| (csv, Some("review/text"))));
+    corpora.extend(real_data("reuters21578").map(|sgml| {
+        let stories = |(_, bytes): (PathBuf, Vec<u8>)| {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let bodies = text.split("<BODY>").skip(1).map(|rest| rest.split("</BODY>").next().unwrap());
+            bodies.map(|body| format!("{}\n", json!({"body": body}))).collect::<String>()
+        };
+        let lines: String = files(&sgml).into_iter().map(stories).collect();
+        (write(&folder, "reuters.jsonl", lines), Some("body"))
+    }));
     for (at, (data, text)) in corpora.iter().enumerate() {
         let own = |name: &str| folder.path().join(format!("{at}-{name}"));
         let [by_dedup, by_apply, job, output] = ["dedup", "apply", "job.toml", "out"].map(own);
@@ -681,7 +721,7 @@ fn check_describes_the_data() {
         "| title",
         "  Nothing of the kind was ever seen in thi…\n",
         "words of a document: 17.5 on average in the first 4 documents",
-        "expected disk: 276 bytes of a document",
+        "expected disk: 288 bytes of a document",
         "expected recall of pairs",
         "  score.threshold = 0.8\n",
         "  shingle.size = 5\n",
@@ -695,7 +735,7 @@ fn check_describes_the_data() {
         (&json!(1), &json!(4), &json!(true))
     );
     assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
-    assert_eq!(data_of["expected_bytes_of_result"], 4 * 276);
+    assert_eq!(data_of["expected_bytes_of_result"], 4 * 288);
     assert!(!folder.path().join("out").exists());
     // Memory that no machine has.
     let above = out(&check(&["--set", "engine.memory=1000TiB"]).success());

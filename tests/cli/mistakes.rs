@@ -282,6 +282,7 @@ fn paths_that_do_not_exist_are_named_with_near_ones_by_all_commands() {
         refused(&scene, &arguments, code, &[&format!("near it is `{near}`")]);
     }
     refused(&scene, &["find", "no/where/a.csv"], 3, &["there is no folder `no/where`"]);
+    refused(&scene, &["find", "*.tsv"], 3, &["no file matches `*.tsv`: correct the pattern\n"]);
 }
 
 #[test]
@@ -309,10 +310,7 @@ fn ids_that_occur_twice_are_listed_in_one_sentence() {
         &scene,
         &["find", "reviews.csv", "--text", "body", "--id", "id"],
         3,
-        &[
-            "but each of `1`, `2` is the id of several documents: name",
-            "find and dedup number the rows without --id",
-        ],
+        &["but each of `1`, `2` is the id of several documents: name", "--id row_number in find and dedup"],
     );
 }
 
@@ -363,6 +361,8 @@ fn keys_without_values_are_named_with_an_example() {
 fn the_number_of_a_row_is_near_its_id() {
     let scene = finished();
     refused(&scene, &["show", "out", "--id", "3"], 2, &["near it is `reviews.csv:3`"]);
+    refused(&scene, &["show", "clean", "--id", "1"], 2, &["none because of it; near it is `reviews.csv:1`"]);
+    refused(&scene, &["show", "clean", "--id", "far"], 2, &["SELECT * FROM removed"]);
 }
 
 #[test]
@@ -377,6 +377,8 @@ fn queries_that_are_wrong_are_explained_in_words_of_the_tables() {
         ("SELECT abs(\"Stars\") FROM kept", "abs(CAST(\"Stars\" AS DOUBLE))"),
         ("SELECT Stars FROM kept", "Did you mean 'kept.\"Stars\"'?"),
         ("SELECT titel FROM kept", "No field named titel. Did you mean 'kept.title'?"),
+        ("SELECT author FROM kept", "No field named author. Valid fields are kept.id, kept.\"Stars\""),
+        ("SELECT avg(\"Stars\")", "no table after FROM: the tables are kept, "),
         ("SELECT * FORM kept", "Expected: end of statement, found: FORM at Line: 1, Column: 10"),
         ("SELECT \"body FROM kept", "Expected close delimiter"),
         ("SELECT 1 / 0", "a value of the query cannot be computed"),

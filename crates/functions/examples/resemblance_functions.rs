@@ -1,12 +1,12 @@
-//! The SQL functions as a shared library, for programs that have a DataFusion of their own: Python's package `datafusion` loads them by
-//! `resemblance.functions`.
+//! Builds the SQL functions as a shared library for programs that contain another build of DataFusion. `resemblance.functions` loads the
+//! library for Python's package `datafusion`.
 //!
 //! ```sh
 //! cargo build --release -p resemblance-functions --features foreign --example resemblance_functions
 //! ```
 //!
-//! A function crosses by DataFusion's foreign interface, a struct of the version that [`resemblance_functions_version`] returns. Nothing is
-//! allocated for a caller, and nothing is freed: the structs live as long as the library is loaded.
+//! The library exports each function as a struct of DataFusion's foreign interface. [`resemblance_functions_version`] returns the version
+//! of this interface. The structs live as long as the library is loaded, so callers free nothing.
 
 use std::ffi::c_void;
 use std::sync::{Arc, LazyLock};
@@ -24,21 +24,22 @@ static FUNCTIONS: LazyLock<Vec<FFI_ScalarUDF>> = LazyLock::new(|| {
     resemblance_functions::udf::all().into_iter().map(foreign).collect()
 });
 
-/// The major version of DataFusion whose interface the functions have. A program of another version must not read them.
-// SAFETY: no other library that is loaded here has a symbol of this name.
+/// Returns the major version of DataFusion that defines the interface. A program with another version must not read the functions.
+// SAFETY: no other library in the process has a symbol with this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn resemblance_functions_version() -> u64 {
     datafusion_ffi::version()
 }
 
-/// The address of the `FFI_ScalarUDF` of a function, counted from 0, which callers clone; null behind the last one.
-// SAFETY: no other library that is loaded here has a symbol of this name.
+/// Returns the address of the `FFI_ScalarUDF` with this number, counted from 0; null if there is no such function. Callers must clone the
+/// struct.
+// SAFETY: no other library in the process has a symbol with this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn resemblance_function(number: usize) -> *const c_void {
     FUNCTIONS.get(number).map_or(std::ptr::null(), |function| std::ptr::from_ref(function).cast())
 }
 
-/// A function whose literal arguments arrive as arrays, as they do through the foreign interface.
+/// A function that accepts literal arguments as arrays, because the foreign interface passes all arguments as arrays.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Foreign {
     function: Arc<ScalarUDF>,
@@ -63,7 +64,7 @@ impl ScalarUDFImpl for Foreign {
         self.inner().return_type(types)
     }
 
-    /// Planning sees which arguments are literals, and refuses any other setting.
+    /// The planner still distinguishes literals from columns, and the inner function refuses settings that are not literals.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         self.inner().return_field_from_args(args)
     }
@@ -76,7 +77,7 @@ impl ScalarUDFImpl for Foreign {
         if args.number_rows == 0 {
             return Ok(ColumnarValue::Array(new_empty_array(args.return_field.data_type())));
         }
-        // Arguments behind the first one are settings, the same in every row, unless they are sets or signatures.
+        // Except for sets and signatures, all arguments after the first are settings, which have the same value in every row.
         for argument in args.args.iter_mut().skip(1) {
             if let ColumnarValue::Array(array) = argument
                 && !matches!(array.data_type(), DataType::List(_) | DataType::Binary)

@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 /// The result type of the functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A setting or an argument that a function cannot use, with a message that says what to do.
+/// The error for a setting or an argument that a function cannot use. The message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(String);
 

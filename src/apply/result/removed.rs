@@ -14,8 +14,8 @@ use crate::apply::decisions::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::kernel::hash::document_key;
-use crate::lookup::Id;
 use crate::lookup::show::{Member, MemberTexts, PairOrder, PairRow, similarity};
+use crate::lookup::{Id, near_ids};
 use crate::origins::{Moved, numbered};
 use crate::output::Stored;
 use crate::source::{self, DocumentPlaces};
@@ -148,8 +148,13 @@ impl AppliedResult {
         let clusters = with_id.clone().select(vec![col("cluster_id")])?.limit(0, Some(1))?.collect().await?;
         let cluster = clusters.iter().find(|batch| batch.num_rows() > 0);
         let Some(cluster) = cluster else {
+            let ids = rows
+                .clone()
+                .select(vec![col("id")])?
+                .union(rows.select(vec![col("kept_id").alias("id")])?)?;
+            let near = near_ids(id, ids).await?.unwrap_or_default();
             return Err(Error::job(format!(
-                "no document with the id `{id}` was removed because of another one, and none because of it: `resemblance sql {} \"SELECT * \
+                "no document with the id `{id}` was removed because of another one, and none because of it{near}; `resemblance sql {} \"SELECT * \
                  FROM removed\"` lists the removed documents",
                 self.target.shown()
             )));

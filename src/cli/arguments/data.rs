@@ -28,7 +28,8 @@ pub(crate) struct FromData {
     /// named text, body, content ...]
     #[arg(long, value_name = "COL")]
     text: Option<String>,
-    /// The column of data that identifies a document [default: `id` if its values are unique, else row numbers]
+    /// The column of data that identifies a document, or `row_number` for row numbers [default: `id` if its values are unique, else
+    /// row numbers]
     #[arg(long, value_name = "COL")]
     id: Option<String>,
     /// Compare only the rows that meet this SQL condition over the columns, as in "lang = 'en' AND stars > 2"

@@ -122,7 +122,7 @@ impl SameKeyPlaces {
     async fn error(self, cx: &StageContext<'_>, found: DataFrame) -> Result<Error> {
         let documents = match self {
             Self::Source => {
-                let option = "; find and dedup number the rows without --id";
+                let option = "; --id row_number in find and dedup";
                 return repeated_ids("source", option, cx.table(Table::Documents)?, found).await;
             }
             Self::SecondSource => {

@@ -52,7 +52,7 @@ async fn list_table(
     tracing::info!(url, version = table.version, files = table.files.len(), "the Delta table was listed");
     if table.files.is_empty() {
         return Err(Error::input(format!(
-            "the Delta table `{url}` is empty: add documents, or correct [source] url"
+            "the Delta table `{url}` is empty: add documents, or name another table"
         )));
     }
     let there = if pattern.is_local() {

@@ -273,7 +273,7 @@ fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped:
     let extensions = format.endings.join(", ");
     let ignored = skipped.other_endings;
     if pattern.glob.is_some() {
-        return Error::input(format!("no file matches `{url}`: correct the pattern in [source] url"));
+        return Error::input(format!("no file matches `{url}`: correct the pattern"));
     }
     if ignored > 0 {
         return Error::input(format!(

@@ -1,8 +1,8 @@
 //! Sorts hashes and drops repeats: a shingle set is a sorted list without repeats.
 
-/// The maximum number of values for a scatter. Up to this number the copy is cheap and the buckets fit in the cache.
+/// The maximum number of values that [`scatter_sort`] sorts. Up to this number, the copy is cheap and the buckets fit in the cache.
 const SCATTER_UP_TO: usize = 1 << 20;
-/// The minimum number of values for a scatter. Fewer values are sorted directly.
+/// The minimum number of values that [`scatter_sort`] sorts. Fewer values are sorted directly.
 const SCATTER_FROM: usize = 64;
 /// The maximum average number of values in a bucket.
 const BUCKET: usize = 2;
@@ -30,8 +30,8 @@ pub struct DistinctBuffers {
     ends: Vec<u32>,
 }
 
-/// Runs one pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. On hashes this is a third to a half
-/// faster than the standard sort. The standard sort handles buckets with other values.
+/// Sorts by one pass of bucket sort on the leading bits, followed by insertion sort. Hashes fill the buckets evenly, so this is a third to
+/// a half faster than the standard sort. Overfull buckets are sorted by the standard sort.
 fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     let used = values.iter().fold(0, |all, value| all | value);
     let bits = (values.len() / BUCKET).ilog2() + 1;
@@ -43,7 +43,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     for value in values.iter() {
         ends[(value >> shift) as usize + 1] += 1;
     }
-    // These are the starts of the buckets. The scatter moves each start to the end of its bucket.
+    // Now `ends` contains the start of each bucket. The scatter advances each start to the end of the bucket.
     for bucket in 1..ends.len() {
         ends[bucket] += ends[bucket - 1];
     }
@@ -65,7 +65,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     insertion_sort(values);
 }
 
-/// Sorts values that are each less than [`LONG_BUCKET`] positions away from their final position.
+/// Sorts values that are almost sorted: each value is fewer than [`LONG_BUCKET`] positions away from its final position.
 fn insertion_sort(values: &mut [u64]) {
     for at in 1..values.len() {
         let value = values[at];

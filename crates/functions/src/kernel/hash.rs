@@ -3,13 +3,13 @@
 use arrow::datatypes::ToByteSlice;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-/// Returns the key of a document: the XXH3 hash of the id's UTF-8 bytes. Two ids have the same key with a probability
-/// of 2^-64; a run detects and reports such a pair.
+/// Returns the key of a document: the XXH3 hash of the id's UTF-8 bytes. Two ids have the same key with a probability of 2^-64. The program
+/// detects and reports such a pair.
 pub fn document_key(id: &str) -> u64 {
     xxh3_64(id.as_bytes())
 }
 
-/// Returns one half of the 128-bit hash of a sorted set: XXH3 seeded with `half` over the little-endian bytes.
+/// Returns one half of the 128-bit hash of a sorted set: the XXH3 hash of the little-endian bytes, seeded with `half`.
 ///
 /// Two different sets have the same two halves with a probability of 2^-128.
 pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
@@ -24,8 +24,8 @@ pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     hasher.digest()
 }
 
-/// The generator splitmix64. Its numbers are the same on every machine. Steele, Lea and Flood, *Fast splittable pseudorandom number
-/// generators*, OOPSLA 2014, figure 17, with the constants of Vigna's `splitmix64.c`.
+/// The generator splitmix64. It produces the same numbers on every machine. The definition is figure 17 in Steele, Lea and Flood, *Fast
+/// splittable pseudorandom number generators*, OOPSLA 2014, with the constants of Vigna's `splitmix64.c`.
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
@@ -53,7 +53,7 @@ impl SplitMix64 {
 mod tests {
     use super::*;
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn reference_keys() {
         assert_eq!(document_key(""), 0x2d06_8005_38d3_94c2);

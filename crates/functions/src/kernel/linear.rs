@@ -1,17 +1,18 @@
-//! The linear family of hash functions: h_i(x) = (a_i * x + b_i) mod c (Carter and Wegman, *Universal classes of hash
-//! functions*, Journal of Computer and System Sciences 18, 1979, whose class H1 has a prime for c).
+//! The linear family of hash functions: h_i(x) = (a_i * x + b_i) mod c (Carter and Wegman, *Universal classes of hash functions*, Journal
+//! of Computer and System Sciences 18, 1979; the modulus of their class H1 is a prime).
 //!
-//! The modulus c is below 2^32. The value x is first reduced modulo c, so that a * x + b is below 2^64. `a_i` and `b_i` come from the seed
-//! by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a number from 1 to N, in the order a_0,
-//! b_0, a_1, b_1, ...; an a that equals an earlier a, or a b that equals an earlier b, is drawn again. So a signature of n minima is the
-//! start of every longer signature. The definition never changes, because stored signatures are compared with later signatures.
+//! The modulus c is below 2^32. The value x is first reduced modulo c, so that a * x + b is below 2^64. The generator splitmix64 starts
+//! with the seed as its state and draws the coefficients in the order a_0, b_0, a_1, b_1, ... Each output z becomes 1 + floor(z * N /
+//! 2^64), a number from 1 to N. An a that equals an earlier a is drawn again, and so is a b that equals an earlier b. So a signature of n
+//! minima equals the first n minima of every longer signature with the same settings. The definition never changes, because stored
+//! signatures are compared with later signatures.
 
 use std::collections::BTreeSet;
 
 use crate::kernel::hash::SplitMix64;
 use crate::kernel::vector::{self, Kernel, padded};
 
-/// Functions of the linear family: `a[i]` and `b[i]` are the coefficients of function `i`.
+/// Functions of the linear family. `a[i]` and `b[i]` are the coefficients of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Linear {
     a: Vec<u64>,
@@ -20,10 +21,10 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Returns the first `count` functions of `seed` modulo `modulus`, with a and b drawn without replacement from 1
-    /// to `draws`.
+    /// Draws the first `count` functions modulo `modulus` with a generator that starts with `seed`. The coefficients are drawn from 1 to
+    /// `draws` without replacement.
     ///
-    /// `None` unless `count <= draws < modulus < 2^32`.
+    /// Returns `None` unless `count <= draws < modulus < 2^32`.
     pub fn new(count: usize, seed: u64, modulus: u64, draws: u64) -> Option<Self> {
         if !allowed(count, modulus, draws) {
             return None;
@@ -46,7 +47,7 @@ impl Linear {
 impl Linear {
     /// Returns the functions with these coefficients and this modulus.
     ///
-    /// `None` unless `modulus` is in [2, 2^32).
+    /// Returns `None` unless `modulus` is in [2, 2^32).
     pub fn from_coefficients(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
         if !(2..1 << 32).contains(&modulus) {
             return None;
@@ -80,7 +81,7 @@ pub fn minhash(shingles: &[u64], linear: &Linear, out: &mut Vec<u32>) {
 const MERSENNE_31: u64 = (1 << 31) - 1;
 const ONES_32: u64 = (1 << 32) - 1;
 
-/// A modulus and its reduction without a division.
+/// Reduces numbers modulo c without a division.
 trait Modulo: Copy {
     /// Returns `v` mod c, for v up to (c - 1)^2 + c - 1.
     fn reduce(self, v: u64) -> u64;
@@ -112,7 +113,7 @@ impl Modulo for Ones32 {
     }
 }
 
-/// Any c: a product with the reciprocal gives the quotient, which is at most 2 too small (Barrett, CRYPTO 1986).
+/// Any c. The product with the reciprocal gives a quotient that is at most 2 too small (Barrett, CRYPTO 1986).
 #[derive(Clone, Copy)]
 struct Reciprocal {
     modulus: u64,
@@ -182,7 +183,7 @@ mod tests {
         out
     }
 
-    /// Computed with Python's integers, which do not overflow.
+    /// The expected values were computed with Python's integers, which do not overflow.
     #[test]
     fn known_signatures() {
         let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
@@ -209,7 +210,7 @@ mod tests {
     const GIVEN: [(u64, [u32; 4]); 3] =
         [(2147483647, [0, 1, 1008, 67890]), (4294967291, [0, 4, 1008, 67890]), (1009, [0, 1, 6, 11])];
 
-    /// Computed with Python: `min((a * (x % c) + b) % c for x in set)`.
+    /// The expected values were computed with Python: `min((a * (x % c) + b) % c for x in set)`.
     #[test]
     fn functions_may_have_given_coefficients() {
         let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];

@@ -3,7 +3,7 @@
 //! Documents that share a bucket are candidates. Two sets with Jaccard similarity J share a bucket with probability `1 - (1 - J^r)^b`
 //! (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
 //!
-//! Band i consists of the r values `i*r..(i+1)*r` of the signature. Its bucket is a 64-bit number. The definition never changes, because
+//! Band i consists of the r values `i*r..(i+1)*r` of the signature. Its bucket is a 64-bit number. This definition never changes, because
 //! stored buckets are compared with later buckets:
 //!
 //! | hash | bucket |
@@ -13,8 +13,8 @@
 //! | `crc32-tuple` | the same, of the values as Python prints a tuple, as in `(15, 355, 89, 2)` and `(15,)` |
 //!
 //! Equal values in two bands give two buckets, so a bucket also identifies its band. This does not hold if all bands share a *table* of a
-//! given size. The bucket is then the hash modulo this size (for both CRC-32 without the i * 2^32). Documents also share buckets by chance,
-//! which adds candidates.
+//! given size. The bucket is then the hash modulo this size, and the two CRC-32 hashes omit the term i * 2^32. In a shared table, bands
+//! also meet by chance, which adds candidates.
 
 use std::io::Write;
 
@@ -41,12 +41,12 @@ pub struct Buckets {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BucketHash {
-    /// XXH3, 64 bits, seeded by the band's number.
+    /// XXH3 with 64 bits. The seed is the number of the band.
     #[default]
     Xxh3,
     /// CRC-32 (IEEE) of the values in decimal, joined by `_`.
     Crc32,
-    /// CRC-32 (IEEE) of the values as Python prints a tuple of them.
+    /// CRC-32 (IEEE) of the values, written as Python prints a tuple.
     Crc32Tuple,
 }
 
@@ -73,7 +73,7 @@ pub fn lsh_bands(signature: Signature<'_>, by: Buckets, out: &mut Vec<u64>) -> O
     Some(())
 }
 
-/// Appends the buckets of the bands of `values`. `bytes` appends the bytes of a band, and `number` returns a value.
+/// Appends one bucket per band of `values`. `bytes` appends the bytes of a band to a buffer, and `number` converts a value to a number.
 fn buckets<T>(
     values: &[T],
     by: Buckets,
@@ -104,7 +104,7 @@ fn buckets<T>(
     }));
 }
 
-/// Returns the CRC-32 of the values in decimal, with a text before, between and after them. `bytes` is a buffer.
+/// Returns the CRC-32 of the values in decimal, with the given texts before, between and after the values. `bytes` is a buffer.
 fn crc32_of(
     band: impl Iterator<Item = u32>,
     [before, between, after]: [&str; 3],
@@ -140,7 +140,7 @@ mod tests {
         lsh_bands(signature, by, &mut out).map(|()| out)
     }
 
-    /// Computed with Python's `zlib.crc32`, and the last value with the reference implementation of XXH3.
+    /// The last value was computed with the reference implementation of XXH3, and all other values with Python's `zlib.crc32`.
     #[test]
     fn known_buckets_of_other_kinds() {
         let crc32 = Buckets { bands: 3, rows: 2, hash: BucketHash::Crc32, table_size: None };
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(first, second);
     }
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn known_buckets() {
         assert_eq!(
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(buckets(&[7, 7], 2, 1).unwrap(), [6318062648460624204, 1109957299823292354]);
     }
 
-    /// Computed with Python's integers, from the definition of XXH3 for 6 bytes.
+    /// The expected values were computed with Python's integers, from the definition of XXH3 for 6 bytes.
     #[test]
     fn known_buckets_of_16_bits() {
         let signature = SignatureValues::new(SIGNATURE.to_vec(), Bits::Of16);

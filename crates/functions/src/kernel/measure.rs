@@ -1,8 +1,8 @@
-//! Similarities of shingle sets: the Jaccard similarity, the containment, and the measures from which a job chooses.
+//! Similarities between shingle sets: the Jaccard similarity, the containment, and the enum with which a job chooses one of them.
 //!
 //! Broder (*On the resemblance and containment of documents*, SEQUENCES 1997, section 2) calls the Jaccard similarity
-//! |a ∩ b| / |a ∪ b| resemblance. The containment of `a` in `b` is |a ∩ b| / |a|. Functions on slices take sets as sorted
-//! slices without repeats.
+//! |a ∩ b| / |a ∪ b| resemblance. The containment of `a` in `b` is |a ∩ b| / |a|. A slice that represents a set is sorted
+//! and without repeats.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,21 +10,21 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The measure of similarity of two shingle sets.
+/// The measure for the similarity of two shingle sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// The Jaccard similarity: the share of common shingles among all shingles of both.
+    /// The Jaccard similarity: the number of common shingles, divided by the number of shingles in at least one of the sets.
     #[default]
     Jaccard,
-    /// The containment: the share of the smaller set that is in the larger one. It is 1 for a passage and its
-    /// document.
+    /// The containment: the number of common shingles, divided by the size of the smaller set. It is 1 if one text is a passage of the
+    /// other.
     Containment,
 }
 
 impl Measure {
-    /// Returns the minimum Jaccard similarity of two sets whose similarity reaches `threshold`. `None` if there is no lower bound, so that
-    /// neither bands nor sizes help.
+    /// Returns the minimum Jaccard similarity of two sets with a similarity of at least `threshold` by this measure. Returns `None` if the
+    /// measure implies no minimum; bands and set sizes then rule out no pair.
     pub fn least_jaccard(self, threshold: f64) -> Option<f64> {
         match self {
             Measure::Jaccard => Some(threshold),
@@ -61,7 +61,8 @@ impl Measure {
         }
     }
 
-    /// Returns the similarity of two sets from their Jaccard similarity and both containments, which tables contain.
+    /// Returns the similarity of two sets, given their Jaccard similarity and both containments. The output tables contain these three
+    /// numbers.
     pub fn similarity_from_shares(self, jaccard: f64, containments: [f64; 2]) -> f64 {
         match self {
             Measure::Jaccard => jaccard,
@@ -70,12 +71,12 @@ impl Measure {
         }
     }
 
-    /// Returns the minimum number of elements that a set of `size` shares with a similar set, whose size is one of the sorted `sizes`.
-    /// `None` if its size rules out similarity.
+    /// Returns the minimum number of elements that a set of `size` elements has in common with any similar set. The sorted `sizes` are the
+    /// possible sizes of the other set. Returns `None` if no set of such a size can be similar.
     pub fn least_shared(self, size: u64, sizes: &[u64], threshold: f64) -> Option<u64> {
         match self {
             Measure::Jaccard => {
-                // Sets with the next smaller or the next larger size can be most similar.
+                // Among `sizes`, the nearest size below or above `size` allows the highest similarity.
                 let larger = sizes.partition_point(|&other| other < size);
                 let next = [larger.checked_sub(1), Some(larger)].into_iter().flatten();
                 let mut next = next.filter_map(|at| sizes.get(at));
@@ -98,7 +99,7 @@ impl fmt::Display for Measure {
     }
 }
 
-/// The minimum ratio of sizes for searching the smaller set's elements in the larger set.
+/// The minimum ratio of the larger size to the smaller size at which a search replaces the merge.
 const GALLOP: usize = 32;
 /// The number of merge steps between two checks whether `least` is still reachable.
 const BLOCK: usize = 64;
@@ -111,8 +112,8 @@ pub fn shared(a: &[u64], b: &[u64]) -> u64 {
 
 /// Returns the number of common elements, if the Jaccard similarity reaches `threshold`.
 ///
-/// The result is `Some(shared)` if and only if `shared as f64 / union as f64 >= threshold` in `f64`, so never for two
-/// empty sets. The sizes or a part of the merge reject most other pairs.
+/// The result is `Some(shared)` if and only if `shared as f64 / union as f64 >= threshold` in `f64`. Two empty sets therefore give `None`.
+/// Most pairs below the threshold are rejected by their sizes or early in the merge.
 pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     shared_or_less(a, b, least_shared(a.len() as u64, b.len() as u64, threshold)?)
 }
@@ -122,15 +123,16 @@ pub fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
     shared as f64 / (len_a + len_b - shared) as f64
 }
 
-/// Returns the minimum number of shared elements that reaches `threshold`; `None` if even a subset does not reach it.
+/// Returns the minimum number of common elements at which sets of these sizes have a Jaccard similarity of at least `threshold`. Returns
+/// `None` if the similarity stays below `threshold` even when one set contains the other.
 pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     let most = len_a.min(len_b);
     let reaches = |shared| jaccard_of(shared, len_a, len_b) >= threshold;
     if !reaches(most) {
         return None;
     }
-    // s / (n - s) >= t  <=>  s >= n t / (1 + t), which is inexact by rounding. The rounded quotient grows with s, so
-    // the exact bound is found from this guess.
+    // s / (n - s) >= t is equivalent to s >= n t / (1 + t), but rounding makes the second bound inexact. The rounded quotient never
+    // decreases as s grows, so the loops step from this guess to the exact bound.
     let guess = (len_a + len_b) as f64 * threshold / (1.0 + threshold);
     let mut least = (guess as u64).min(most);
     while !reaches(least) {
@@ -142,10 +144,10 @@ pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     Some(least)
 }
 
-/// Returns the minimum number of elements that a set of `len` elements shares with any set whose Jaccard similarity to it is at least
-/// `threshold`. It is at most `len` for thresholds up to 1. A containment of `threshold` requires the same number.
+/// Returns the minimum number of elements that two sets have in common if one has `len` elements and their Jaccard similarity is at least
+/// `threshold`. The result is at most `len`. A containment of `threshold` requires the same minimum.
 pub fn least_contained(len: u64, threshold: f64) -> u64 {
-    // Among sets that share these elements, the most similar set has no other elements.
+    // Of all sets that contain these common elements, the set without other elements is the most similar.
     let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;
     let mut least = ((len as f64 * threshold) as u64).min(len);
     while least < len && !reaches(least) {
@@ -168,8 +170,8 @@ pub(super) fn shared_or_less(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     found.filter(|&shared| shared >= least)
 }
 
-/// Merges without branches on the values, which are unpredictable hashes. Returns `None` as soon as `least` is
-/// unreachable.
+/// Counts common elements by a merge. The merge has no branches on the values, because hashes are unpredictable. Returns `None` as soon as
+/// fewer than `least` common elements remain possible.
 fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     // Neither side ends within a block, so the bounds of the slices are checked once per block.
@@ -195,8 +197,8 @@ fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     Some(shared)
 }
 
-/// Looks up each element of `small` in `large`, by doubling steps from the last place and then by bisection (Bentley and Yao, *An almost
-/// optimal algorithm for unbounded searching*, 1976).
+/// Looks up each element of `small` in `large`: steps from the previous position double in length, and bisection follows (Bentley and Yao,
+/// *An almost optimal algorithm for unbounded searching*, 1976).
 fn shared_by_search(small: &[u64], large: &[u64]) -> u64 {
     let (mut rest, mut shared) = (large, 0);
     for &x in small {
@@ -227,18 +229,17 @@ pub fn containment_of(shared: u64, len: u64) -> f64 {
     shared as f64 / len as f64
 }
 
-/// Returns the number of common elements, if the containment of the smaller set in the larger one reaches
-/// `threshold`. The result is `Some(shared)` if and only if `shared as f64 / smaller as f64 >= threshold` in `f64`,
-/// so never for an empty set.
+/// Returns the number of common elements, if the containment of the smaller set in the larger set is at least `threshold`. The result is
+/// `Some(shared)` if and only if `shared as f64 / smaller as f64 >= threshold` in `f64`. An empty set therefore gives `None`.
 pub fn shared_if_contained(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     let smaller = a.len().min(b.len()) as u64;
     let least = least_contained(smaller, threshold);
-    // An empty set has no shares, and no share exceeds 1.
+    // This is false for an empty set, whose containment is NaN, and for thresholds above 1.
     let can_reach = containment_of(least, smaller) >= threshold;
     can_reach.then(|| shared_or_less(a, b, least)).flatten()
 }
 
-/// Returns the elements of `of` that are not in `set`.
+/// Returns the elements in `of` that are not in `set`.
 pub fn missing(of: &[u64], set: &[u64]) -> Vec<u64> {
     let mut rest = set.iter().copied().peekable();
     let is_missing = |element: &u64| {
@@ -256,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// Two overlapping sets with similar or very different sizes.
+    /// Generates two overlapping sets with similar or very different sizes.
     fn two_sets() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
         let set = |range: u64, most: usize| {
             proptest::collection::btree_set(0..range, 0..most)
@@ -297,7 +298,8 @@ mod tests {
             (a, b) in two_sets(), k in 0u32..=60, m in 1u32..=60, ulps in -1i64..=1, own in any::<bool>(),
         ) {
             let (both, either) = by_definition(&a, &b);
-            // A ratio of small numbers, or the pair's own similarity; and the next number on either side.
+            // The threshold is a ratio of small numbers or the similarity of the pair. `ulps` then moves the threshold to the next number
+            // on either side.
             let ratio = if own && either > 0 { both as f64 / either as f64 } else { f64::from(k) / f64::from(m) };
             let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
             let expected = (both as f64 / either as f64 >= threshold).then_some(both);
@@ -364,7 +366,8 @@ mod tests {
         ) {
             let shared = a.intersection(&b).count() as u64;
             let smaller = a.len().min(b.len()) as u64;
-            // A ratio of small numbers, or the pair's own share; and the next number on either side.
+            // The threshold is a ratio of small numbers or the containment of the pair. `ulps` then moves the threshold to the next number
+            // on either side.
             let ratio = if own && smaller > 0 { shared as f64 / smaller as f64 } else { f64::from(k) / f64::from(m) };
             let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
             let expected = (smaller > 0 && shared as f64 / smaller as f64 >= threshold).then_some(shared);

@@ -11,24 +11,24 @@
 //! h_i(x) = (a_i * fold(x) + b_i) mod 2^32        a_i odd,  fold(x) = upper half of x XOR lower half
 //! ```
 //!
-//! A register holds sixteen such products. It holds eight 64-bit products, which cost three times as much each. Folding loses little: in a
-//! set of n shingles, about n^2 / 2^33 shingles coincide, which is one in a set of 100,000.
+//! A vector register holds sixteen such products, but only eight 64-bit products, and each 64-bit product costs three times as much.
+//! Folding loses little: in a set of n shingles, about n^2 / 2^33 shingles coincide, which is one in a set of 100,000.
 //!
-//! `a_i` and `b_i` come from the seed by splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014),
-//! whose state starts as the seed: the upper halves of its outputs in order are a_0, b_0, a_1, b_1, ..., and the lowest bit of each `a_i`
-//! is set to 1. So a signature of n minima is the start of every longer signature with the same seed. The definition never changes, because
+//! The generator splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014) starts with the seed as
+//! its state. The upper halves of its outputs are a_0, b_0, a_1, b_1, ... in this order, and the lowest bit of each `a_i` is set to 1. So a
+//! signature of n minima equals the first n minima of every longer signature with the same seed. The definition never changes, because
 //! stored signatures are compared with later signatures.
 //!
 //! The elements must be hashes: the minima of other elements, such as consecutive numbers, agree too rarely.
 //!
-//! [`super::linear`] contains functions with a modulus, and [`super::one_permutation`] another kind of signature.
+//! [`super::linear`] contains functions with a modulus, and [`super::one_permutation`] computes another kind of signature.
 
 use std::ops::RangeInclusive;
 
 use crate::kernel::hash::SplitMix64;
 use crate::kernel::vector::{self, Kernel, padded};
 
-/// The hash functions that approximate random permutations: `a[i]` and `b[i]` are the coefficients of function `i`.
+/// The hash functions that approximate random permutations. `a[i]` and `b[i]` are the coefficients of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutations {
     a: Vec<u32>,
@@ -36,7 +36,7 @@ pub struct Permutations {
 }
 
 impl Permutations {
-    /// Returns the first `count` functions of `seed`.
+    /// Derives the first `count` functions from `seed`.
     pub fn new(count: usize, seed: u64) -> Self {
         let mut random = SplitMix64(seed);
         let (a, b) = (0..count).map(|_| (random.upper_half() | 1, random.upper_half())).unzip();
@@ -100,7 +100,7 @@ impl Kernel for Minima<'_> {
     }
 }
 
-/// The maximum number of permutations, since the column `shared_bands` counts up to this number of bands.
+/// The maximum number of permutations. A signature can have as many bands, and stages count bands in the UInt16 column `shared_bands`.
 pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 
 /// The numbers of permutations that SQL and job files allow. At the maximum, the estimate is more precise than any use needs. A mistyped
@@ -121,7 +121,7 @@ mod tests {
         out
     }
 
-    /// Computed with Python's integers from the definition at the top of this file.
+    /// The expected values were computed with Python's integers from the definition at the top of this file.
     #[test]
     fn known_permutations() {
         let first = Permutations::new(3, 42);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(first.b, [1853398634, 4169906344]);
     }
 
-    /// Computed with Python's integers from the definition at the top of this file.
+    /// The expected values were computed with Python's integers from the definition at the top of this file.
     #[test]
     fn known_signatures() {
         assert_eq!(signature(&[1], 4, 42), [3871806810, 2674870614, 3892349525, 81763595]);
@@ -144,7 +144,7 @@ mod tests {
             signature(&[u64::MAX, 0, 1 << 63], 4, u64::MAX),
             [1772091495, 1830663020, 1394453949, 1079878712]
         );
-        // XXH3-64 of the words of "the quick brown fox jumps over the lazy dog".
+        // The shingles are the XXH3-64 hashes of the words in "the quick brown fox jumps over the lazy dog".
         let words = [
             14632902600990866813,
             11854836010350326562,
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(signature(&[5, 9], 33, 1), signature(&[5, 9], 64, 1)[..33]);
     }
 
-    /// Two sets with `shared + only` elements each. `shared` elements are in both sets.
+    /// Returns two sets with `shared + only` elements each, of which `shared` elements are in both sets.
     fn overlapping(shared: usize, only: usize, salt: u64) -> (Vec<u64>, Vec<u64>) {
         let mut random = SplitMix64(salt);
         let mut draw = |n| (0..n).map(|_| random.next()).collect::<Vec<_>>();

@@ -1,10 +1,10 @@
-//! `one_permutation(shingles, permutations, seed)`: a signature from one hash per shingle, or a few hashes for small sets, instead of one
-//! hash per permutation.
+//! `one_permutation(shingles, permutations, seed)`: a signature that takes one hash per shingle, or a few hashes in small sets, instead of
+//! one hash per permutation.
 //!
-//! A hash assigns each shingle to one of t bins, with a value. The signature consists of the minimum value in each bin (Li, Owen and Zhang,
-//! *One permutation hashing*, NIPS 2012). A small set leaves bins empty. They are filled as in Dahlgaard, Knudsen and Thorup, *Fast
-//! similarity sketching*, FOCS 2017: all shingles are assigned again by another hash, round after round, and each round fills bins that
-//! were empty before it.
+//! A hash assigns a bin, out of t bins, and a value to each shingle. The signature consists of the minimum value in each bin (Li, Owen and
+//! Zhang, *One permutation hashing*, NIPS 2012). A small set leaves bins empty. Further rounds fill the empty bins (Dahlgaard, Knudsen and
+//! Thorup, *Fast similarity sketching*, FOCS 2017): in each round, another hash assigns all shingles to bins, and only empty bins are
+//! filled.
 //!
 //! ```text
 //! w_i(x) = first output of splitmix64 whose state starts as x XOR k_i
@@ -16,15 +16,15 @@
 //! signature[bin] = least value that falls into the bin in the first round in which any does
 //! ```
 //!
-//! So each bin orders all shingles, by the first round that assigns the shingle to the bin and then by the value. It holds the first
-//! shingle of the set in this order. The probability that two sets have the same first shingle is their Jaccard similarity. Rounds after
-//! the last bin is filled change nothing, and about n + t ln t hashes for n shingles suffice. Signatures of different lengths cannot be
-//! compared. The definition never changes, because stored signatures are compared with later signatures.
+//! So each bin defines an order of all shingles: by the first round that assigns the shingle to the bin, then by the value. The bin
+//! contains the value of the set's first shingle in this order. The probability that two sets have the same first shingle is their Jaccard
+//! similarity. The rounds stop as soon as all bins are filled, which takes about n + t ln t hashes for n shingles. Signatures of different
+//! lengths cannot be compared. The definition never changes, because stored signatures are compared with later signatures.
 //!
 //! The known alternative copies full bins into empty ones (Shrivastava, *Optimal densification for fast and accurate minwise hashing*, ICML
-//! 2017). Its estimate has the same mean and it hashes each shingle once, but the variance is larger, and for small sets its search for
-//! full bins takes t^2 / n steps. The table has the variance of the estimate as a multiple of J (1 - J) / t, the variance with independent
-//! permutations. It was measured with 128 bins and 20,000 seeds on two sets of n shingles with J from 0.50 to 0.67:
+//! 2017). That estimate has the same mean, and each shingle is hashed once. But the variance is larger, and in small sets the search for
+//! full bins takes t^2 / n steps. The table shows the variance of each estimate as a multiple of J (1 - J) / t, the variance with
+//! independent permutations. The measurement used 128 bins, 20,000 seeds, and two sets of n shingles with J from 0.50 to 0.67:
 //!
 //! | n | as here | copied |
 //! |---|---|---|
@@ -41,12 +41,13 @@ use crate::kernel::vector::{self, Kernel};
 /// The hashes of all rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rounds {
-    /// Two keys per bin: first the keys of the rounds over all bins, then one key for each single bin.
+    /// Two keys per bin. The first half contains the keys of the rounds over all bins. The second half contains one key for each single
+    /// bin.
     pub(crate) keys: Vec<u64>,
 }
 
 impl Rounds {
-    /// Returns the hashes of `seed` for `bins` bins. A signature has one value per bin.
+    /// Derives the hashes for `bins` bins from `seed`. A signature has one value per bin.
     pub fn new(bins: usize, seed: u64) -> Self {
         let mut random = SplitMix64(seed);
         Self { keys: (0..2 * bins).map(|_| random.next()).collect() }
@@ -67,10 +68,10 @@ pub fn one_permutation(shingles: &[u64], rounds: &Rounds, scratch: &mut Vec<u64>
     out.extend(scratch.iter().map(|&bin| bin as u32));
 }
 
-/// A bin without a shingle. The upper half of a full bin is its round, which is far below 2^32, and the lower half is its value.
+/// A bin without a shingle. In a full bin, the upper half is the round, which is far below 2^32, and the lower half is the value.
 const EMPTY: u64 = u64::MAX;
 
-/// The number of shingles that are hashed together: four AVX-512 registers. A larger number is not faster.
+/// The number of shingles that are hashed together. They fill four AVX-512 registers. A larger number is not faster.
 const LANES: usize = 32;
 
 /// Fills empty bins.
@@ -118,7 +119,7 @@ fn send(words: &[u64], round: u64, bins: &mut [u64]) -> usize {
     for word in words {
         let bin = &mut bins[(((word >> 32) * count) >> 32) as usize];
         filled += usize::from(*bin == EMPTY);
-        // A bin from an earlier round is smaller than any value in this round.
+        // A bin that an earlier round filled is smaller than any value of this round.
         *bin = (*bin).min((round << 32) | (word & LOWER));
     }
     filled
@@ -138,7 +139,7 @@ mod tests {
         out
     }
 
-    /// The definition at the top of this file, bin by bin and round by round.
+    /// Computes a signature by the definition at the top of this file, bin by bin and round by round.
     fn by_definition(shingles: &[u64], bins: usize, seed: u64) -> Vec<u32> {
         let mut random = SplitMix64(seed);
         let keys: Vec<u64> = (0..2 * bins).map(|_| random.next()).collect();
@@ -153,14 +154,14 @@ mod tests {
         (0..bins).map(|bin| (0..2 * bins).find_map(|round| of_round(bin, round)).unwrap()).collect()
     }
 
-    /// Computed with Python's integers from the definition at the top of this file.
+    /// The expected values were computed with Python's integers from the definition at the top of this file.
     #[test]
     fn known_signatures() {
         assert_eq!(Rounds::new(1, 42).keys, [13679457532755275413, 2949826092126892291]);
         for (shingles, seed, expected) in [
             (vec![5], 9, vec![3644641217]),
             (vec![1], 7, vec![1557333855, 3010892742, 544338710, 4084367622]),
-            // The third bin is empty until its own round.
+            // The third bin is empty until the round for this bin alone.
             (vec![1], 42, vec![3558495407, 3433739376, 2030328408, 2358461157]),
             (vec![u64::MAX, 0, 1 << 63], u64::MAX, vec![2171555560, 1738832182, 3153440585, 1787436966]),
             (vec![1, 2, 3], 42, vec![3558495407, 2257628742, 2735623570, 2358461157]),
@@ -183,11 +184,11 @@ mod tests {
         }
     }
 
-    /// Elements as from the shingle hashes: 64 bits, 32 bits, consecutive numbers, and numbers in the upper half.
+    /// The kinds of elements that shingle hashes produce: 64 bits, 32 bits, consecutive numbers, and numbers in the upper half.
     const ELEMENTS: [fn(u64) -> u64; 4] =
         [|n| SplitMix64(n).next(), |n| SplitMix64(n).next() >> 32, |n| n, |n| n << 32];
 
-    /// Over many seeds the mean of the estimate is the similarity. Its variance is at most `J (1 - J) / t`, the variance with independent
+    /// Over many seeds, the mean of the estimate is the similarity. The variance is at most `J (1 - J) / t`, the variance with independent
     /// permutations (Dahlgaard, Knudsen and Thorup). Bands agree as often as the S-curve predicts.
     #[test]
     fn the_estimate_is_unbiased() {

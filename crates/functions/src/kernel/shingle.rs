@@ -17,7 +17,7 @@ pub struct Shingle {
     pub words: Words,
     /// The number of units in a shingle, at least 1.
     pub size: usize,
-    /// The separator between the words of a shingle when its bytes are hashed.
+    /// The separator that is put between words when the bytes of a shingle are hashed.
     pub separator: String,
     /// The hash of a shingle.
     pub hash: ShingleHash,
@@ -27,17 +27,17 @@ pub struct Shingle {
     pub short: Short,
 }
 
-/// The treatment of documents of fewer units than a shingle.
+/// The treatment of documents that are shorter than a shingle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Short {
-    /// The document goes to `rejects` as `too_short`.
+    /// The document is put into `rejects` with the reason `too_short`.
     #[default]
     Reject,
     /// The whole text is one shingle.
     Whole,
-    /// The document has no shingle, and every value of its signature is 2^32 - 1. All such documents have the same
-    /// signature, including empty ones. Allowed only if signatures decide on pairs.
+    /// The document has no shingles, and every value of its signature is 2^32 - 1. All such documents, including empty documents, have the
+    /// same signature. This is allowed only if signatures decide on pairs.
     Empty,
 }
 
@@ -64,7 +64,7 @@ pub enum Normalize {
     DigitsOut,
     /// Removes the stop words in a named list: a language (ISO 639-1 code), or `scikit-learn-en`.
     StopWords(String),
-    /// Removes these stop words. They are lower-cased, sorted, distinct and separated by spaces.
+    /// Removes these stop words. The words in the string are lower-cased, sorted, distinct and separated by spaces.
     StopWordList(String),
     /// Every white-space character becomes an underscore.
     SpacesToUnderscores,
@@ -109,13 +109,13 @@ impl Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Words {
-    /// The words of [`Words::Unicode`], and emoji and other pictographs. Runs of Chinese, Japanese, Thai, Lao, Khmer
-    /// and Burmese are divided by dictionaries, since they are written without spaces between words.
+    /// The words of [`Words::Unicode`], and also emoji and other pictographs. Dictionaries divide Chinese, Japanese, Thai, Lao, Khmer and
+    /// Burmese, which are written without spaces between words.
     Auto,
-    /// A text with a letter or a number between Unicode word boundaries (UAX #29): "can't" is one word.
+    /// The text between two Unicode word boundaries (UAX #29), if it contains a letter or a number: "can't" is one word.
     Unicode,
-    /// A run of letters, numbers and underscores, as Python finds the regular expression `\b\w+\b`: "can't" is two words, and
-    /// vowel signs divide Hindi words.
+    /// A run of letters, numbers and underscores, which the regular expression `\b\w+\b` matches in Python: "can't" is two words, and vowel
+    /// signs divide Hindi words.
     WordCharacters,
     /// A run of characters other than white space: "can't," is one word, with its comma.
     Spaces,
@@ -127,11 +127,11 @@ pub enum Words {
 pub enum ShingleHash {
     /// XXH3, 64 bits.
     Xxh3,
-    /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by the separator.
+    /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, with the separator between words.
     Crc32,
-    /// SHA-256 of the same bytes, as a big-endian number modulo 2^31 - 1.
+    /// SHA-256 of the bytes that `crc32` hashes, as a big-endian number modulo 2^31 - 1.
     #[serde(rename = "sha256-31")]
     Sha256Mod31,
-    /// The shingle's number among all distinct shingles of the collection, from 1: no two share one.
+    /// The shingle's number among all distinct shingles of the collection, counted from 1. Different shingles have different numbers.
     Dictionary,
 }

@@ -1,21 +1,21 @@
 //! The values of a signature: 32-bit minima, or 16 bits of each minimum.
 //!
-//! Half of the bits are enough to compare signatures (Li and Koenig, *b-Bit minwise hashing*, WWW 2010): two different
-//! minima give the same 16 bits once in 2^16, and an estimate is corrected for that.
+//! Half of the bits are enough to compare signatures (Li and Koenig, *b-Bit minwise hashing*, WWW 2010). Two different minima have the same
+//! 16 bits with a probability of 2^-16, and estimates are corrected for such coincidences.
 //!
 //! ```text
 //! short(x) = upper half of (0x9e3779b1 * x mod 2^32)
 //! ```
 //!
 //! The product depends on all 32 bits. The upper half of a minimum contains little information, because the minimum of n values is about
-//! 2^32 / n. The lower half under multiply-shift depends only on the lower half of a shingle's number, so two shingles with the same lower
+//! 2^32 / n. Under multiply-shift, the lower half depends only on the lower half of a shingle's number. Two shingles with the same lower
 //! half would coincide under every permutation. The definition never changes, because stored signatures are compared with later signatures.
 
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::vector::{self, Kernel};
 
-/// The number of bits to keep from each value of a signature.
+/// The number of bits in each value of a signature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub enum Bits {
@@ -110,7 +110,7 @@ struct Equal<'a, T> {
 impl<T: PartialEq> Kernel for Equal<'_, T> {
     #[inline(always)]
     fn run(self) {
-        // The lanes are as wide as the values. No signature has 2^32 values.
+        // The count is a `u32`, so that its lanes are as wide as the values. No signature has 2^32 values.
         *self.equal = self.a.iter().zip(self.b).map(|(a, b)| u32::from(a == b)).sum();
     }
 }
@@ -178,8 +178,8 @@ fn short(minimum: u32) -> [u8; 2] {
     ((minimum.wrapping_mul(0x9e37_79b1) >> 16) as u16).to_le_bytes()
 }
 
-/// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures share as many elements as they have
-/// equal values.
+/// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures have one common element for each index at which their
+/// values are equal.
 pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
     let element = |(at, value): (u64, u64)| at << 32 | value;
     match signature {
@@ -192,10 +192,11 @@ pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
 }
 
 /// Estimates the Jaccard similarity by the share, in [0, 1], of equal values at the same index (Broder 1997; *Mining of Massive Datasets*,
-/// section 3.3.3). Its standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) / n)`.
+/// section 3.3.3). For n values, the standard deviation of the estimate is `sqrt(J (1 - J) / n)`, where J is the Jaccard similarity.
 ///
-/// Different minima give the same 16 bits once in 2^16, so the expected share of equal 16-bit values is `J + (1 - J) / 2^16`. The share s
-/// becomes `(s - 2^-16) / (1 - 2^-16)`, or 0 if that is negative (Li and Koenig 2010).
+/// Different minima have the same 16 bits with a probability of 2^-16, so the expected share of equal 16-bit values is `J + (1 - J) /
+/// 2^16`. The estimate from a share s of 16-bit values is therefore `(s - 2^-16) / (1 - 2^-16)`, or 0 if this is negative (Li and Koenig
+/// 2010).
 ///
 /// Returns `None` if the signatures are empty or differ in length or width.
 pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
@@ -210,7 +211,8 @@ pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     Some(estimate(a.agreement(b), a.len(), bits))
 }
 
-/// Returns the estimate from two signatures with `length` values of this width, of which `equal` are equal.
+/// Estimates the Jaccard similarity from two signatures of `length` values. `equal` is the number of values that are equal at the same
+/// index, and `bits` is the width of a value.
 pub fn estimate(equal: usize, length: usize, bits: Bits) -> f64 {
     let share = equal as f64 / length as f64;
     match bits {
@@ -231,7 +233,7 @@ mod tests {
     use crate::kernel::hash::SplitMix64;
     use crate::kernel::minhash::{Permutations, minhash};
 
-    /// Computed with Python's integers: `(0x9e3779b1 * x % 2**32 >> 16).to_bytes(2, "little")`.
+    /// The expected values were computed with Python's integers: `(0x9e3779b1 * x % 2**32 >> 16).to_bytes(2, "little")`.
     #[test]
     fn known_values() {
         let minima = [0, 1, 2, 65_535, 65_536, 3_871_806_810, 1 << 31, u32::MAX];
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(wide.signature().agreement(short.signature()), 0);
     }
 
-    /// The share of different minima with the same 16 bits, and the number of different minima, for sets of `size` random elements.
+    /// Returns the share of different minima with the same 16 bits, and the number of different minima, for sets of `size` random elements.
     fn coincidences(size: usize, seeds: u64, element: impl Fn(u64) -> u64) -> (f64, f64) {
         let mut random = SplitMix64(size as u64);
         let (mut different, mut equal) = (0, 0);
@@ -339,7 +341,7 @@ mod tests {
     #[test]
     fn chance_is_taken_out_of_16_bits() {
         let (a, b) = ([[1, 0], [2, 0], [3, 0], [4, 0]], [[1, 0], [2, 1], [3, 0], [0, 4]]);
-        // (1/2 - 1/65536) / (1 - 1/65536)
+        // The expected value is (1/2 - 1/65536) / (1 - 1/65536).
         assert_eq!(minhash_similarity(Of16(&a), Of16(&b)), Some(32_767.0 / 65_535.0));
         assert_eq!(minhash_similarity(Of16(&a), Of16(&a)), Some(1.0));
         assert_eq!(minhash_similarity(Of16(&[[1, 2]]), Of16(&[[2, 1]])), Some(0.0));

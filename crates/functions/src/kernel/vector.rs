@@ -1,7 +1,7 @@
 //! Compiles loops for several sets of vector instructions, and runs them with the widest set of this machine.
 //!
-//! Every x86-64 machine has SSE2. It lacks the product and the minimum of 32-bit numbers, so the later sets are several times as fast.
-//! Every AArch64 machine has NEON, which has both instructions. All sets give the same results.
+//! Every x86-64 machine has SSE2. SSE2 has no instructions for the product and the minimum of 32-bit numbers, so later sets are several
+//! times as fast. Every AArch64 machine has NEON, which has both instructions. All sets give the same results.
 
 /// A loop. Its `run` should be `#[inline(always)]`: a function that is not inlined is compiled for SSE2.
 pub(crate) trait Kernel {
@@ -28,7 +28,7 @@ pub(crate) fn widest(kernel: impl Kernel) {
     kernel.run();
 }
 
-/// Returns the first values of a block, filled up with zeros.
+/// Returns a block that begins with `values` and is filled up with zeros.
 #[inline(always)]
 pub(crate) fn padded<T: Copy + Default, const LANES: usize>(values: &[T]) -> [T; LANES] {
     let mut block = [T::default(); LANES];

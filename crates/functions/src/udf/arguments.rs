@@ -1,4 +1,4 @@
-//! The arguments and results of the functions: columns, literal settings and lists.
+//! Reads the arguments of functions, which are columns and literal settings, and builds the lists that they return.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
-/// Returns the type of lists of structs with these UInt64 columns.
+/// Returns the type of lists of structs. The structs have one UInt64 field per name.
 pub(super) fn structs_of<const N: usize>(names: [&str; N]) -> DataType {
     list_of(DataType::Struct(fields(names)))
 }
@@ -32,7 +32,7 @@ fn fields<const N: usize>(names: [&str; N]) -> Fields {
     names.into_iter().map(|name| Field::new(name, DataType::UInt64, false)).collect()
 }
 
-/// The type of a column.
+/// The type of an argument that is a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Param {
     /// A text of any string type.
@@ -66,7 +66,7 @@ impl Param {
     /// Returns the type to which an argument of the type `given` is coerced.
     ///
     /// # Errors
-    /// If the argument cannot have this type.
+    /// If `given` is not allowed for this argument.
     pub(super) fn coerce(self, function: &str, given: &DataType) -> Result<DataType> {
         match (self, given) {
             (Self::Text, _) => text_type(function, given),
@@ -96,8 +96,8 @@ fn text_type(function: &str, given: &DataType) -> Result<DataType> {
     }
 }
 
-/// Returns the type to which a list is coerced: a list of `item`, or of signed numbers with the same width, whose bits are used. Other
-/// lists of integers are cast to a list of `item`.
+/// Returns the type to which a list is coerced. Lists of `item` keep their type. So do lists of signed numbers with the same width, and
+/// their bits are read as `item`. Other lists of integers are cast to lists of `item`.
 fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
         matches!((of, item), (DataType::Int64, DataType::UInt64) | (DataType::Int32, DataType::UInt32))
@@ -119,7 +119,7 @@ fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataTy
     }
 }
 
-/// The values of a setting, by name. The first value is the default.
+/// The values of a setting and their names. The first value is the default.
 pub(super) type SettingNames<'n, T> = &'n [(&'static str, T)];
 
 /// Returns the name of a value.
@@ -141,7 +141,7 @@ impl<'a> Literals<'a> {
         Err(internal_datafusion_err!("{} got another number of columns", self.function))
     }
 
-    /// The settings after the first `count` settings.
+    /// Returns the settings after the first `count` settings.
     pub(super) fn after(self, count: usize) -> Self {
         Self { values: self.values.get(count..).unwrap_or_default(), ..self }
     }
@@ -210,7 +210,7 @@ impl<'a> Literals<'a> {
     }
 }
 
-/// Returns a whole number of any type. SQL parses numbers from 2^63 on as decimals.
+/// Returns the value of a whole number of any type; `None` for all other values. SQL parses numbers from 2^63 on as decimals.
 fn whole(scalar: &ScalarValue) -> Option<i128> {
     let given = scalar.data_type();
     if !given.is_integer() && !matches!(given, DataType::Decimal128(_, 0)) {
@@ -222,7 +222,7 @@ fn whole(scalar: &ScalarValue) -> Option<i128> {
     }
 }
 
-/// Returns the array in the type to which it was coerced.
+/// Downcasts an array that was coerced to the data type of `T`.
 pub(super) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     let typed = array.as_any().downcast_ref();
     typed.ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
@@ -247,13 +247,13 @@ pub(super) fn texts<'a>(
     })
 }
 
-/// A column with a value in each row, which may be null.
+/// Typed access to the rows of a column. The value in a row can be null.
 #[allow(clippy::len_without_is_empty, reason = "no caller asks whether a column has rows")]
 pub trait ValueColumn<'a>: Sized {
     /// The value of a row.
     type Row;
 
-    /// Reads the rows of `array`, which was coerced.
+    /// Reads the rows of `array`, which already has the type to which it was coerced.
     ///
     /// # Errors
     /// If a value is not allowed.
@@ -271,7 +271,7 @@ pub trait ValueColumn<'a>: Sized {
     }
 }
 
-/// The rows of an array of lists as slices. The elements are `T`, or signed numbers of the same width, and not null.
+/// The rows of an array of lists, as slices. The elements have the type `T`, or are signed numbers of the same width. No element is null.
 pub struct ListRows<'a, T: ArrowPrimitiveType> {
     list: &'a ListArray,
     values: &'a [T::Native],
@@ -314,7 +314,7 @@ impl<'a, T: ArrowPrimitiveType> ValueColumn<'a> for ListRows<'a, T> {
     }
 }
 
-/// Returns the values of an array of `A` as the numbers of `T` with the same bits.
+/// Reinterprets the values of an array of `A` as numbers of `T` with the same bits.
 fn bits<A: ArrowPrimitiveType, T: ArrowPrimitiveType>(array: &ArrayRef) -> Result<&[T::Native]> {
     if size_of::<A::Native>() != size_of::<T::Native>() {
         return Err(internal_datafusion_err!("got {} after coercion", array.data_type()));
@@ -405,7 +405,7 @@ impl Elements for LargeStringBuilder {
     }
 }
 
-/// Structs of numbers with the columns of these names.
+/// Structs with one UInt64 field per name.
 pub(super) struct Structs<const N: usize> {
     names: [&'static str; N],
     columns: [Vec<u64>; N],
@@ -432,19 +432,19 @@ impl<const N: usize> Elements for Structs<N> {
     }
 }
 
-/// The maximum number of elements to reserve in advance. Above it, growth is relatively cheap.
+/// The maximum number of elements for which memory is reserved in advance. Beyond this number, growth is relatively cheap.
 const MAX_ROOM: usize = 1 << 20;
 
-/// Returns an empty vector with room for `elements`, up to [`MAX_ROOM`].
+/// Returns an empty vector with room for `elements` elements, but at most for [`MAX_ROOM`].
 pub(super) fn room<T>(elements: usize) -> Vec<T> {
     Vec::with_capacity(elements.min(MAX_ROOM))
 }
 
-/// Returns a list per row in `rows`. `append` adds the elements of a list to `elements`. The list is null if the row is null or if `append`
-/// returns false.
+/// Builds an array with one list per row in `rows`. `append` adds the elements of one list to `elements`. A list is null if its row is null
+/// or if `append` returns false.
 ///
 /// # Errors
-/// The errors of `append`, and if there are 2^31 elements or more, because Arrow's offsets have 32 bits.
+/// If `append` returns an error, or if there are 2^31 elements or more, because Arrow's offsets have 32 bits.
 pub(super) fn lists<R, E: Elements>(
     function: &str,
     rows: impl Iterator<Item = Option<R>>,

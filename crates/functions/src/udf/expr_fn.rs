@@ -1,4 +1,4 @@
-//! The functions as builders of expressions.
+//! Builds expressions that call the functions.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::lit;
@@ -16,31 +16,31 @@ fn call(function: &'static Function, arguments: Vec<Expr>) -> Expr {
     function.udf().call(arguments)
 }
 
-/// `shingles(text, ...)`: a list of UInt64, the hashed shingles by the settings `by`. A dictionary's numbers cannot be computed from a
-/// single text: see [`shingle_texts()`].
+/// `shingles(text, ...)` returns a list of UInt64: the hashed shingles by the settings `by`. For the hash `dictionary`, use
+/// [`shingle_texts()`], because its numbers cannot be computed from a single text.
 pub fn shingles(text: Expr, by: &Shingle) -> Expr {
     call(&texts::SHINGLES, cut_arguments(text, by))
 }
 
-/// `shingle_texts(text, ...)`: a list of LargeUtf8, the shingles by the settings `by`.
+/// `shingle_texts(text, ...)` returns a list of LargeUtf8: the shingles by the settings `by`.
 pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
     call(&texts::SHINGLE_TEXTS, cut_arguments(text, by))
 }
 
-/// `shingle_samples(text, numbers, ...)`: a list of LargeUtf8, the shingles with these numbers.
+/// `shingle_samples(text, numbers, ...)` returns a list of LargeUtf8: the shingles with these numbers.
 pub fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
     let mut arguments = cut_arguments(text, by);
     arguments.insert(1, numbers);
     call(&texts::SHINGLE_SAMPLES, arguments)
 }
 
-/// `joined_texts(list, field, ...)`: Utf8View, the texts in a list, or in the field at `path` of its structs.
+/// `joined_texts(list, field, ...)` returns a Utf8View: the texts in a list, or the texts in the field at `path` in a list of structs.
 pub fn joined_texts(list: Expr, path: &[String]) -> Expr {
     let names = path.iter().map(|name| lit(name.as_str()));
     call(&values::JOINED_TEXTS, std::iter::once(list).chain(names).collect())
 }
 
-/// `units(text, unit, ...)`: a list of structs, one per part of the text with at least `min_words` words, by the settings `by`.
+/// `units(text, unit, ...)` returns a list of structs, one per unit of the text with at least `min_words` words by the settings `by`.
 pub fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr {
     let by = Shingle { min_words, short: Short::Reject, ..by.clone() };
     let mut arguments = cut_arguments(text, &by);
@@ -48,41 +48,41 @@ pub fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr
     call(&texts::UNITS, arguments)
 }
 
-/// `fingerprints(text, length, ...)`: a list of UInt64, with at least one fingerprint in every window of `length` words.
+/// `fingerprints(text, length, ...)` returns a list of UInt64. Every window of `length` words contains at least one of these fingerprints.
 pub fn fingerprints(text: Expr, length: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text], window_arguments(length, by)].concat();
     call(&texts::FINGERPRINTS, arguments)
 }
 
-/// `windows(text, fingerprints, length, ...)`: a list of structs, one per window of `length` words around a fingerprint.
+/// `windows(text, fingerprints, length, ...)` returns a list of structs, one per window of `length` words that contains a fingerprint.
 pub fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
     call(&texts::WINDOWS, arguments)
 }
 
-/// `word_runs(text, windows, gap, length, ...)`: a list of structs, one per run of words in these windows.
+/// `word_runs(text, windows, gap, length, ...)` returns a list of structs, one per run of words that these windows cover.
 pub fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
     call(&texts::WORD_RUNS, arguments)
 }
 
-/// `text_sample(text, byte_start, byte_end, characters)`: a Utf8, the first characters in this byte range.
+/// `text_sample(text, byte_start, byte_end, characters)` returns a Utf8: the first `characters` characters in this byte range.
 pub fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
     let [start, end] = bytes;
     call(&texts::TEXT_SAMPLE, vec![text, start, end, lit(characters as u64)])
 }
 
-/// `text_without(text, spans)`: a Utf8, the text without the bytes of these spans.
+/// `text_without(text, spans)` returns a Utf8: the text without the bytes in these spans.
 pub fn text_without(text: Expr, spans: Expr) -> Expr {
     call(&texts::TEXT_WITHOUT, vec![text, spans])
 }
 
-/// `word_count(text, ...)`: a UInt64, the number of words in a text by the settings `by`.
+/// `word_count(text, ...)` returns a UInt64: the number of words in a text by the settings `by`.
 pub fn word_count(text: Expr, by: &Shingle) -> Expr {
     call(&texts::WORD_COUNT, cut_arguments(text, by))
 }
 
-/// The length of windows, and the settings of `shingles` that follow the text.
+/// Returns the arguments for the length of windows and for the settings of `shingles`.
 fn window_arguments(length: usize, by: &Shingle) -> Vec<Expr> {
     let by = Shingle { min_words: 0, short: Short::Reject, ..by.clone() };
     cut_arguments(lit(length as u64), &by)
@@ -105,22 +105,23 @@ fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
         lit(name(WORD_RULES, by.words)),
         lit(by.separator.as_str()),
     ];
-    // The stage rejects documents that are too short, so the function does not need the setting.
+    // The stage rejects documents that are too short, so the function needs no value for `reject` and `empty`.
     if by.short == Short::Whole {
         arguments.push(lit("whole"));
     }
     arguments
 }
 
-/// `minhash(shingles, permutations, seed, ...)`: a list of `permutations` UInt32 values; `linear` is (modulus, draws).
+/// `minhash(shingles, permutations, seed, ...)` returns a list of `permutations` UInt32 values. `linear` contains the modulus and the
+/// number of values from which coefficients are drawn.
 pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
     let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
     args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
     call(&sets::MINHASH, args)
 }
 
-/// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list with one UInt32 per
-/// pair of coefficients.
+/// `minhash(shingles, permutations, seed, ...)` with functions of the linear family returns a list with one UInt32 per pair of
+/// coefficients. The functions have these coefficients and this modulus.
 pub fn minhash_by(shingles: Expr, coefficients: &[(u64, u64)], modulus: u64) -> Expr {
     let numbers: Vec<String> = coefficients.iter().map(|(a, b)| format!("{a} {b}")).collect();
     let args = vec![
@@ -134,23 +135,23 @@ pub fn minhash_by(shingles: Expr, coefficients: &[(u64, u64)], modulus: u64) -> 
     call(&sets::MINHASH, args)
 }
 
-/// `one_permutation(shingles, permutations, seed)`: a list of `permutations` UInt32.
+/// `one_permutation(shingles, permutations, seed)` returns a list of `permutations` UInt32 values.
 pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
     let args = vec![shingles, lit(permutations as u64), lit(seed)];
     call(&sets::ONE_PERMUTATION, args)
 }
 
-/// `short_signature(signature)`: a Binary with two bytes per value.
+/// `short_signature(signature)` returns a Binary with two bytes per value.
 pub fn short_signature(signature: Expr) -> Expr {
     call(&sets::SHORT_SIGNATURE, vec![signature])
 }
 
-/// `minhash_similarity(a, b)`: a Float64 in [0, 1].
+/// `minhash_similarity(a, b)` returns a Float64 in [0, 1].
 pub fn minhash_similarity(a: Expr, b: Expr) -> Expr {
     call(&sets::MINHASH_SIMILARITY, vec![a, b])
 }
 
-/// `lsh_bands(signature, bands, rows, ...)`: a list of `bands` UInt64.
+/// `lsh_bands(signature, bands, rows, ...)` returns a list of `bands` UInt64 values.
 pub fn lsh_bands(
     signature: Expr,
     bands: usize,
@@ -164,42 +165,42 @@ pub fn lsh_bands(
     call(&sets::LSH_BANDS, args)
 }
 
-/// `jaccard(a, b)`: a Float64 in [0, 1].
+/// `jaccard(a, b)` returns a Float64 in [0, 1].
 pub fn jaccard(a: Expr, b: Expr) -> Expr {
     call(&sets::JACCARD, vec![a, b])
 }
 
-/// `document_key(id)`: a UInt64.
+/// `document_key(id)` returns a UInt64.
 pub fn document_key(id: Expr) -> Expr {
     call(&values::DOCUMENT_KEY, vec![id])
 }
 
-/// `passages(a, b)`: a struct of two texts, `a` and `b`.
+/// `passages(a, b)` returns a struct of two texts, `a` and `b`.
 pub fn passages(a: Expr, b: Expr) -> Expr {
     call(&texts::PASSAGES, vec![a, b])
 }
 
-/// `set_hash(shingles, half)`: a UInt64.
+/// `set_hash(shingles, half)` returns a UInt64.
 pub fn set_hash(shingles: Expr, half: u64) -> Expr {
     call(&sets::SET_HASH, vec![shingles, lit(half)])
 }
 
-/// `signature_set(signature)`: a list of UInt64.
+/// `signature_set(signature)` returns a list of UInt64.
 pub fn signature_set(signature: Expr) -> Expr {
     call(&sets::SIGNATURE_SET, vec![signature])
 }
 
-/// `order_key(x)`: the value by which `x` is ordered.
+/// `order_key(x)` returns the value by which `x` is ordered.
 pub fn order_key(x: Expr) -> Expr {
     call(&values::ORDER_KEY, vec![x])
 }
 
-/// `unsigned_bits(x)`: the unsigned numbers with the same bits.
+/// `unsigned_bits(x)` returns the unsigned numbers with the same bits.
 pub fn unsigned_bits(x: Expr) -> Expr {
     call(&values::UNSIGNED_BITS, vec![x])
 }
 
-/// `containment(a, b)`: a Float64 in [0, 1].
+/// `containment(a, b)` returns a Float64 in [0, 1].
 pub fn containment(a: Expr, b: Expr) -> Expr {
     call(&sets::CONTAINMENT, vec![a, b])
 }

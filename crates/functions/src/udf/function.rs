@@ -1,4 +1,4 @@
-//! The interface of the functions, and its adapter to DataFusion.
+//! Defines the interface of the functions and adapts them to DataFusion.
 
 use std::hash::{Hash, Hasher};
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 
 use super::arguments::{Literals, Param};
 
-/// A function of its first arguments, row by row. All other arguments are settings, which must be literals.
+/// A function that is computed row by row. Its first arguments are columns. All other arguments are settings, which must be literals.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub name: &'static str,
@@ -24,20 +24,21 @@ pub(crate) struct Function {
     pub settings: RangeInclusive<usize>,
     /// Checks the settings of a call when a query is planned.
     pub check: fn(Literals<'_>) -> Result<()>,
-    /// Whether a literal column is repeated for every row. Otherwise it is passed as one row.
+    /// Whether an argument that is a literal becomes a column with the literal in every row. Otherwise it becomes a column with a single
+    /// row.
     pub repeats_literals: bool,
     /// Whether the result is NULL only if an argument is NULL.
     pub keeps_nullability: bool,
     /// The documentation; `None` for functions that SQL sessions do not contain.
     pub doc: Option<Doc>,
-    /// Returns the type of the result for the types of the columns.
+    /// Determines the type of the result from the types of the columns.
     pub result: fn(&[DataType]) -> Result<DataType>,
-    /// Returns one value per row of the columns, with the settings of a call.
+    /// Computes one value per row from the columns and the settings of a call.
     pub rows: fn(&[ArrayRef], Literals<'_>) -> Result<ArrayRef>,
 }
 
 impl Function {
-    /// A function without settings and documentation.
+    /// Creates a function without settings and documentation.
     pub(super) const fn new(
         name: &'static str,
         columns: &'static [Param],
@@ -71,7 +72,7 @@ pub(crate) struct Doc {
     pub related: &'static [&'static str],
 }
 
-/// The section of all functions.
+/// The section of the documentation that contains all functions.
 const SECTION: DocSection = DocSection {
     include: true,
     label: "Resemblance Functions",
@@ -130,7 +131,7 @@ impl ScalarUDFImpl for Udf {
         let values = args.scalar_arguments.get(columns.len()..).unwrap_or_default();
         check(Literals { function: name, values })?;
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        // Most functions may return NULL for any arguments.
+        // Most functions can return NULL even if no argument is NULL.
         let nullable = !keeps_nullability || args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(*name, result(&types)?, nullable)))
     }

@@ -1,4 +1,4 @@
-//! The SQL functions, by subject, which adapt the functions of [`crate::kernel`] to Arrow.
+//! The SQL functions, in one file per subject. They adapt the functions in [`crate::kernel`] to Arrow.
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
 //! | `containment` | two shingle sets | the share of the first that is in the second |
 //!
-//! Only stages use the following functions. SQL sessions do not contain them:
+//! SQL sessions do not contain the following functions, because only stages use them:
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -35,8 +35,8 @@
 //! `function` contains the interface of functions and its adapter to DataFusion. `arguments` reads columns and settings.
 //!
 //! The functions have no state: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of `UInt64`
-//! without repeats, and signatures are lists of `UInt32`. Both may also be lists of the signed type with the same bits, as in the
-//! public tables. A signature may also be a `Binary` with 16 bits of each value.
+//! without repeats, and signatures are lists of `UInt32`. As in the public tables, both can also be lists of the signed type with the same
+//! bits. A signature can also be a `Binary` with 16 bits of each value.
 
 pub mod arguments;
 pub mod expr_fn;
@@ -55,7 +55,7 @@ use datafusion::error::Result;
 use function::Function;
 pub use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// Returns every function for SQL, in the order in which a pipeline uses them.
+/// Returns every function for SQL, in the order in which a pipeline uses the functions.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 8] = [
         &texts::SHINGLES,
@@ -70,7 +70,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ALL.map(Function::udf).into()
 }
 
-/// Returns the functions that only stages use. SQL sessions do not contain them, but sessions that receive plans as bytes do.
+/// Returns the functions that only stages use. SQL sessions do not contain these functions, but sessions that decode plans from bytes do.
 pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 16] = [
         &values::DOCUMENT_KEY,
@@ -98,7 +98,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
 /// # Errors
 /// If the session refuses a function.
 pub fn register_all(ctx: &SessionContext) -> Result<()> {
-    // A clone refers to the same session, and needs no exclusive access.
+    // Registration needs a mutable session. A clone refers to the same session.
     let mut session = ctx.clone();
     for udf in all() {
         FunctionRegistry::register_udf(&mut session, udf)?;

@@ -1,4 +1,4 @@
-//! The functions of shingle sets and signatures.
+//! The SQL functions on shingle sets and signatures.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) fn compared<'a, C: ValueColumn<'a>>(
     Ok(Arc::new((0..rows).map(similarity).collect::<Result<Float64Array>>()?))
 }
 
-/// Returns the similarities of two columns of sets. They are computed from the number of common elements and the sizes of `a` and `b`. NaN
+/// Returns the similarities of two columns of sets. `similarity` takes the number of common elements and the sizes of both sets. NaN
 /// becomes NULL.
 fn compared_sets(
     literals: Literals<'_>,
@@ -100,7 +100,7 @@ fn containment_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arra
     compared_sets(literals, columns, |shared, a, _| containment_of(shared, a))
 }
 
-/// `set_hash(shingles, half)`: one half of the hash of a shingle set; NULL for a NULL list.
+/// `set_hash(shingles, half)` returns one half of the hash of a shingle set; NULL for a NULL list.
 pub(super) static SET_HASH: Function = Function {
     settings: 1..=1,
     check: |literals| literals.integer(0, "half", 0, None).map(drop),
@@ -114,11 +114,11 @@ fn set_hash_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRe
     Ok(Arc::new(rows.iter().map(|set| Some(set_hash(set?, half))).collect::<UInt64Array>()))
 }
 
-/// The documentation of a signature.
+/// The documentation of an argument that is a signature.
 const SIGNATURE: &str = "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits; or a binary, as \
      `short_signature` returns it.";
 
-/// The documentation of the set of a signature.
+/// The documentation of the set from which a signature is computed.
 const HASHED_SET: &str = "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.";
 const LENGTH: &str = "The signature's length, a literal from 1 to 65535.";
 const SEED: &str = "What the hash functions are drawn from, a literal of at least 0.";
@@ -175,7 +175,8 @@ enum HashFunctions {
     Linear(Linear),
 }
 
-/// The settings of the hash functions of a call. The functions are drawn only when there are rows, because planners check a call repeatedly.
+/// The settings that determine the hash functions of a call. The functions are drawn only when there are rows, because planners check a
+/// call repeatedly.
 struct HashFamily {
     count: usize,
     seed: u64,
@@ -186,7 +187,7 @@ struct HashFamily {
 struct LinearFamily {
     modulus: u64,
     draws: u64,
-    /// The coefficients, if they are not drawn.
+    /// The coefficients in the call; `None` if coefficients are drawn.
     given: Option<Vec<(u64, u64)>>,
 }
 
@@ -228,7 +229,7 @@ impl HashFamily {
     }
 }
 
-/// Reads the coefficients of `count` functions in a call.
+/// Reads the coefficients of `count` functions from the settings of a call.
 fn coefficients(literals: Literals<'_>, count: usize) -> Result<Vec<(u64, u64)>> {
     let text = literals.string(4, "coefficients", "")?;
     let numbers: Option<Vec<u64>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
@@ -422,7 +423,7 @@ fn minhash_similarity_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Resu
     })
 }
 
-/// `signature_set(signature)`: the values of a signature as a set, each with its index; NULL for a NULL signature.
+/// `signature_set(signature)` returns the values of a signature as a set, each combined with its index; NULL for a NULL signature.
 pub(super) static SIGNATURE_SET: Function = Function::new(
     "signature_set",
     &[Param::Signature],

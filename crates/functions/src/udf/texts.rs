@@ -1,4 +1,4 @@
-//! The functions on texts: shingles, units, windows, runs of words, passages and spans.
+//! The SQL functions on texts. They find shingles, units, windows, runs of words and passages, and remove spans.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(super) const SHINGLE_UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("c
 pub(super) const SHINGLE_HASHES: SettingNames<ShingleHash> =
     &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
 
-/// The definitions of a word by name.
+/// The definitions of a word and their names.
 pub(super) const WORD_RULES: SettingNames<Words> = &[
     ("unicode", Words::Unicode),
     ("auto", Words::Auto),
@@ -41,7 +41,7 @@ pub(super) const WORD_RULES: SettingNames<Words> = &[
     ("spaces", Words::Spaces),
 ];
 
-/// The treatments of texts with fewer units than a shingle.
+/// The treatments of texts with fewer units than a shingle, and their names.
 const SHORT: SettingNames<Short> = &[("reject", Short::Reject), ("whole", Short::Whole)];
 
 /// Reads the settings of `shingles`.
@@ -121,7 +121,7 @@ fn shingles_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRe
     })
 }
 
-/// `shingle_texts(text, ..)`: the distinct shingles of a text as texts, with the arguments of `shingles`.
+/// `shingle_texts(text, ..)` returns the distinct shingles of a text as texts. It has the same arguments as `shingles`.
 pub(super) static SHINGLE_TEXTS: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -131,7 +131,7 @@ pub(super) static SHINGLE_TEXTS: Function = Function {
 fn shingle_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
     let [column] = columns else { return literals.wrong_columns() };
     let by = shingle_settings(literals)?;
-    // Shingles remain texts here, so the hash must not be `xxh3`.
+    // With the hash `xxh3`, shingles would consist of the hashes of words instead of the words.
     let by = Shingle { hash: ShingleHash::Dictionary, ..by };
     let mut scratch = CutScratch::default();
     lists(literals.function, texts(literals.function, column)?, LargeStringBuilder::new(), |text, values| {
@@ -141,8 +141,8 @@ fn shingle_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Ar
     })
 }
 
-/// `shingle_samples(text, numbers, ..)`: the shingles of a text with the given numbers as texts, with the settings of `shingles` after the
-/// numbers. The list is as long as the list of numbers, with null for shingles that the text does not contain.
+/// `shingle_samples(text, numbers, ..)` returns the shingles with the given numbers as texts. The settings of `shingles` follow the
+/// numbers. The result has one element per number, which is null if the text does not contain the shingle.
 pub(super) static SHINGLE_SAMPLES: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -167,7 +167,7 @@ fn shingle_samples_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
     })
 }
 
-/// `word_count(text, ..)`: the number of words in a text, with the settings of `shingles`.
+/// `word_count(text, ..)` returns the number of words in a text. It has the same settings as `shingles`.
 pub(super) static WORD_COUNT: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -197,8 +197,8 @@ fn unit_settings(literals: Literals<'_>) -> Result<(TextUnit, Shingle)> {
     Ok((literals.one_of(0, "unit", &all)?, shingle_settings(literals.after(1))?))
 }
 
-/// `units(text, unit, ..)`: the lines, sentences or paragraphs of a text with enough words, with the settings of `shingles` after the
-/// unit.
+/// `units(text, unit, ..)` returns the lines, sentences or paragraphs of a text that have at least `min_words` words. The settings of
+/// `shingles` follow the unit.
 pub(super) static UNITS: Function = Function {
     settings: 0..=9,
     check: |literals| unit_settings(literals).map(drop),
@@ -230,8 +230,8 @@ fn window_settings(literals: Literals<'_>) -> Result<(usize, Shingle)> {
     Ok((length, shingle_settings(literals.after(1))?))
 }
 
-/// `fingerprints(text, length, ..)`: the winnowed hashes of a text, at least one in every window of `length` words, with the settings of
-/// `shingles` after the length.
+/// `fingerprints(text, length, ..)` returns the winnowed hashes of a text. At least one of them is in every window of `length` words. The
+/// settings of `shingles` follow the length.
 pub(super) static FINGERPRINTS: Function = Function {
     settings: 1..=9,
     check: |literals| window_settings(literals).map(drop),
@@ -254,8 +254,8 @@ fn fingerprints_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arr
 /// The columns of a window: the hash of its words, the index of its first word, and the number of characters before that word.
 pub const WINDOW: [&str; 4] = ["hash_0", "hash_1", "at", "char_start"];
 
-/// `windows(text, fingerprints, length, ..)`: the windows of `length` words in a text that contain a fingerprint, with the settings of
-/// `shingles` after the length.
+/// `windows(text, fingerprints, length, ..)` returns the windows of `length` words that contain a fingerprint. The settings of `shingles`
+/// follow the length.
 pub(super) static WINDOWS: Function = Function {
     settings: 1..=9,
     check: |literals| window_settings(literals).map(drop),
@@ -290,8 +290,8 @@ fn windows_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
     })
 }
 
-/// The columns of a repeated window: its first word, whether it is the first occurrence, the number of occurrences, the number of reference
-/// documents that contain it, and the document and the character at which the first occurrence begins.
+/// The columns of a repeated window. `at` is its first word, and `is_first` says whether this is the first occurrence. `kept_doc` and
+/// `kept_char_start` are the document and the character at which the first occurrence begins.
 pub const REPEATED: [&str; 6] =
     ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_char_start"];
 
@@ -317,8 +317,8 @@ fn run_settings(literals: Literals<'_>) -> Result<(usize, (usize, Shingle))> {
     Ok((gap, window_settings(literals.after(1))?))
 }
 
-/// `word_runs(text, windows, gap, length, ..)`: the runs of words in repeated windows of a text, with the settings of `shingles` after the
-/// length.
+/// `word_runs(text, windows, gap, length, ..)` returns the runs of words that repeated windows of a text cover. The settings of `shingles`
+/// follow the length.
 pub(super) static WORD_RUNS: Function = Function {
     settings: 2..=10,
     check: |literals| run_settings(literals).map(drop),
@@ -358,7 +358,8 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     })
 }
 
-/// Returns the windows of a text by their first words, and the document and the character of each window's first occurrence.
+/// Returns the windows of a text, sorted by their first words. Also returns the document and the character at which the first occurrence of
+/// each window begins.
 fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> {
     let [at, is_first, occurrences, reference_documents, kept_doc, kept_char_start] =
         REPEATED.map(|name| numbers(rows, name));
@@ -377,13 +378,13 @@ fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> 
     Ok((order.iter().map(window).collect(), order.iter().map(kept).collect()))
 }
 
-/// The fields of the result: the passage in the first text, and in the second text.
+/// Returns the fields of the result of `passages`: the passage in the first text, and the passage in the second text.
 fn passage_fields() -> Fields {
     ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true)).into_iter().collect()
 }
 
-/// `passages(a, b)`: the longest common passage of two texts, in the spelling of each text. Both fields are NULL if there is no common
-/// passage.
+/// `passages(a, b)` returns the longest common passage of two texts, in the spelling of each text. Both fields are NULL if there is no
+/// common passage.
 pub(super) static PASSAGES: Function = Function::new(
     "passages",
     &[Param::Text, Param::Text],
@@ -407,9 +408,9 @@ fn characters(literals: Literals<'_>) -> Result<usize> {
     literals.number(0, "characters", 1..=usize::MAX, None)
 }
 
-/// `text_sample(text, byte_start, byte_end, characters)`: the first characters of a part of a text.
+/// `text_sample(text, byte_start, byte_end, characters)` returns the first `characters` characters in a range of bytes.
 ///
-/// The part begins at a byte, unlike SQL's `substr`, which reads a text from its beginning for every part.
+/// SQL's `substr` takes positions in characters instead, so it would read the text from its beginning in every call.
 pub(super) static TEXT_SAMPLE: Function = Function {
     settings: 1..=1,
     check: |literals| characters(literals).map(drop),
@@ -438,7 +439,7 @@ fn text_sample_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arra
     Ok(Arc::new(samples.finish()))
 }
 
-/// Returns the first `characters` characters of these bytes; `None` if the range divides a character or is outside the text.
+/// Returns the first `characters` characters in a range of bytes; `None` if the range divides a character or is outside the text.
 fn sample(text: &str, bytes: Range<usize>, characters: usize) -> Option<&str> {
     let part = text.get(bytes)?;
     let end = part.char_indices().nth(characters).map_or(part.len(), |(end, _)| end);
@@ -448,7 +449,7 @@ fn sample(text: &str, bytes: Range<usize>, characters: usize) -> Option<&str> {
 /// The columns of a span: its first UTF-8 byte, and the first byte after it.
 pub const CUT_SPAN: [&str; 2] = ["byte_start", "byte_end"];
 
-/// `text_without(text, spans)`: a text without the bytes of spans. A text without a list of spans does not change.
+/// `text_without(text, spans)` returns the text without the bytes in `spans`. If `spans` is NULL, the text does not change.
 pub(super) static TEXT_WITHOUT: Function =
     Function::new("text_without", &[Param::Text, Param::Any], |_| Ok(DataType::Utf8), text_without_rows);
 

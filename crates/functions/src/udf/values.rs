@@ -1,4 +1,4 @@
-//! The functions on ids, fields and other values of columns.
+//! The SQL functions on ids, fields and other values in columns.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::arguments::{Literals, Param, texts};
 use super::function::Function;
 use crate::kernel::hash::document_key;
 
-/// `document_key(id)`: the key of a document; NULL for a NULL id.
+/// `document_key(id)` returns the key of a document; NULL for a NULL id.
 pub(super) static DOCUMENT_KEY: Function =
     Function::new("document_key", &[Param::AsText], |_| Ok(DataType::UInt64), document_key_rows);
 
@@ -26,14 +26,14 @@ fn document_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arr
     Ok(Arc::new(keys.collect::<UInt64Array>()))
 }
 
-/// Reads the names of a field and the fields around it.
+/// Reads the path to a field: the names of the fields around it, and then its name.
 fn field_path(literals: Literals<'_>) -> Result<Vec<String>> {
     let names = (0..literals.values.len()).map(|at| literals.string(at, "a field", "").map(str::to_owned));
     names.collect()
 }
 
-/// `joined_texts(list, field, ..)`: the texts in a list, one per line; NULL for a NULL list. In lists of structs, the texts are in the
-/// named field, which can be inside a struct and can contain lists.
+/// `joined_texts(list, field, ..)` returns the texts in a list, one per line; NULL for a NULL list. If the list contains structs, the names
+/// that follow are the path to the field with the texts. This field can contain lists.
 pub(super) static JOINED_TEXTS: Function = Function {
     settings: 0..=usize::MAX,
     check: |literals| field_path(literals).map(drop),
@@ -56,7 +56,7 @@ fn joined_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arr
     Ok(Arc::new(texts.finish()))
 }
 
-/// Adds the texts at `path` in all rows of `values`.
+/// Adds the texts at `path` in all rows of `values` to `to`.
 fn gather(values: &ArrayRef, path: &[String], to: &mut Vec<String>) -> Result<()> {
     match values.data_type() {
         DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -95,22 +95,23 @@ pub fn number(text: &str) -> Option<f64> {
     Float64Type::parse(text)
 }
 
-/// Returns the key of a text: numbers come before other texts, which are ordered by their bytes. `None` for NaN, which has no order.
+/// Returns the key by which a text is ordered. Texts that are numbers are ordered as numbers and precede all other texts. The other texts
+/// are ordered by their bytes. Returns `None` for NaN, which has no order.
 pub fn order_key(text: &str) -> Option<Vec<u8>> {
     let Some(number) = number(text) else { return Some([&[TEXT][..], text.as_bytes()].concat()) };
     if number.is_nan() {
         return None;
     }
-    // This removes the sign of zero.
+    // Adding 0.0 removes the sign of zero.
     let bits = (number + 0.0).to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits | (1 << 63) };
-    // A floating-point number cannot represent all digits of a large integer.
+    // A floating-point number cannot represent all digits of a large integer, so the key also contains the integer.
     let whole = text.parse::<i128>().unwrap_or(number as i128);
     let whole = whole.cast_unsigned() ^ (1 << 127);
     Some([&[NUMBER][..], &ordered.to_be_bytes(), &whole.to_be_bytes()].concat())
 }
 
-/// Returns whether the value of a key is a number, and the value in the form for messages.
+/// Returns whether the value in a key is a number, and the value as messages show it.
 pub fn shown(key: &[u8]) -> (bool, String) {
     let number = key.get(1..9).and_then(|bits| bits.try_into().ok()).map(u64::from_be_bytes);
     match (key.first(), number) {
@@ -122,7 +123,7 @@ pub fn shown(key: &[u8]) -> (bool, String) {
     }
 }
 
-/// `order_key(x)`: the value by which a value is ordered. The value of a text is a key that compares numbers as numbers. Floating-point
+/// `order_key(x)` returns the value by which `x` is ordered. For a text, this is a key that orders numbers as numbers. Floating-point
 /// numbers do not change, but NaN of any sign becomes NULL. Values of other types do not change.
 pub(super) static ORDER_KEY: Function = Function::new(
     "order_key",
@@ -148,7 +149,7 @@ fn order_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
         given if given.is_floating() => {
             let numbers = cast(array, &DataType::Float64)?;
             let numbers = numbers.as_primitive::<Float64Type>();
-            // This removes the sign of zero.
+            // Adding 0.0 removes the sign of zero.
             let ordered = numbers.unary_opt::<_, Float64Type>(|n| (!n.is_nan()).then_some(n + 0.0));
             Ok(Arc::new(ordered))
         }
@@ -156,8 +157,8 @@ fn order_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     }
 }
 
-/// Reinterprets the bits of `array` as numbers of the type `to`, or lists of such numbers, with the same width and the other signedness.
-/// `None` for other types.
+/// Reinterprets the bits of signed numbers as unsigned numbers of the same width, or the reverse. `to` is the type of the result. The
+/// numbers can be inside lists. Returns `None` for other types.
 pub fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Int32, DataType::UInt32) => same_bits::<Int32Type, UInt32Type>(array),
@@ -180,7 +181,8 @@ fn same_bits<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(array: &ArrayRef) -> 
     Some(Arc::new(PrimitiveArray::<B>::try_new(values, array.nulls().cloned()).ok()?))
 }
 
-/// Returns the unsigned type with the same width. `None` unless the type is a signed number with 32 or 64 bits, or a list of such numbers.
+/// Returns the unsigned type with the same width as a signed type of 32 or 64 bits, or as a list of this type. Returns `None` for other
+/// types.
 fn unsigned(given: &DataType) -> Option<DataType> {
     match given {
         DataType::Int32 => Some(DataType::UInt32),
@@ -193,8 +195,8 @@ fn unsigned(given: &DataType) -> Option<DataType> {
     }
 }
 
-/// `unsigned_bits(x)`: signed numbers as the unsigned numbers with the same bits. The functions here work on unsigned numbers. The public
-/// tables contain signed numbers, since not every engine reads unsigned columns.
+/// `unsigned_bits(x)` returns the unsigned numbers with the same bits as the signed numbers in `x`. The functions in this crate work on
+/// unsigned numbers. The public tables contain signed numbers, because not every engine reads unsigned columns.
 pub(super) static UNSIGNED_BITS: Function = Function {
     keeps_nullability: true,
     ..Function::new(

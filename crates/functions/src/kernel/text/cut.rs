@@ -1,8 +1,7 @@
 //! Normalises a text and cuts it into shingles, piece by piece. A sink receives the shingles.
 //!
-//! A shingle is a run of `size` consecutive units, words or characters (Broder, *On the resemblance and containment of
-//! documents*, SEQUENCES 1997, section 2, which calls it a shingle too; Leskovec, Rajaraman and Ullman, *Mining of
-//! Massive Datasets*, section 3.2).
+//! A shingle is a sequence of `size` consecutive units, which are words or characters (Broder, *On the resemblance and containment of
+//! documents*, SEQUENCES 1997, section 2; Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.2).
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,23 +10,24 @@ use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 
-/// The number of bytes of text that are normalised together. They fit in the first-level cache between steps.
+/// The minimum number of bytes in a piece of text. All steps process one piece before the next piece, so that the piece stays in the
+/// first-level cache.
 pub(crate) const PIECE: usize = 16 << 10;
-/// The number of words or characters between two checks of the number of shingles.
+/// The approximate maximum number of shingles that a sink receives in one call.
 pub(crate) const BLOCK: usize = 1 << 10;
 
 /// Receives shingles in batches.
 pub(crate) trait Sink {
-    /// Receives shingles. A shingle is the UTF-8 bytes of its characters, or the bytes of its words with the separator between them, or,
-    /// with [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
+    /// Receives shingles. A shingle of characters is their UTF-8 bytes. A shingle of words is the bytes of the words with the separator
+    /// between them. With [`ShingleHash::Xxh3`], it is instead the XXH3-64 hash of each word, as 8 bytes, little endian.
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>);
 }
 
 /// Splits `text` into shingles by the settings `by`, and passes every shingle to `sink`, in order and with repeats. Returns whether the
-/// text has the number of words that `by` requires.
+/// text has at least `by.min_words` words.
 ///
-/// The memory holds one piece of text. Some texts are normalised as a whole, into two buffers: texts in which no space precedes an ASCII
-/// letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are removed.
+/// Memory contains one piece of text at a time. A text that cannot be cut is normalised as a whole, into two buffers. This is the case if
+/// no space precedes an ASCII letter, if stop words are removed by Unicode's rules, or if newlines are removed.
 ///
 /// # Errors
 /// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words. In this case `sink` has received nothing.
@@ -43,19 +43,19 @@ pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut
     Ok(cutting.end(by, scratch, sink))
 }
 
-/// The state of a text between its pieces.
+/// The state of a text after the pieces so far.
 #[derive(Debug, Default)]
 pub(crate) struct Cutting {
-    /// The number of words so far. Counted only if shingles consist of words or `by` has a minimum number of words.
+    /// The number of words so far. They are counted only if shingles consist of words or `by` has a minimum number of words.
     words: usize,
-    /// The number of characters so far. Counted only if `by` has a minimum number of words.
+    /// The number of characters so far. They are counted only if shingles consist of characters and `by.short` is [`Short::Whole`].
     characters: usize,
-    /// Whether normalisation has left more than white space.
+    /// Whether the normalised text contains more than white space.
     pub(crate) has_text: bool,
 }
 
 impl Cutting {
-    /// Begins a text. `scratch` must not be used for another text before the end of this one.
+    /// Begins a text. Until this text ends, `scratch` must not be used for another text.
     ///
     /// # Errors
     /// The errors of [`cut`].
@@ -70,8 +70,8 @@ impl Cutting {
         Ok(Self::default())
     }
 
-    /// Passes the shingles that the next piece of the text completes to `sink`. Pieces must end at positions from [`next_cut`], and are
-    /// only allowed if [`in_pieces`] is true.
+    /// Adds the next piece of the text, and passes all shingles that are now complete to `sink`. Pieces must end at positions that
+    /// [`next_cut`] returns. A text may have several pieces only if [`in_pieces`] is true.
     pub(crate) fn piece(
         &mut self,
         piece: &str,
@@ -109,8 +109,8 @@ impl Cutting {
         }
     }
 
-    /// Passes the shingles that the end of the text completes to `sink`. Returns whether the text has the number of words that `by`
-    /// requires.
+    /// Ends the text. If the text is shorter than a shingle and `by.short` is [`Short::Whole`], passes the whole text to `sink` as one
+    /// shingle. Returns whether the text has at least `by.min_words` words.
     pub(crate) fn end(self, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> bool {
         let (size, separator) = size_and_separator(by);
         if by.short == Short::Whole {
@@ -129,26 +129,27 @@ impl Cutting {
     }
 }
 
-/// The number of units in a shingle, and the separator between its words when its bytes are hashed.
+/// Returns the number of units in a shingle, and the separator between words; `None` if shingles consist of the hashes of words.
 fn size_and_separator(by: &Shingle) -> (usize, Option<&[u8]>) {
     (by.size.max(1), (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes()))
 }
 
-/// Returns whether a text consists of spaces, tabs and line ends, and so counts as empty.
+/// Returns whether a text consists only of spaces, tabs and line ends. Such a text counts as empty.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-/// Returns whether a text can be normalised piece by piece. Each cut between its words must also be a cut between words of the result.
+/// Returns whether a text can be normalised piece by piece. This requires that each cut between words of the text is also a cut between
+/// words of the normalised text.
 pub(crate) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
-    // A piece starts with a letter. If its word is removed, the piece may start with white space and a mark, which
-    // Unicode's rules join into one segment.
+    // A piece starts with a letter. If its first word is removed, the rest can start with white space and a mark, which Unicode's rules
+    // join into one segment.
     let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
     if by_words && takes_letters && matches!(by.words, Words::Auto | Words::Unicode) {
         return false;
     }
-    // Removed newlines join the words of two lines.
+    // If newlines are removed, the last word of a line and the first word of the next line become one word.
     if by.normalize.contains(&Normalize::RemoveNewlines) {
         return false;
     }
@@ -157,7 +158,7 @@ pub(crate) fn in_pieces(by: &Shingle) -> bool {
     if steps.peek().is_none() {
         return true;
     }
-    // The removal of underscores joins letters, and the lower case of a sigma depends on the next letter.
+    // If underscores are removed, letters become adjacent, and the lower case of a sigma depends on the next letter.
     let mut joined = steps.clone().skip_while(|step| **step != Normalize::RemoveNonLetters);
     let lowered = joined.any(|step| *step == Normalize::Lowercase);
     !(by_words || lowered || steps.any(Normalize::takes_words))
@@ -170,7 +171,7 @@ pub struct CutScratch {
     unit: Unit,
     words: LastWords,
     chars: Chars,
-    /// The text so far, if it contains no words yet and short texts are one shingle.
+    /// The text so far, if it contains no words yet and `short` makes one shingle of a short text.
     wordless: String,
     pub(crate) piece: usize,
 }
@@ -191,7 +192,7 @@ impl CutScratch {
         }
     }
 
-    /// Makes the normaliser for `by`, unless the last text used the same normaliser.
+    /// Replaces the normaliser if `by` differs from the settings of the previous text.
     fn resolve(&mut self, by: &Shingle) -> Result<()> {
         let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;
         if !self.normalizer.as_ref().is_some_and(same) {
@@ -205,10 +206,10 @@ impl CutScratch {
     }
 }
 
-/// The last words of a text: their bytes with a separator, or their hashes.
+/// The last words of a text: their bytes with a separator after each word, or their hashes.
 #[derive(Debug, Default)]
 struct LastWords {
-    /// 8 bytes per hash, or the words, each followed by a separator.
+    /// For each word, either its hash as 8 bytes, or its bytes followed by a separator.
     bytes: Vec<u8>,
     /// The end of each word in `bytes`, without its separator.
     ends: Vec<usize>,
@@ -236,7 +237,7 @@ impl LastWords {
         if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
     }
 
-    /// Passes all held words to `sink` as one shingle, if there are any.
+    /// Passes all words in `bytes` to `sink` as one shingle. Passes nothing if there are no words.
     fn whole(&self, separator: Option<&[u8]>, sink: &mut impl Sink) {
         let end = match separator {
             None => self.bytes.len(),
@@ -247,7 +248,7 @@ impl LastWords {
         }
     }
 
-    /// Passes every shingle of the held words to `sink`, and keeps the last `size - 1` words.
+    /// Passes every shingle of the words in `bytes` to `sink`, and keeps the last `size - 1` words.
     fn shingle(&mut self, size: usize, separator: Option<&[u8]>, sink: &mut impl Sink) {
         if self.count() < size {
             return;
@@ -280,7 +281,7 @@ impl Chars {
         self.0.clear();
     }
 
-    /// Passes all held characters to `sink` as one shingle, if they are more than white space.
+    /// Passes all these characters to `sink` as one shingle. Passes nothing if they are only white space.
     fn whole(&self, sink: &mut impl Sink) {
         if !self.0.trim().is_empty() {
             sink.take(std::iter::once(self.0.as_bytes()));
@@ -299,7 +300,7 @@ impl Chars {
     }
 }
 
-/// Passes every shingle of `text` to `sink`. Returns the start of its last `size - 1` characters.
+/// Passes every shingle of `text` to `sink`. Returns the byte position of the last `size - 1` characters.
 fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
     let bytes = text.as_bytes();
     if text.is_ascii() {
@@ -310,7 +311,7 @@ fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
         }
         return shingles;
     }
-    // Two walks over the text, one `size` characters ahead of the other.
+    // Two iterators over the text. The second is `size` characters ahead of the first.
     let starts = || text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
     let mut runs = starts().zip(starts().skip(size)).peekable();
     let mut kept = 0;

@@ -1,4 +1,4 @@
-//! Splits a text into shingles while it arrives, so that memory never holds the whole text.
+//! Splits a text into shingles while its parts arrive, so that memory never contains the whole text.
 
 use crate::error::Result;
 use crate::kernel::distinct::{self, sort_distinct};
@@ -9,16 +9,16 @@ use crate::kernel::text::words::next_cut;
 
 /// The shingles of a text that arrives in parts.
 ///
-/// The memory holds the set, a piece of text, and the latest part. Texts in which no space precedes an ASCII letter are one piece.
+/// Memory contains the set, a piece of text, and the latest part. A text in which no space precedes an ASCII letter is a single piece.
 #[derive(Debug)]
 pub struct LongText {
     by: Shingle,
     hash: fn(&[u8]) -> u64,
     scratch: cut::CutScratch,
     cutting: Cutting,
-    /// The text since the last piece.
+    /// The text after the last complete piece.
     waiting: String,
-    /// The number of bytes in `waiting` that were searched and contain no end of a piece.
+    /// The number of bytes at the start of `waiting` in which the search found no end of a piece.
     looked_at: usize,
     set: Vec<u64>,
     /// The length of `set` at which repeats are dropped.
@@ -34,13 +34,13 @@ pub struct LongText {
 pub struct CutText {
     /// The shingles, the same as from [`shingles`](super::shingles::shingles).
     pub shingles: Vec<u64>,
-    /// One or two pieces of the text. The sample is blank, before or after normalisation, only if the whole text is blank.
+    /// One or two pieces of the text. If the sample is blank, so is the whole text. This also holds after normalisation.
     pub sample: String,
 }
 
 impl LongText {
-    /// Returns whether texts can be split by the settings `by` while they arrive. This is not possible with a dictionary or with steps that
-    /// need the whole text.
+    /// Returns whether texts can be split by the settings `by` while they arrive. Dictionaries and some normalisation steps require the
+    /// whole text.
     pub fn can(by: &Shingle) -> bool {
         by.hash != ShingleHash::Dictionary && in_pieces(by)
     }
@@ -82,12 +82,12 @@ impl LongText {
             self.piece(&rest[..end]);
             (taken, self.looked_at) = (taken + end, 0);
         }
-        // If there is no cut, no bytes move, so a text without cuts is copied only when its buffer doubles.
+        // Without a cut no bytes move, so a text without cuts is copied only when its buffer doubles.
         waiting.drain(..taken);
         self.waiting = waiting;
     }
 
-    /// Returns the result after all parts of the text.
+    /// Returns the result for the whole text. All parts must have been passed to [`take`](Self::take).
     pub fn end(mut self) -> CutText {
         let last = std::mem::take(&mut self.waiting);
         self.piece(&last);
@@ -179,7 +179,7 @@ mod tests {
             prop_assume!(LongText::can(&by));
             let cut = by_pieces(&text, &by, piece, &sizes);
             prop_assert_eq!(cut.shingles, whole(&text, &by));
-            // The sample is empty if the text is.
+            // The sample is blank if and only if the text is blank.
             prop_assert_eq!(is_blank(&cut.sample), is_blank(&text));
             let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, short: Short::Reject, ..by };
             let empty = |text: &str| {
@@ -203,7 +203,8 @@ mod tests {
         }
     }
 
-    /// White space that normalisation turns into other characters does not show that the text is more than white space.
+    /// Normalisation turns the white space at the beginning into other characters. The sample must still contain more than this white
+    /// space.
     #[test]
     fn a_text_that_begins_with_white_space_is_not_blank() {
         let normalize = vec![crate::kernel::shingle::Normalize::SpacesToUnderscores];
@@ -211,7 +212,7 @@ mod tests {
         assert!(!is_blank(&cut.sample), "{cut:?}");
     }
 
-    /// A vertical tab is not blank before normalisation, but blank after it becomes a space.
+    /// A vertical tab is not blank, but normalisation turns it into a space, which is blank.
     #[test]
     fn a_text_that_begins_with_a_vertical_tab_is_not_blank_when_it_is_normalised() {
         let normalize = vec![crate::kernel::shingle::Normalize::CollapseWhitespace];
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(cut.sample, "\u{b}the");
     }
 
-    /// A text without a cut is not copied with each part, since the time would be quadratic in its length.
+    /// A text without a cut is not copied for each part. Otherwise the time would be quadratic in the length of the text.
     #[test]
     fn a_text_without_a_cut_waits_where_it_is() {
         let by = three_words();

@@ -1,4 +1,4 @@
-//! From a text to the set of its shingles: normalised, cut into words or characters, and hashed.
+//! Turns a text into the set of its shingles: normalises the text, cuts it into words or characters, and hashes the shingles.
 
 pub mod cut;
 pub mod long_text;

@@ -1,16 +1,16 @@
-//! Passages: the longest common passage of two texts, and texts without some of their passages.
+//! Finds the longest common passage of two texts, and removes passages from a text.
 //!
-//! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. The runs of words in one text are held
-//! in a suffix automaton (Blumer et al., "The smallest automaton recognizing the subwords of a text", Theoretical Computer Science 40,
-//! 1985), which reads the other text. The time is linear in the length of both.
+//! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. A suffix automaton represents all
+//! sequences of consecutive words in one text (Blumer et al., "The smallest automaton recognizing the subwords of a text", Theoretical
+//! Computer Science 40, 1985), and the other text is its input. The time is linear in the total length of both texts.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Returns the byte ranges of the longest common passage in both texts; `None` if there is no common word. Ties are broken by the first end
-/// in `b`, then by the first end in `a`.
+/// Returns the byte ranges of the longest common passage in both texts; `None` if there is no common word. Among passages of the same
+/// length, the passage with the earliest end in `b` wins, then the one with the earliest end in `a`.
 pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<usize>)> {
     let mut numbers = HashMap::new();
     let (of_a, of_b) = (tokens(a, &mut numbers), tokens(b, &mut numbers));
@@ -23,7 +23,7 @@ pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<u
     Some((place(&of_a, end_a)?, place(&of_b, end_b)?))
 }
 
-/// A word: its number, which identifies the spelling, and its byte range.
+/// A word as a number and a byte range. Words with the same lower case have the same number.
 struct NumberedWord {
     number: u32,
     at: Range<usize>,
@@ -38,21 +38,21 @@ fn tokens(text: &str, numbers: &mut HashMap<String, u32>) -> Vec<NumberedWord> {
     text.unicode_word_indices().map(number).collect()
 }
 
-/// The suffix automaton of a sequence, which represents all of its runs.
+/// The suffix automaton of a sequence of tokens. It represents all runs of consecutive tokens in the sequence.
 struct SequenceRuns {
     states: Vec<SuffixState>,
-    /// (state, token) -> the state of the runs that the token extends.
+    /// Maps a state and a token to the state of the runs that are longer by this token.
     next: HashMap<(u32, u32), u32>,
 }
 
-/// A set of runs that end at the same places.
+/// A set of runs that end at the same positions in the sequence.
 #[derive(Clone, Copy)]
 struct SuffixState {
     /// The length of the longest run, in tokens.
     length: u32,
-    /// The state of the longest suffix of these runs that also ends at other places.
+    /// The state of the longest suffix of these runs that also ends at other positions.
     shorter: Option<u32>,
-    /// The first end of these runs, in tokens from the start of the sequence.
+    /// The first position at which these runs end, in tokens from the start of the sequence.
     end: u32,
 }
 
@@ -61,7 +61,7 @@ impl SequenceRuns {
         let mut runs =
             Self { states: vec![SuffixState { length: 0, shorter: None, end: 0 }], next: HashMap::new() };
         let mut whole = 0;
-        // The tokens of the transitions of each state, for copies of the state.
+        // For each state, the tokens for which `next` has an entry. A copy of the state needs them.
         let mut tokens: Vec<Vec<u32>> = vec![Vec::new()];
         for token in sequence {
             let length = runs.states[whole as usize].length + 1;
@@ -109,8 +109,8 @@ impl SequenceRuns {
         self.states.len() as u32 - 1
     }
 
-    /// Returns the longest run of `other` in this sequence: (end here, end in `other`, length) in tokens; `None` if there is no common
-    /// token.
+    /// Finds the longest run that `other` and this sequence have in common. Returns its end in this sequence, its end in `other`, and its
+    /// length, all in tokens. Returns `None` if there is no common token.
     fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
         let (mut state, mut length) = (0, 0);
         let mut longest = None;
@@ -139,8 +139,8 @@ impl SequenceRuns {
     }
 }
 
-/// Returns a text without `spans`, which are byte ranges in ascending order. `None` if a span is outside the text, overlaps another span,
-/// or divides a character.
+/// Removes `spans`, which are byte ranges in ascending order, from a text. Returns `None` if a span is outside the text, overlaps another
+/// span, or divides a character.
 pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
     let mut kept = String::with_capacity(text.len());
     let mut from = 0;
@@ -153,9 +153,9 @@ pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
     Some(kept)
 }
 
-/// Cuts spans out of a text whose bytes arrive in parts. See [`without_spans`].
+/// Removes spans from a text while its bytes arrive in parts. See [`without_spans`].
 pub struct SpanCutter {
-    /// The spans that have not ended yet.
+    /// The spans with ends that were not passed yet.
     spans: VecDeque<Range<usize>>,
     /// The number of bytes so far.
     at: usize,
@@ -163,12 +163,12 @@ pub struct SpanCutter {
 }
 
 impl SpanCutter {
-    /// Returns a cutter for these spans, which must be in ascending order.
+    /// Creates a cutter for these spans, which must be in ascending order.
     pub fn new(spans: Vec<Range<usize>>) -> Self {
         Self { spans: spans.into(), at: 0, divides_character: false }
     }
 
-    /// Returns the ranges of `bytes` that are kept.
+    /// Returns the ranges within `bytes` that are outside of all spans.
     pub fn next(&mut self, bytes: &[u8]) -> Vec<Range<usize>> {
         let (start, end) = (self.at, self.at + bytes.len());
         let (mut kept, mut from) = (Vec::new(), start);
@@ -181,7 +181,7 @@ impl SpanCutter {
                 kept.push(from - start..span.start - start);
             }
             from = from.max(span.end.min(end));
-            // The end of the span is checked with the next bytes.
+            // The next call checks the end of this span.
             if span.end >= end {
                 break;
             }
@@ -218,12 +218,12 @@ mod tests {
         );
         assert_eq!(passage("one two", "three four"), None);
         assert_eq!(passage("", "three four"), None);
-        // Two equally long passages: the first end in b wins, and its first occurrence in a.
+        // Two passages have the same length. The passage with the first end in b wins, at its first occurrence in a.
         assert_eq!(longest_passage("x y . a b . a b", "a b , x y"), Some((6..9, 0..3)));
         assert_eq!(passage("größer als das Größte", "GRÖSSER ALS DAS"), Some(("als das", "ALS DAS")));
     }
 
-    /// The longest common run by plain search over all runs: (length, end there, end here).
+    /// Finds the longest common run by a search over all runs. Returns its end in `a`, its end in `b`, and its length.
     fn plain(a: &[u32], b: &[u32]) -> Option<(usize, usize, usize)> {
         let mut longest = None;
         for end_b in 1..=b.len() {
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// The characters of a text, each with a flag whether it is in a span.
+    /// The characters of a text. The flag says whether the character is in a span.
     fn texts() -> impl Strategy<Value = Vec<(char, bool)>> {
         let char = prop_oneof![any::<char>(), prop::sample::select(vec!['a', 'é', '\u{feff}', '😀'])];
         prop::collection::vec((char, any::<bool>()), 0..40)
@@ -285,7 +285,7 @@ mod tests {
             prop_assert_eq!(kept, wanted.into_bytes());
         }
 
-        /// A span that does not fit is never cut.
+        /// A span that does not fit the text is never removed.
         #[test]
         fn spans_of_another_text_are_noticed(text in "[aé😀]{0,8}", start in 0_usize..12, length in 1_usize..6, size in 1_usize..9) {
             let spans: Vec<_> = std::iter::once(start..start + length).collect();

@@ -10,8 +10,8 @@
 //! | `crc32` | char | CRC-32 (IEEE) of the characters' UTF-8 bytes |
 //! | `sha256-31` | both | SHA-256 of the bytes that `crc32` takes, as a big-endian number, modulo 2^31 - 1 |
 //!
-//! The first row hashes each word once and never joins words, for any size. The numbers of the hash `dictionary` belong to the collection,
-//! so this module cannot compute them.
+//! With the first definition, each word is hashed once and words are never joined, whatever the size. The hash `dictionary` numbers the
+//! shingles of a whole collection, so this module cannot compute its numbers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,20 +30,20 @@ pub const MAX_SHINGLES: usize = (1 << 27) - 1;
 /// The maximum value of `min_words`. No text has more words, because strings are shorter than 2^31 bytes.
 pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
 
-/// The minimum number of shingles in the list before repeats are dropped early, while the text is still being read.
+/// The minimum length of the list at which repeats are dropped while the text is still being read.
 pub(crate) const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
-/// A text with more than `MAX_SHINGLES` shingles gives `MAX_SHINGLES + 1` numbers, so that the caller can reject it.
+/// For a text with more than `MAX_SHINGLES` shingles, appends `MAX_SHINGLES + 1` numbers, so that the caller can reject the text.
 ///
-/// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it. The size of `out` depends on the number of *distinct*
-/// shingles. All other memory holds a piece of text. Some texts are normalised as a whole, into two buffers: texts without a space before
-/// an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are removed.
+/// Appends nothing if the normalised text has fewer words than `by.min_words`. A normalised text with fewer units than `by.size` has no
+/// shingles, but with [`Short::Whole`](crate::kernel::shingle::Short::Whole) it is one shingle. The size of `out` depends on the number of
+/// *distinct* shingles. All other memory contains one piece of text. A text that cannot be cut is normalised as a whole, into two buffers.
+/// This is the case if no space precedes an ASCII letter, if stop words are removed by Unicode's rules, or if newlines are removed.
 /// # Errors
-/// [`Error`] if `by.normalize` names a language without stop words, or if `by.hash` is [`ShingleHash::Dictionary`],
-/// which numbers the shingles of a collection. In these cases `out` does not change.
+/// [`Error`] if `by.normalize` names a language without stop words, or if `by.hash` is [`ShingleHash::Dictionary`], which numbers the
+/// shingles of a collection. After an error, `out` is unchanged.
 pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mut Vec<u64>) -> Result<()> {
     let start = out.len();
     let ShingleBuffers { cut, sort, most } = scratch;
@@ -97,7 +97,7 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
 pub struct ShingleBuffers {
     cut: cut::CutScratch,
     sort: distinct::DistinctBuffers,
-    /// The maximum number of distinct shingles. Further shingles are ignored.
+    /// The maximum number of distinct shingles. Once a text has more, all later shingles are ignored.
     most: usize,
 }
 
@@ -108,14 +108,14 @@ impl Default for ShingleBuffers {
     }
 }
 
-/// The numbers of one text. Repeats are dropped each time the list has doubled.
+/// The numbers of the shingles in one text. Repeats are dropped each time the list has doubled.
 pub(crate) struct Distinct<'a> {
     pub(crate) out: &'a mut Vec<u64>,
     /// The start of this text's numbers in `out`.
     pub(crate) start: usize,
     /// The length of `out` at which repeats are dropped.
     pub(crate) limit: usize,
-    /// The maximum number of distinct numbers. Further numbers are ignored.
+    /// The maximum number of distinct numbers. Once the list has more, all later numbers are ignored.
     pub(crate) most: usize,
     pub(crate) sort: &'a mut distinct::DistinctBuffers,
 }
@@ -138,9 +138,8 @@ impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
     }
 }
 
-/// Returns the distinct shingles of `text` as texts, sorted by their bytes: the characters, or the words with
-/// `by.separator` between them. Empty if the normalised text has fewer units than `by.size`, or fewer words than
-/// `by.min_words`.
+/// Returns the distinct shingles of `text` as texts, sorted by their bytes. A text consists of characters, or of words with `by.separator`
+/// between them. The set is empty if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
 ///
 /// # Errors
 /// [`Error`] if `by.normalize` names a language without stop words.
@@ -150,8 +149,8 @@ pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Resu
     Ok(if enough { texts.0 } else { BTreeSet::new() })
 }
 
-/// Returns the shingles of `text` with the numbers `wanted`, as texts in the same order; `None` for a number that the
-/// text lacks.
+/// Returns, for each number in `wanted`, the shingle of `text` with this number, as a text. Returns `None` for a number if `text` has no
+/// such shingle.
 ///
 /// # Errors
 /// The errors of [`shingles`].
@@ -175,7 +174,7 @@ pub(crate) fn shingles_numbered(
             at += 1;
         }),
     )?;
-    // A second pass gives the same shingles in the same order, as texts.
+    // A second pass produces the same shingles in the same order, as texts.
     let mut texts: HashMap<usize, String> = HashMap::new();
     let there: BTreeSet<usize> = places.values().copied().collect();
     at = 0;
@@ -218,15 +217,16 @@ struct TextSet(BTreeSet<String>);
 
 impl Sink for TextSet {
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
-        // Shingles start and end between characters, so the conversion is lossless.
+        // Shingles start and end at character boundaries, so the conversion is lossless.
         self.0.extend(shingles.map(|shingle| String::from_utf8_lossy(shingle).into_owned()));
     }
 }
 
-/// The divisor of the text's length for the size of later pieces.
+/// The size of all pieces after the first is the length of the text divided by this number.
 const LATER_PIECES: usize = 16;
 
-/// Computes the shingles at the beginnings of texts, to rule out that whole texts are similar. Reuses its buffers between texts.
+/// Computes the shingles at the beginning of a text. With these shingles, callers can rule out that two whole texts are similar. The
+/// buffers are reused between texts.
 #[derive(Debug, Default)]
 pub struct Beginning {
     cut: CutScratch,
@@ -235,8 +235,8 @@ pub struct Beginning {
 }
 
 impl Beginning {
-    /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` shingles in total. `None` if this
-    /// needs the whole text, because of its normalisation, missing cuts or repeats.
+    /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` shingles in total. Returns `None` if
+    /// only the whole text provides as many, because of its normalisation, missing cuts or repeats.
     ///
     /// # Errors
     /// The errors of [`shingles`].
@@ -303,7 +303,7 @@ mod tests {
         out
     }
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn known_xxh3_words() {
         let fives = by(Unit::Word, 5, ShingleHash::Xxh3);
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(set_of("héllo, wörld ñ", &Shingle { size: 3, ..fives }), [15254957581189018832]);
     }
 
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
     fn known_xxh3_characters() {
         let threes = by(Unit::Char, 3, ShingleHash::Xxh3);
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(set_of("naïve", &threes), [990508381971899460, 5939532578930859539, 12866152198629293938]);
     }
 
-    /// Computed with Python's `zlib.crc32`.
+    /// The expected values were computed with Python's `zlib.crc32`.
     #[test]
     fn known_crc32() {
         assert_eq!(
@@ -345,7 +345,7 @@ mod tests {
         );
     }
 
-    /// Computed with Python: `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
+    /// The expected values were computed with Python: `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
     #[test]
     fn known_sha256_31() {
         assert_eq!(sha256_mod_31(b""), 524392846);
@@ -359,7 +359,8 @@ mod tests {
         );
     }
 
-    /// Computed with Python: `zlib.crc32(", ".join(tokens[i:i+3]).encode())` with `tokens = re.findall(r"\b\w+\b", text)`.
+    /// The expected values were computed with Python: `zlib.crc32(", ".join(tokens[i:i+3]).encode())` with `tokens = re.findall(r"\b\w+\b",
+    /// text)`.
     #[test]
     fn known_crc32_of_tokens() {
         let tokens = Shingle {
@@ -404,7 +405,7 @@ mod tests {
     fn too_short_a_text_is_one_shingle_where_it_is_taken_whole() {
         for hash in [ShingleHash::Xxh3, ShingleHash::Crc32] {
             let whole = |unit, size| Shingle { short: Short::Whole, ..by(unit, size, hash) };
-            // The shingle equals the shingle for a size that just fits.
+            // The shingle equals the single shingle for the largest size that fits.
             assert_eq!(set_of("a b", &whole(Unit::Word, 7)), set_of("a b", &by(Unit::Word, 2, hash)));
             assert_eq!(set_of("aé", &whole(Unit::Char, 7)), set_of("aé", &by(Unit::Char, 2, hash)));
             assert_eq!(set_of("a b c", &whole(Unit::Word, 2)), set_of("a b c", &by(Unit::Word, 2, hash)));
@@ -421,7 +422,7 @@ mod tests {
         }
     }
 
-    /// The lower case of a sigma depends on the letter after it, which may be in the next piece of the text.
+    /// The lower case of a sigma depends on the letter after it, which can be in the next piece of the text.
     #[test]
     fn a_sigma_before_a_cut_that_vanishes_is_not_the_last() {
         let by = Shingle {
@@ -452,7 +453,7 @@ mod tests {
         assert_eq!(out.len(), 5);
     }
 
-    /// A long text with few distinct shingles: the memory is proportional to the set.
+    /// For a long text with few distinct shingles, memory is proportional to the set.
     #[test]
     fn room_follows_the_distinct_shingles() {
         let text = "one two three four five six seven ".repeat(100_000);

@@ -1,21 +1,22 @@
-//! Repeated windows of words in a collection: the hashes that find them, and the runs of words in them.
+//! Finds windows of words that are repeated in a collection. Selects the hashes by which repeated windows are found, and computes the runs
+//! of words in these windows.
 //!
-//! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects few hashes of a
-//! text. Two texts with the same run of hashes select the same hash in it.
+//! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few hashes per
+//! text. If two texts contain the same window of hashes, winnowing selects the same hash in both texts.
 
 use std::ops::Range;
 
-/// Returns the number of words per hashed run for windows of `length` words. With runs of half a window, about four hashes per `length`
-/// words are selected.
+/// Returns the number of words in a hashed run, which is half of a window of `length` words. With this number, about four hashes are
+/// selected per `length` words.
 pub(crate) fn run_length(length: usize) -> usize {
     length.div_ceil(2)
 }
 
-/// Replaces the hashes of words by the hashes of their runs of `size` words, in order. Equal runs have equal hashes. Fewer words than
-/// `size` give no hashes.
+/// Replaces the hashes of words by the hashes of all runs of `size` consecutive words, in order. Equal runs have equal hashes. If there are
+/// fewer than `size` words, no hashes remain.
 ///
-/// The hash rolls (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development 31, 1987): a
-/// run of any size takes as long as one word. It only selects runs; their comparison uses a stronger hash.
+/// The hash is a rolling hash (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development
+/// 31, 1987), so the time per run does not depend on `size`. The hash only selects runs, and a stronger hash compares them.
 pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     let runs = (words.len() + 1).saturating_sub(size);
     if runs == 0 || size == 0 {
@@ -23,7 +24,7 @@ pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
         return;
     }
     let append = |run: u64, word: u64| run.wrapping_mul(BASE).wrapping_add(word);
-    // The factor of the first word of a run after the next word is appended.
+    // The factor by which the first word of a run is multiplied once the next word is appended.
     let gone = (0..size).fold(1_u64, |power, _| power.wrapping_mul(BASE));
     let mut run = words[..size].iter().fold(0, |run, &word| append(run, word));
     for at in 0..runs {
@@ -35,7 +36,7 @@ pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     words.truncate(runs);
 }
 
-/// The base of [`hash_runs`]. It is odd, so that the hash of a long run depends on all words.
+/// The base of the polynomial in [`hash_runs`]. It is odd, so that the hash of a long run depends on all words.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Spreads differences over all bits, because the smallest hash is selected.
@@ -44,8 +45,8 @@ fn spread(hash: u64) -> u64 {
     hash ^ hash >> 32
 }
 
-/// Calls `found` with the index of each selected hash, in order. In every `window` consecutive hashes, the last smallest hash is selected.
-/// Fewer hashes than `window` select no hash.
+/// Calls `found` with the index of each selected hash, in order. Among every `window` consecutive hashes, the smallest is selected, or the
+/// last of several smallest hashes. If there are fewer than `window` hashes, none is selected.
 pub(crate) fn winnow(hashes: &[u64], window: usize, mut found: impl FnMut(usize)) {
     let Some(first) = hashes.get(..window) else { return };
     let Some(mut least) = last_least(first) else { return };
@@ -76,8 +77,8 @@ fn last_least(hashes: &[u64]) -> Option<usize> {
     Some(least)
 }
 
-/// Returns the starts of the windows of `length` words that contain a run in `runs`, as joined ranges. `runs` are the sorted first words of
-/// runs of [`run_length`] words in a text of `words` words.
+/// Returns the starts of all windows of `length` words that contain one of `runs`, as joined ranges. The text has `words` words. `runs` are
+/// the sorted indexes of first words, and a run has [`run_length`] words.
 pub(crate) fn windows_around(
     runs: impl IntoIterator<Item = usize>,
     length: usize,
@@ -109,25 +110,25 @@ pub(crate) struct RepeatedWindow {
     pub(crate) reference_documents: u64,
 }
 
-/// A run of words in repeated windows.
+/// Consecutive words that are all in repeated windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WordRun {
     /// The words.
     pub(crate) words: Range<usize>,
-    /// Whether the words are kept because they are in first occurrences of windows.
+    /// Whether the words are kept, because each of them is in the first occurrence of a window.
     pub(crate) kept: bool,
-    /// The number of occurrences of the run's most frequent window.
+    /// The number of occurrences of the most frequent window in the run.
     pub(crate) occurrences: u64,
-    /// The largest number of reference documents that contain a window of the run.
+    /// The largest number of reference documents that contain the same window of the run.
     pub(crate) reference_documents: u64,
-    /// The index of the last window that contains the first word and starts at or before it.
+    /// The index of the last window that starts at or before the first word of the run.
     pub(crate) window: usize,
 }
 
-/// Returns the runs of words in `windows`, which have `length` words each and are sorted by `at`.
+/// Returns the runs of words that `windows` cover. Each window has `length` words, and the windows are sorted by `at`.
 ///
-/// A word is kept if it is in the first occurrence of any window, so one occurrence of every repeated window is kept completely. Two kept
-/// runs, or two removed runs, are joined if at most `gap` words separate them.
+/// A word is kept if it is in the first occurrence of any window. So the first occurrence of every repeated window is kept completely. Two
+/// consecutive runs with the same `kept` are joined if at most `gap` words separate them.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
     let kept =
         joined(windows.iter().filter(|window| window.is_first).map(|window| window.at..window.at + length));
@@ -171,7 +172,7 @@ fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     all
 }
 
-/// Returns the parts of `all` that are not in `taken`. Both are sorted, and `taken` is a part of `all`.
+/// Returns the parts of `all` that are outside of `taken`. Both are sorted, and every range in `taken` is inside a range in `all`.
 fn without(all: &[Range<usize>], taken: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut rest = Vec::new();
     let mut taken = taken.iter().peekable();
@@ -202,7 +203,7 @@ mod tests {
         all
     }
 
-    /// The example of the paper, section 2.
+    /// The example in section 2 of the paper.
     #[test]
     fn the_hashes_of_the_paper() {
         let hashes = [77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98];
@@ -291,7 +292,7 @@ mod tests {
             places in prop::collection::btree_map(0_usize..40, any::<bool>(), 0..12), length in 1_usize..7, gap in 0_usize..4
         ) {
             let windows: Vec<RepeatedWindow> = places.iter().map(|(&at, &is_first)| window(at, is_first, at as u64)).collect();
-            // Whether a word is kept; `None` for a word outside of windows.
+            // Whether each word is kept; `None` for a word outside of windows.
             let state = |word: usize| {
                 let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
                 windows.iter().filter(holds).map(|w| w.is_first).max()

@@ -1,4 +1,4 @@
-//! The words of a text, and the places at which a text can be cut without changing its words.
+//! Finds the words of a text, and the positions at which a text can be cut without changing its words.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
     }
 }
 
-/// Finds the longest runs of characters that are `inside` a word.
+/// Finds the maximal runs of characters for which `inside` is true.
 fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<usize>)) {
     let mut start = None;
     for (at, c) in text.char_indices() {
@@ -40,8 +40,9 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
     }
 }
 
-/// Finds the words of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries with a letter or a
-/// number. ASCII stretches have a fast path, also within other texts. With `AUTO`, [`auto_words`] handles other stretches.
+/// Finds the words of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries that contain a
+/// letter or a number. Sequences of ASCII characters take a fast path, also within other texts. With `AUTO`, [`auto_words`] handles all
+/// other sequences.
 fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -65,11 +66,10 @@ fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize
     }
 }
 
-/// Returns whether `bytes` can be cut before `at` without changing the words on either side.
+/// Returns whether a cut before the byte at `at` leaves the words on both sides unchanged.
 ///
-/// True between ASCII white space and an ASCII letter. White space ends every rule of UAX #29 that looks ahead. The
-/// only rule that looks back past white space concerns marks (WB4), not letters. The same holds for lower case (final
-/// sigma) and for Unicode composition.
+/// This is true between ASCII white space and an ASCII letter. No rule of UAX #29 looks ahead past white space. Only the rule for marks
+/// (WB4) looks back past it, and a letter is no mark. The same holds for lower case (final sigma) and for Unicode composition.
 fn is_cut(bytes: &[u8], at: usize) -> bool {
     at > 0 && is_white(bytes[at - 1]) && bytes[at].is_ascii_alphabetic()
 }
@@ -101,16 +101,16 @@ fn first_non_ascii(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// The roles of a byte in the word rules.
+/// Bits for the properties of a byte in the word rules.
 const CORE: u8 = 1;
 const LETTER: u8 = 2;
 const DIGIT: u8 = 4;
-/// Joins the letters on its two sides (WB6, WB7).
+/// The byte joins the letters on both sides of it (WB6, WB7).
 const MID_LETTER: u8 = 8;
-/// Joins the digits on its two sides (WB11, WB12).
+/// The byte joins the digits on both sides of it (WB11, WB12).
 const MID_NUMBER: u8 = 16;
 
-/// The class of each ASCII byte, after the table in UAX #29, section 4.1.
+/// The properties of each ASCII byte according to the table in UAX #29, section 4.1.
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let mut byte = 0;
@@ -136,13 +136,13 @@ const CLASS: [u8; 256] = {
 
 /// Finds the words of `bytes[range]`, which is ASCII.
 ///
-/// Words are short and of unpredictable length, so a loop over bytes mispredicts a branch at either end of a word.
-/// This computes a mask of the starts and ends of runs of [`CORE`] bytes for 64 bytes at a time.
+/// Words are short and their lengths are unpredictable, so a loop over bytes mispredicts a branch at both ends of each word. This function
+/// instead computes a mask of the starts and ends of runs of [`CORE`] bytes, for 64 bytes at a time.
 fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<usize>)) {
     let bytes = &bytes[..range.end];
     let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
     let mut emit = |word: Range<usize>| {
-        // Underscores join words, but a run of only underscores is not a word.
+        // Underscores join words, but underscores alone are not a word.
         if bytes[word.start] != b'_' || bytes[word.clone()].iter().any(|&b| b != b'_') {
             found(word);
         }
@@ -167,7 +167,7 @@ fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<u
         }
         base += 64;
     }
-    // The padding of a partial last block ends its last word.
+    // If the last block is partial, its padding has already ended the last word.
     if inside {
         emit(start..bytes.len());
     }
@@ -177,7 +177,7 @@ fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<u
 fn core_mask(block: &[u8]) -> u64 {
     let mut filled = [0; 64];
     filled[..block.len()].copy_from_slice(block);
-    // Uses comparisons instead of the table, because the compiler vectorises them.
+    // The compiler vectorises these comparisons, but not look-ups in the table.
     let core = filled.map(|b| {
         let letter = (b | 0x20).wrapping_sub(b'a') < 26;
         let digit = b.wrapping_sub(b'0') < 10;
@@ -185,7 +185,7 @@ fn core_mask(block: &[u8]) -> u64 {
     });
     let mut mask = 0;
     for (byte, ones) in core.as_chunks::<8>().0.iter().enumerate() {
-        // Eight bytes of 0 or 1: the product gathers them in its highest byte.
+        // Each of the eight bytes is 0 or 1. The product gathers them as bits in its highest byte.
         mask |= (u64::from_le_bytes(*ones).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * byte);
     }
     mask
@@ -199,8 +199,8 @@ fn joins(before: u8, middle: u8, after: u8) -> bool {
 static SEGMENTER: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(Default::default()));
 
-/// Calls `found` with the byte range of each word of `text`, in order: by Unicode's rules (UAX #29, section 4), and in
-/// each run of [`is_inside`] by ICU's dictionaries. An emoji or another pictograph is a word.
+/// Calls `found` with the byte range of each word of `text`, in order. ICU's dictionaries divide the runs of characters for which
+/// [`is_inside`] is true, and Unicode's rules (UAX #29, section 4) divide all other text. An emoji or another pictograph is a word.
 pub(crate) fn auto_words(text: &str, mut found: impl FnMut(Range<usize>)) {
     let mut rest = 0;
     while rest < text.len() {
@@ -225,15 +225,15 @@ pub(crate) fn auto_words(text: &str, mut found: impl FnMut(Range<usize>)) {
 
 /// Returns whether a character is a pictograph, such as an emoji or a part of a flag.
 fn is_pictograph(c: char) -> bool {
-    // Digits, `#` and `*` can be parts of emoji, but have neither property.
+    // Digits, `#` and `*` can be parts of emoji, but have neither of these properties.
     !c.is_ascii()
         && (CodePointSetData::new::<ExtendedPictographic>().contains(c)
             || CodePointSetData::new::<EmojiPresentation>().contains(c))
 }
 
-/// Returns whether a character belongs to a script that is divided by a dictionary.
+/// Returns whether a character belongs to a script that dictionaries divide into words.
 fn begins(c: char) -> bool {
-    // Thai is the first such script.
+    // Thai is the first such script in Unicode's order.
     c >= '\u{e00}'
         && matches!(
             CodePointMapData::<Script>::new().get(c),
@@ -247,16 +247,17 @@ fn begins(c: char) -> bool {
         )
 }
 
-/// Returns whether a run in such a script continues with this character: a letter, a mark, or a sign that lengthens or voices a Japanese
-/// syllable.
+/// Returns whether a run in a script with a dictionary continues with this character: a letter, a mark, or a sign that lengthens or voices
+/// a Japanese syllable.
 fn is_inside(c: char) -> bool {
     begins(c)
         || matches!(c, 'ー' | 'ｰ' | 'ﾞ' | 'ﾟ')
         || c >= '\u{300}' && CodePointMapData::<Script>::new().get(c) == Script::Inherited
 }
 
-/// Returns whether `\w` of Python's `re` matches the character: `str.isalnum`, or an underscore. These are the letters and numbers of all
-/// scripts. Marks that [`char::is_alphanumeric`] accepts, such as the vowel signs of Hindi, are excluded.
+/// Returns whether the pattern `\w` in Python's module `re` matches the character. It matches underscores and the characters for which
+/// `str.isalnum` is true, the letters and numbers of all scripts. It does not match marks that [`char::is_alphanumeric`] accepts, such as
+/// the vowel signs of Hindi.
 pub(crate) fn is_word_character(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
@@ -266,8 +267,8 @@ pub(crate) fn is_word_character(c: char) -> bool {
         .any(|group| group.contains(category(c)))
 }
 
-/// Returns whether Python's `str.isdigit` is true for the character: a decimal digit of any script, or a digit in a
-/// superscript, a circle and the like (UAX #44, section 5.7, `Numeric_Type`).
+/// Returns whether Python's `str.isdigit` is true for the character: a decimal digit of any script, or a digit in a form such as a
+/// superscript or a circle (UAX #44, section 5.7, `Numeric_Type`).
 pub(crate) fn is_digit(c: char) -> bool {
     let kind = CodePointMapData::<NumericType>::new().get(c);
     kind == NumericType::Decimal || kind == NumericType::Digit
@@ -293,7 +294,7 @@ mod tests {
         words
     }
 
-    /// The words from Python's `re.findall(r"\b\w+\b", text)` and `text.split()`.
+    /// The expected words come from Python's `re.findall(r"\b\w+\b", text)` and `text.split()`.
     #[test]
     fn words_by_the_other_rules() {
         let text = "Don't stop_now, it's 32.3\tdegrées\u{a0}—4×4 in Łódź!";
@@ -339,7 +340,7 @@ mod tests {
 
         #[test]
         fn dense_ascii_is_as_unicode_has_it(text in "[ab1 ._',:;\"\r\n-]{0,30}") {
-            // A non-ASCII character at the end makes the reference use the general path.
+            // With a non-ASCII character at the end, the reference takes the general path.
             let padded = format!("{text} z \u{e9}");
             prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
             prop_assert_eq!(words(&padded), padded.unicode_words().collect::<Vec<_>>());
@@ -355,7 +356,7 @@ mod tests {
             prop_assert_eq!(words_by(Words::Auto, &text), words(&text));
         }
 
-        /// ASCII stretches use their own code path, also between words from dictionaries.
+        /// ASCII characters take a separate code path, also between words from dictionaries.
         #[test]
         fn mixed_text_has_the_words_of_its_stretches(text in "([ab1 ._'\t\n]|[é人自由すべてカーคนและ\u{301}\u{1f600}「、\"]){0,40}") {
             let mut expected = Vec::new();
@@ -375,9 +376,10 @@ mod tests {
         words
     }
 
-    /// From the first article of the Universal Declaration of Human Rights, in the words that ICU 72 finds (the C++ library, whose code is
-    /// independent, through its Python bindings). For Chinese, Japanese and Khmer the text is only a part of the article: ICU weighs words
-    /// by their frequency, and ICU4X takes the longest word, so it divides 有理性 into 有理 and 性.
+    /// The texts are from the first article of the Universal Declaration of Human Rights. The expected words come from ICU 72, an
+    /// independent library in C++, through its Python bindings. For Chinese, Japanese and Khmer, the text is only a part of the article. In
+    /// other parts the libraries differ: ICU weighs words by their frequency, and ICU4X takes the longest word, so it divides 有理性 into 有理
+    /// and 性.
     #[test]
     fn known_words_of_six_scripts() {
         for (text, expected) in [
@@ -437,7 +439,7 @@ mod tests {
         for (text, expected) in [
             ("Love it 😍", "Love|it|😍"),
             ("Love it😡😡!", "Love|it|😡|😡"),
-            // One word each: a family joined by ZWJ, a skin tone, a flag, a keycap, a heart in emoji presentation.
+            // Each of these is one word: a family joined by ZWJ, a skin tone, a flag, a keycap, a heart in emoji presentation.
             ("👨‍👩‍👧👍🏽🇩🇪🇫🇷1️⃣❤️", "👨‍👩‍👧|👍🏽|🇩🇪|🇫🇷|1️⃣|❤️"),
             ("☂ 5 © — … ' \" # * • ‚", "☂|5|©"),
             ("自由😍", "自由|😍"),
@@ -447,7 +449,7 @@ mod tests {
     }
 
     proptest! {
-        /// The words of any text do not overlap, are in order, and are not empty.
+        /// In any text, the words are in order, do not overlap, and are not empty.
         #[test]
         fn words_are_apart(text in "([ab1 .']|[é人自由のカーคนและ\u{301}「、]|\\PC){0,30}") {
             let mut end = 0;

@@ -13,11 +13,11 @@ use crate::kernel::shingle::{Normalize, Words};
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::each_word;
 
-/// The words of a text: their positions and normalised forms, without words that normalisation removes.
+/// The positions and the normalised forms of the words in a text. Words that normalisation removes are not included.
 #[derive(Debug)]
 pub struct WrittenWords {
     normalizer: Normalizer,
-    /// The normalisation of ASCII words, if a fast path exists.
+    /// The effect of normalisation on ASCII words; `None` if there is no fast path for these steps.
     ascii: Option<AsciiCase>,
     words: Words,
     /// The byte range of each word in the text.
@@ -28,7 +28,7 @@ pub struct WrittenWords {
     parts: Vec<Range<usize>>,
 }
 
-/// The effect of steps on ASCII words.
+/// The effect of normalisation steps on ASCII words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AsciiCase {
     AsWritten,
@@ -36,7 +36,7 @@ enum AsciiCase {
 }
 
 impl AsciiCase {
-    /// Returns the effect of `steps` on ASCII words; `None` if they have another effect.
+    /// Returns the effect of `steps` on ASCII words; `None` if no variant describes it.
     fn from_steps(steps: &[Normalize]) -> Option<Self> {
         let mut case = Self::AsWritten;
         for step in steps {
@@ -54,7 +54,7 @@ impl AsciiCase {
     }
 }
 
-/// A run of ASCII words with single spaces between them, which are copied together.
+/// ASCII words with single spaces between them. They are copied together.
 #[derive(Debug, Default)]
 struct AsciiRun {
     /// The range in the text.
@@ -65,7 +65,7 @@ struct AsciiRun {
 }
 
 impl AsciiRun {
-    /// Returns whether the word at `place` follows after a single space.
+    /// Returns whether a single space separates the last word from the word at `place`.
     fn continues(&self, text: &str, place: &Range<usize>) -> bool {
         self.start < self.end && self.end + 1 == place.start && text.as_bytes()[self.end] == b' '
     }
@@ -88,7 +88,7 @@ fn start_of_next(normalized: &str) -> usize {
     normalized.len() + usize::from(!normalized.is_empty())
 }
 
-/// Appends words after a space.
+/// Appends words, preceded by a space if `normalized` is not empty.
 fn append(words: &str, normalized: &mut String) {
     if !normalized.is_empty() {
         normalized.push(' ');
@@ -97,7 +97,7 @@ fn append(words: &str, normalized: &mut String) {
 }
 
 impl WrittenWords {
-    /// Returns an empty list. Texts are split by `words`, and each word is normalised by `steps`.
+    /// Creates an empty list. [`cut`](Self::cut) will split texts by `words`, and normalise each word by `steps`.
     ///
     /// # Errors
     /// If a step names a language without stop words.
@@ -162,7 +162,7 @@ impl WrittenWords {
         hashes.extend(self.parts.iter().map(|part| xxh3_64(self.normalized[part.clone()].as_bytes())));
     }
 
-    /// Replaces `hashes` by the hashes of the words in `text`. Overwrites the words of the previous text.
+    /// Replaces `hashes` by the hashes of the words in `text`. Afterwards `self` no longer contains the words of the previous text.
     pub(crate) fn hashes_of(&mut self, text: &str, hashes: &mut Vec<u64>) {
         let Some(case) = self.ascii.filter(|_| text.is_ascii()) else {
             self.cut(text);
@@ -181,12 +181,12 @@ impl WrittenWords {
         each_word(normalized, *words, |word| hashes.push(xxh3_64(&normalized.as_bytes()[word])));
     }
 
-    /// Returns a finder of positions in `text`, the text of these words.
+    /// Returns a finder for the positions of these words in their text. `text` is the text that was passed to [`cut`](Self::cut).
     pub fn places<'a>(&'a self, text: &'a str) -> WordFinder<'a> {
         WordFinder { words: &self.places, text, counted: (0, 0) }
     }
 
-    /// Returns a range of normalised words with single spaces between them.
+    /// Returns the normalised words in a range, with single spaces between them.
     fn joined(&self, words: Range<usize>) -> &str {
         match self.parts.get(words) {
             Some([first, .., last]) => &self.normalized[first.start..last.end],
@@ -196,7 +196,7 @@ impl WrittenWords {
     }
 }
 
-/// Finds the positions of words in their text.
+/// Finds the positions of words in a text.
 #[derive(Debug)]
 pub struct WordFinder<'a> {
     words: &'a [Range<usize>],
@@ -205,7 +205,7 @@ pub struct WordFinder<'a> {
     counted: (usize, usize),
 }
 
-/// The position of words in their text.
+/// The position of consecutive words in their text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WordPlace {
     /// The byte range.
@@ -215,8 +215,8 @@ pub struct WordPlace {
 }
 
 impl WordFinder<'_> {
-    /// Returns the position of these words, from the start of the first word to the end of the last. Calls in ascending order are fast. An
-    /// empty range is at the start of the text.
+    /// Returns the position of these words, from the start of the first word to the end of the last. Calls in ascending order of words are
+    /// fast. An empty range has the position 0.
     pub fn locate(&mut self, words: Range<usize>) -> WordPlace {
         let words = self.words.get(words).unwrap_or_default();
         let Some((first, last)) = words.first().zip(words.last()) else { return WordPlace::default() };
@@ -271,7 +271,7 @@ pub struct UnitSpan {
     pub hash: u128,
 }
 
-/// Calls `found` with each unit of `text` that has at least `min_words` words, in order.
+/// Calls `found` with each unit of `text` that contains at least `min_words` words, in order.
 pub fn units(
     text: &str,
     unit: TextUnit,
@@ -292,7 +292,7 @@ pub fn units(
     });
 }
 
-/// Calls `found` with the byte range of each unit, including the line ends and white space after it.
+/// Calls `found` with the byte range of each unit. The range includes line ends and white space after the unit.
 fn each_unit(text: &str, unit: TextUnit, mut found: impl FnMut(Range<usize>)) {
     let mut at = 0;
     let mut next = |part: &str| {

@@ -1,4 +1,4 @@
-//! For tests: the steps by their definitions, and texts on which to compare.
+//! For tests: implements the steps by their definitions, and generates texts for comparisons.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,7 +9,7 @@ use super::words_of_list;
 use crate::kernel::shingle::{Normalize, Words};
 use crate::kernel::text::words::{is_digit, is_word_character};
 
-/// Each step by its definition, one after the other over the whole text.
+/// Applies each step by its definition, one after the other, to the whole text.
 pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> String {
     let drop_words = |text: &str, leaves: &dyn Fn(&str) -> bool| -> String {
         let is_word = |part: &str| words_by_definition(part, rule) == [part];
@@ -66,7 +66,7 @@ pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> Str
     })
 }
 
-/// The words of a text, by each rule's definition.
+/// Returns the words of a text by the definition of `rule`.
 pub(crate) fn words_by_definition(text: &str, rule: Words) -> Vec<&str> {
     match rule {
         Words::Unicode => text.unicode_words().collect(),
@@ -115,7 +115,7 @@ pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Normalize>> {
     proptest::collection::vec(step, 0..5)
 }
 
-/// Texts in which the rules interact: stop words, digits, all kinds of white space, marks, sigmas, joined words.
+/// Generates texts in which the rules interact: stop words, digits, all kinds of white space, marks, sigmas, joined words.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     let part = select(vec![
         "the",

@@ -15,7 +15,7 @@ use stop_words::StopWords;
 /// Parses a list of steps separated by commas. Spaces around a name are ignored, and an empty list has no steps.
 ///
 /// # Errors
-/// [`Error`](crate::error::Error) on an unknown step or language; the message lists the allowed names.
+/// [`Error`](crate::error::Error) if a step or a language is unknown. The message lists the allowed names.
 pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     if names.trim().is_empty() {
         return Ok(Vec::new());
@@ -25,22 +25,22 @@ pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
 
 /// Returns the stop words of the list `name`.
 fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
-    // The list was checked when the step was made.
+    // The name of the list was checked when the step was parsed.
     stop_words::named(name).ok_or_else(|| Error::new(format!("no stop words for the language {name:?}")))
 }
 
-/// Applies steps to texts, reusing its buffers.
+/// Applies steps to texts, and reuses its buffers between texts.
 ///
-/// A text is passed as a whole, or in consecutive pieces after a call of [`begin`](Self::begin). The joined results of the pieces equal the
-/// result for the whole text under three conditions. Pieces must be cut between ASCII white space and an ASCII letter. No step may be
-/// `remove-newlines`. No step on words may follow `spaces-to-underscores`, nor `lowercase` if `remove-non-letters` has removed the
-/// underscores.
+/// Each text starts with a call of [`begin`](Self::begin), followed by the whole text or by its consecutive pieces. The joined results of
+/// the pieces equal the result for the whole text under four conditions. Pieces must be cut between ASCII white space and an ASCII letter.
+/// No step may be `remove-newlines`. No step that removes words may follow `spaces-to-underscores`. After that step, `lowercase` may not
+/// follow `remove-non-letters`, which removes the underscores.
 #[derive(Debug)]
 pub struct Normalizer {
     steps: Vec<Step>,
     /// The definition of a word for the steps that remove words.
     words: Words,
-    /// Whether only the words of the result matter, not the white space between them.
+    /// Whether callers use only the words of the result, not the white space between them.
     for_words: bool,
     text: String,
     next: String,
@@ -52,12 +52,12 @@ struct Step {
     kind: Normalize,
     gap: Gap,
     collapse: Collapse,
-    /// Empty for a step without stop words.
+    /// The stop words that this step removes. The table is empty for all other steps.
     stop_words: StopWords,
 }
 
 impl Normalizer {
-    /// Returns a normaliser for these steps. Steps that remove words use the definition `words`.
+    /// Creates a normaliser for these steps. Steps that remove words use the definition of a word in `words`.
     ///
     /// # Errors
     /// If a step names a language without stop words.
@@ -77,8 +77,8 @@ impl Normalizer {
         Ok(Self { steps, words, for_words: false, text, next })
     }
 
-    /// Returns a normaliser whose result is used only for its *words*. White space between them may be longer than
-    /// the steps define, so that ASCII takes one pass. Steps that join words are exact.
+    /// Creates a normaliser for callers that use only the *words* of the result. White space between words may be longer than the steps
+    /// define, so that ASCII text takes one pass. If a step joins words, the white space is exact.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -120,17 +120,17 @@ impl Normalizer {
         &self.text
     }
 
-    /// Runs all steps in one pass over ASCII bytes. Returns `false` if a step needs more than one byte at a time.
+    /// Applies all steps in one pass over ASCII bytes. Returns `false` if a step cannot process single bytes.
     ///
-    /// The state between pieces is not needed. It only affects white space at the start of the next piece, which
-    /// starts with a letter that these steps keep.
+    /// This pass ignores the state between pieces. The state only affects white space at the start of a piece, and every later piece starts
+    /// with a letter that these steps keep.
     fn fused(&mut self, piece: &str) -> bool {
         let mut fused = Fused::default();
         for step in &self.steps {
             match step.kind {
                 Normalize::Lowercase => fused.lower = true,
                 Normalize::LettersOnly => fused.letters = true,
-                // A piece that consists of white space must be recognised.
+                // White space becomes spaces, so that a piece of only white space is recognised as blank.
                 Normalize::CollapseWhitespace | Normalize::CollapseWhitespaceKeepEnds => fused.spaces = true,
                 Normalize::CollapseSpaces | Normalize::CollapseTabsAndNewlines | Normalize::Nfkc => {}
                 Normalize::RemoveNonLetters
@@ -148,7 +148,7 @@ impl Normalizer {
 }
 
 impl Step {
-    /// Appends the result of the step on `text`.
+    /// Applies the step to `text` and appends the result to `out`.
     fn apply(&mut self, text: &str, rule: Words, out: &mut String) {
         let Self { kind, gap, collapse, stop_words } = self;
         match kind {
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(normalized("don't  stop--42 née", "letters-only"), "don t stop née");
         assert_eq!(normalized("  a \t\n b\u{3000}c ", "collapse-whitespace"), "a b c");
         assert_eq!(normalized("in 1987 x1 3.5 42.", "digits-out"), "in  x1 3.5 .");
-        // Digits by Python's definition, and numbers that are not digits.
+        // The first numbers are digits by Python's definition, and the others are not.
         assert_eq!(normalized("١٢ ² Ⅻ 四", "digits-out"), "  Ⅻ 四");
         assert_eq!(normalized("The dog isn't on THE mat", "stop-words:en"), " dog    mat");
         let steps = parse_steps("digits-out,stop-words:en").unwrap();

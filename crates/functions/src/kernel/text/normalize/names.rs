@@ -26,7 +26,7 @@ const PLAIN: [Normalize; 12] = [
     Normalize::Nfkc,
 ];
 
-/// The names of the steps with stop words, for messages.
+/// The names of the steps with stop words, as messages show them.
 const WITH_WORDS: [&str; 3] = ["stop-words:LANGUAGE", "stop-words:list=WORDS", "stop-words:file=PATH"];
 
 impl Normalize {
@@ -70,8 +70,8 @@ impl Normalize {
 
 /// Parses the name of a step, such as `lowercase`, `stop-words:en` or `stop-words:list=a an the`.
 ///
-/// A language is an ISO 639-1 code for which the `stop-words` crate has a list, or `scikit-learn-en`. Files are not
-/// read here, because a step may be parsed on a machine without the file.
+/// A language is `scikit-learn-en`, or an ISO 639-1 code for which the `stop-words` crate has a list. This function reads no files, because
+/// the machine that parses a step may not have the file.
 impl FromStr for Normalize {
     type Err = Error;
 

@@ -1,4 +1,4 @@
-//! The normalisation steps on characters, and on runs of characters that become one space.
+//! The normalisation steps that replace or remove single characters, and the steps that replace runs of characters by one space.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
@@ -6,14 +6,15 @@ use crate::kernel::shingle::Words;
 use crate::kernel::text::words::{each_word, is_white};
 use crate::kernel::vector::{self, Kernel};
 
-/// Appends `f` of each byte in `text`. Both `text` and the results are ASCII.
+/// Applies `f` to each byte of `text`, and appends the results to `out`. Both `text` and the results are ASCII.
 fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
     let mut bytes = std::mem::take(out).into_bytes();
     bytes.extend(text.bytes().map(f));
     restore(out, bytes);
 }
 
-/// Turns the bytes back into a text. The UTF-8 check takes less than a tenth of the time of the pass that wrote them.
+/// Converts the bytes to a text and stores it in `out`. The UTF-8 check takes less than a tenth of the time of the pass that wrote the
+/// bytes.
 pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
     match String::from_utf8(bytes) {
         Ok(text) => *out = text,
@@ -21,7 +22,7 @@ pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
     }
 }
 
-/// Like [`str::to_lowercase`], but into a buffer.
+/// Converts a text to lower case like [`str::to_lowercase`], but appends the result to a buffer.
 pub(super) fn lowercase(text: &str, out: &mut String) {
     if text.is_ascii() {
         let from = out.len();
@@ -35,7 +36,7 @@ pub(super) fn lowercase(text: &str, out: &mut String) {
     }
 }
 
-/// Appends the characters in `text` for which `stays` is true.
+/// Appends the characters in `text` for which `stays` is true. `byte_stays` is the same predicate for ASCII.
 pub(super) fn keep(
     text: &str,
     out: &mut String,
@@ -65,7 +66,7 @@ pub(super) fn underscores(
 }
 
 pub(super) fn nfkc(text: &str, out: &mut String) {
-    // The quick check can answer "maybe". The whole text is then normalised.
+    // The quick check can answer "maybe". In this case the whole text is normalised.
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         out.push_str(text);
     } else {
@@ -73,12 +74,13 @@ pub(super) fn nfkc(text: &str, out: &mut String) {
     }
 }
 
-/// Whether the text so far ends in removed characters.
+/// Whether the text so far ends in characters that became a space.
 #[derive(Debug, Default)]
 pub(super) struct Gap(bool);
 
 impl Gap {
-    /// Replaces every run of removed characters by one space. `byte_stays` is the same predicate for ASCII, and false for the space.
+    /// Replaces every run of characters for which `stays` is false by one space. `byte_stays` is the same predicate for ASCII, and must be
+    /// false for the space.
     pub(super) fn squeeze(
         &mut self,
         text: &str,
@@ -103,12 +105,12 @@ impl Gap {
     }
 }
 
-/// The state of a text between its pieces.
+/// The state of `collapse-whitespace` after the pieces so far.
 #[derive(Debug, Default)]
 pub(super) struct Collapse {
     /// Whether a character other than white space was written.
     begun: bool,
-    /// Whether white space was read after the last written character.
+    /// Whether white space follows the last character that was written.
     pending: bool,
 }
 
@@ -132,7 +134,7 @@ impl Collapse {
         }
     }
 
-    /// Writes a space at the start of white space, and removes it if nothing follows.
+    /// Writes a space at the start of each run of white space, and removes the last space if no other character follows.
     fn collapse_ascii(&mut self, text: &str, out: &mut String) {
         let start = out.len();
         if self.pending && self.begun {
@@ -148,10 +150,10 @@ impl Collapse {
     }
 }
 
-/// Appends `f` of each byte in `text`, with each run of spaces reduced to one space. With `after_space`, spaces at the start are dropped.
-/// Input and output are ASCII. Returns whether the last byte was a space.
+/// Applies `f` to each byte of `text`, and appends the results with each run of spaces reduced to one space. With `after_space`, spaces at
+/// the start are dropped. Both `text` and the results are ASCII. Returns whether the last result was a space.
 ///
-/// Most stretches contain no two consecutive spaces and are copied as a whole. Deciding byte by byte takes twice as long.
+/// Most stretches of bytes contain no two consecutive spaces and are copied as a whole. A decision for each byte takes twice as long.
 fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
     const STRETCH: usize = 16;
     let mut bytes = std::mem::take(out).into_bytes();
@@ -180,12 +182,12 @@ fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_s
     after_space
 }
 
-/// The loop has no early return, so that the compiler vectorises it.
+/// Returns whether two consecutive bytes are spaces. The loop has no early return, so that the compiler vectorises it.
 fn has_two_spaces(bytes: &[u8]) -> bool {
     bytes.iter().zip(&bytes[1..]).fold(false, |found, (&a, &b)| found | (a == b' ') & (b == b' '))
 }
 
-/// Steps on single ASCII bytes, which run in one pass.
+/// Steps on single ASCII bytes that are applied in one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Fused {
     /// Letters become lower case.
@@ -213,7 +215,7 @@ struct FusedPass<'a> {
 }
 
 impl Kernel for FusedPass<'_> {
-    /// The loop has no branches, and settings are masks. Otherwise the compiler does not vectorise it.
+    /// The settings are masks instead of branches. The compiler vectorises only a loop without branches.
     #[inline(always)]
     fn run(self) {
         let mask = |set: bool| if set { u8::MAX } else { 0 };
@@ -244,7 +246,7 @@ pub(super) fn without(text: &str, words: Words, out: &mut String, mut leaves: im
 mod tests {
     use super::*;
 
-    /// Every ASCII byte, with all settings, in texts of several lengths.
+    /// Compares the result for every ASCII byte, with all settings, in texts of several lengths.
     #[test]
     fn each_byte_is_mapped_as_the_steps_say() {
         for settings in 0..8 {

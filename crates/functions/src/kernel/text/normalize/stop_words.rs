@@ -1,7 +1,7 @@
-//! Stop words: named lists, lists of the user, and their lookup.
+//! Stop words: named lists, lists from users, and a table to look words up.
 //!
-//! The job contains a list of the user as its words, lower-cased, sorted, distinct and separated by spaces. So no machine
-//! needs the file of the list, and two lists of the same words are equal.
+//! A job contains the words of a user's list, lower-cased, sorted, distinct and separated by spaces. So no machine needs the file with the
+//! list, and two lists with the same words are equal.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use super::steps::{lowercase, without};
 use crate::error::{Error, Result};
 use crate::kernel::shingle::Words;
 
-/// The prefix of the step's name.
+/// The prefix in the names of all steps with stop words.
 pub const STEP: &str = "stop-words:";
-/// The prefix of a list of words.
+/// The prefix before a list of words.
 pub(super) const LIST: &str = "list=";
-/// The prefix of the path of a file of words, one word per line.
+/// The prefix before the path of a file with one word per line.
 pub const FILE: &str = "file=";
 
 /// The English list of scikit-learn (`ENGLISH_STOP_WORDS`), which goes back to the Glasgow Information Retrieval Group.
 const SCIKIT_LEARN_EN: &str = "scikit-learn-en";
 const SCIKIT_LEARN_EN_WORDS: &str = include_str!("stop_word_lists/scikit_learn_en.txt");
 
-/// Returns the words of the list `name`: an ISO 639-1 code or the name of a program's list.
+/// Returns the words of the list `name`, which is an ISO 639-1 code or [`SCIKIT_LEARN_EN`].
 pub(super) fn named(name: &str) -> Option<Vec<&'static str>> {
     if name == SCIKIT_LEARN_EN {
         return Some(SCIKIT_LEARN_EN_WORDS.split_whitespace().collect());
@@ -34,16 +34,16 @@ fn is_language(code: &str) -> bool {
     code.len() == 2
 }
 
-/// Returns the names of the lists: languages in order, then programs.
+/// Returns the names of the lists: the languages in order, then the list of scikit-learn.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let languages = stop_words::available_languages().iter().copied().filter(|code| is_language(code));
     languages.chain([SCIKIT_LEARN_EN])
 }
 
-/// Returns words in the form in which a job contains them.
+/// Converts words to the form in which a job contains them.
 ///
 /// # Errors
-/// [`Error`] if there are no words, or if a word contains a comma. The message is the text after the list's name.
+/// [`Error`] if there are no words, or if a word contains a comma. The message continues the name of the list.
 pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
@@ -55,13 +55,13 @@ pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     Ok(words.into_iter().collect::<Vec<_>>().join(" "))
 }
 
-/// A table of stop words with linear probing. Every word in a text is looked up, and most of the time would go into the hash function of
-/// the standard table.
+/// A hash table of stop words with linear probing. Every word of every text is looked up, and the standard table would spend most of the
+/// time on its hash function.
 #[derive(Debug)]
 pub(super) struct StopWords {
-    /// The slots. Their number is a power of two, and less than half of them are used. Free slots are empty strings.
+    /// The slots of the table. The number of slots is a power of two, and less than half of them are used. Free slots are empty strings.
     slots: Vec<String>,
-    /// The bytes of the longest stop word; longer words need no look-up.
+    /// The number of bytes in the longest stop word. Longer words need no look-up.
     longest: usize,
     /// A buffer for the lower case of a word.
     lower: String,
@@ -79,7 +79,7 @@ impl StopWords {
         table
     }
 
-    /// Returns the slot of the word, or the free slot for it.
+    /// Returns the slot that contains the word, or the free slot in which it belongs.
     fn slot(&self, word: &str) -> usize {
         let last = self.slots.len() - 1;
         let mut slot = xxh3_64(word.as_bytes()) as usize & last;
@@ -115,7 +115,7 @@ mod tests {
     fn the_list_of_scikit_learn_has_318_words() {
         let words = named("scikit-learn-en").unwrap();
         assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), 318);
-        // A word that is only in this list, and a word that is only in other lists.
+        // The first word is only in this list, and the second word is only in other lists.
         assert!(words.contains(&"fifteen") && !words.contains(&"don't"));
     }
 
