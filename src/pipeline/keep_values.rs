@@ -87,9 +87,7 @@ fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     if let Prefer::In(values) = prefer {
         let absent = values.iter().zip(listed).filter(|(_, count)| is_zero(count));
         for (value, _) in absent {
-            let is_quoted = value.starts_with(['"', '\'']);
-            let quotes = if is_quoted { "; quotes would be a part of the value: leave them out" } else { "" };
-            tracing::warn!("{KEY}: no document has the value `{value}` of `{column}`{quotes}");
+            tracing::warn!("{KEY}: no document has the value `{value}` of `{column}`");
         }
         return Ok(());
     }
