@@ -69,14 +69,23 @@ pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<Data
 /// Documents (source, position, text, doc, reason, ..) -> (doc, text) without `rejects` (source, position, ..), except for the rejects in
 /// `among`, in which passages are searched.
 pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
-    let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
-    let rejects = among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?;
-    let rejects =
-        rejects.select(renamed([("source", "rejected_source"), ("position", "rejected_position")]))?;
     let documents = documents.filter(col("reason").is_null())?;
     let documents = documents.select(columns(["source", "position", "doc", "text"]))?;
+    Ok(without_rejects(documents, unsearched(rejects, among)?)?.select(columns(["doc", "text"]))?)
+}
+
+/// The `rejects` (source, position, ..) without those in `among` (source, position, ..).
+pub(crate) fn unsearched(rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
+    let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
+    Ok(among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?)
+}
+
+/// The `documents` (source, position, ..) without `rejects` (source, position, ..).
+pub(crate) fn without_rejects(documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
+    let rejects =
+        rejects.select(renamed([("source", "rejected_source"), ("position", "rejected_position")]))?;
     let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
-    Ok(rejects.join(documents, JoinType::RightAnti, left, right, None)?.select(columns(["doc", "text"]))?)
+    Ok(rejects.join(documents, JoinType::RightAnti, left, right, None)?)
 }
 
 /// The texts (doc, text, ..) without the bytes in `cuts` (doc, byte_start, byte_end: UInt64).

@@ -246,19 +246,19 @@ struct PassageRow {
 /// without the passages that `apply` has cut.
 async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
-        return Ok(vec![reread::second_source(finished).await?]);
+        return Ok(vec![second_source_texts(finished).await?]);
     }
     let keys =
         |of: &Finished| -> Result<DataFrame> { Ok(of.table(Table::Documents)?.select(vec![col("doc")])?) };
     let own = lit(ScalarValue::UInt64(None));
-    let (mut compared, mut rejects) = (vec![keys(finished)], vec![rejects_of(finished, own)]);
+    let (mut compared, mut rejects) = (vec![keys(finished)], vec![rejects_of(finished, Table::Rejects, own)]);
     let (mut outputs, mut origins) = (Vec::new(), 0);
     for output in &finished.manifest().reference_outputs {
         let of = finished.reference(output).await?;
         let applied = AppliedOutput::recorded(finished.session(), output).await?;
         compared.push(keys(&of));
         if applied.as_ref().is_none_or(AppliedOutput::keeps_rejects) {
-            rejects.push(rejects_of(&of, col("origin_number") + lit(origins)));
+            rejects.push(rejects_of(&of, Table::Rejects, col("origin_number") + lit(origins)));
         }
         let first = origins;
         origins += of.origin_count();
@@ -291,9 +291,19 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     Ok(texts)
 }
 
-/// Returns the rejects (source, position, doc, reason, origin) of an output.
-fn rejects_of(of: &Finished, origin: Expr) -> Result<DataFrame> {
-    let mut columns = ["source", "position", "reason"].map(col).to_vec();
+/// Returns the texts (source, id, text, ..) of the second source in which the run searched passages.
+async fn second_source_texts(finished: &Finished) -> Result<DataFrame> {
+    let rejects = || rejects_of(finished, Table::ReferenceRejects, lit(0_u64));
+    let key = document_key(col("id")).alias("doc");
+    let compared = reread::second_source(finished).await?.select(vec![key])?;
+    let searched = frames::passages::uncompared(rejects()?, compared)?;
+    let left_out = frames::passages::unsearched(rejects()?, searched)?;
+    frames::passages::without_rejects(reread::all_of_second_source(finished).await?, left_out)
+}
+
+/// Returns the rejects (source, position, doc, reason, origin) with an id in a table of an output.
+fn rejects_of(of: &Finished, table: Table, origin: Expr) -> Result<DataFrame> {
+    let mut columns = vec![utf8("source"), col("position"), col("reason")];
     columns.extend([document_key(col("id")).alias("doc"), origin.alias("origin")]);
-    Ok(of.table(Table::Rejects)?.filter(col("id").is_not_null())?.select(columns)?)
+    Ok(of.table(table)?.filter(col("id").is_not_null())?.select(columns)?)
 }

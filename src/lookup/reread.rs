@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use arrow::datatypes::DataType;
-use datafusion::common::JoinType;
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
@@ -116,8 +115,19 @@ pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> R
 /// Returns a lazy frame of the compared documents (source, position, id, text, ..) of the second source.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
+/// The errors of [`all_of_second_source`].
 pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
+    // The rejects include duplicate ids, so one document per id remains.
+    let rejects = finished.table(Table::ReferenceRejects)?;
+    let rejects = rejects.select(vec![utf8("source"), col("position")])?;
+    frames::passages::without_rejects(all_of_second_source(finished).await?, rejects)
+}
+
+/// Returns a lazy frame of all documents (source, position, id, text, ..) of the second source.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
+pub(super) async fn all_of_second_source(finished: &Finished) -> Result<DataFrame> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
     let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
@@ -137,13 +147,7 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
         return changed(&how);
     }
     let read = source::read(finished.session(), source, &listed, ReadRequest::all()).await?.frame;
-    let read = read.with_column("source", utf8("source"))?;
-    // The rejects include duplicate ids, so one document per id remains.
-    let rejects = finished.table(Table::ReferenceRejects)?;
-    let rejects = rejects
-        .select(vec![utf8("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
-    let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
-    Ok(rejects.join(read, JoinType::RightAnti, left, right, None)?)
+    Ok(read.with_column("source", utf8("source"))?)
 }
 
 /// Returns the texts of documents (id, text, ..) by id.

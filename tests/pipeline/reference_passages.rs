@@ -451,6 +451,7 @@ fn places_in_reference_documents_are_shown() {
     let old = of(&[
         ("k", &format!("Words of k at first\n{known_same}\nand more of k")),
         ("m", &format!("{known_same}\nand only words of m here\n{known_same}")),
+        ("short", known_same),
     ]);
     let later = of(&[("k", "Words of k as they are now and not as they were before")]);
     let new = of(&[("a", &format!("Words of a alone\n{same}")), ("b", &format!("{same}\nyet Words of b"))]);
@@ -459,21 +460,21 @@ fn places_in_reference_documents_are_shown() {
     }
     let against =
         |days: &[&str]| format!("against.output={:?}", days.iter().map(|day| path(day)).collect::<Vec<_>>());
-    let keep = ["output.keep=shingles", "clusters.keep=['id']"];
+    let keep = ["output.keep=shingles", "clusters.keep=['id']", "shingle.min_words=6"];
     run(&job(&path("old.parquet"), &path("old"), &keep)).unwrap();
     let old = against(&["old"]);
     let replace = [&keep[..], &[&old, "against.same_id=replace"]].concat();
     run(&job(&path("later.parquet"), &path("later"), &replace)).unwrap();
     for unit in [&["passages.unit=line"][..], &["passages.unit=word", "passages.length=5"]] {
         for (number, (against, wanted)) in [
-            (second_source(path("old.parquet"), ""), &[("k", 20), ("m", 0), ("m", 49)][..]),
-            (against(&["old", "later"]), &[("m", 0), ("m", 49)]),
+            (second_source(path("old.parquet"), ""), &[("k", 20), ("m", 0), ("m", 49), ("short", 0)][..]),
+            (against(&["old", "later"]), &[("m", 0), ("m", 49), ("short", 0)]),
         ]
         .into_iter()
         .enumerate()
         {
             let out = path(&format!("{number}{}", unit[0]));
-            let sets = [unit, &["clusters.keep=['id']", "against.same_id=replace"], &[&against]].concat();
+            let sets = [unit, &keep[1..], &["against.same_id=replace", &against]].concat();
             let sets: Vec<&str> =
                 sets.into_iter().filter(|set| number > 0 || !set.contains("same_id")).collect();
             run(&job(&path("new.parquet"), &out, &sets)).unwrap();
