@@ -8,7 +8,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, TryCast, cast};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, TryCast, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
@@ -16,6 +16,8 @@ use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use super::columns::{NamedExpressions, value};
 use crate::error::{Context, Error, Result};
 use crate::job::Condition;
+use crate::udf::expr_fn::number_key;
+use crate::udf::values::number_key as key_of;
 
 /// A condition over the columns of a plan.
 pub(super) struct Typed {
@@ -58,7 +60,7 @@ pub(super) fn expression(
     let mut converted = Vec::new();
     let typed = || -> DfResult<(Expr, DataType)> {
         let parsed = ctx.state().create_logical_expr_from_sql_expr(syntax, &columns)?;
-        let numbers = parsed.transform_up(|part| numbers(part, &columns))?.data;
+        let numbers = parsed.transform_up(|part| numbers(part, &columns, &mut converted))?.data;
         let simplifier =
             ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::new(columns.clone())).build());
         let coerced = simplifier.coerce(numbers, &columns)?;
@@ -90,30 +92,43 @@ fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     Ok(replaced.context(|| "source.where lost a column".to_owned())?.data)
 }
 
-/// Casts a text column to Float64 if it is compared with a number.
-fn numbers(part: Expr, columns: &DFSchema) -> DfResult<Transformed<Expr>> {
+/// Replaces a text column and the numbers with which it is compared by their keys, as `clusters.keep` orders them: floating-point numbers
+/// cannot represent all digits. Adds the column to `converted` once.
+fn numbers(part: Expr, columns: &DFSchema, converted: &mut Vec<Converted>) -> DfResult<Transformed<Expr>> {
     let is_text = |expr: &Expr| -> DfResult<bool> {
         let is_column = matches!(expr, Expr::Column(_));
         Ok(is_column && expr.get_type(columns)?.is_string())
     };
-    let number = |expr: Expr| cast(expr, DataType::Float64);
+    let mut key = |text: Expr| {
+        let (name, value) = (text.human_display().to_string(), number_key(text.clone()));
+        let one = Converted { name, text, value: value.clone() };
+        if !converted.contains(&one) {
+            converted.push(one);
+        }
+        value
+    };
     Ok(match part {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
-            let (left, right) =
-                match (is_text(&left)? && is_number(&right), is_text(&right)? && is_number(&left)) {
-                    (true, _) => (Box::new(number(*left)), right),
-                    (_, true) => (left, Box::new(number(*right))),
-                    _ => (left, right),
-                };
+            let (left, right) = match (literal_key(&left), literal_key(&right)) {
+                (_, Some(number)) if is_text(&left)? => (Box::new(key(*left)), Box::new(number)),
+                (Some(number), _) if is_text(&right)? => (Box::new(number), Box::new(key(*right))),
+                _ => (left, right),
+            };
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
-        Expr::Between(Between { expr, negated, low, high })
-            if is_text(&expr)? && is_number(&low) && is_number(&high) =>
-        {
-            Transformed::yes(Expr::Between(Between { expr: Box::new(number(*expr)), negated, low, high }))
+        Expr::Between(Between { expr, negated, low, high }) if is_text(&expr)? => {
+            let (expr, low, high) = match (literal_key(&low), literal_key(&high)) {
+                (Some(low), Some(high)) => (Box::new(key(*expr)), Box::new(low), Box::new(high)),
+                _ => (expr, low, high),
+            };
+            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
         }
-        Expr::InList(InList { expr, list, negated }) if is_text(&expr)? && list.iter().all(is_number) => {
-            Transformed::yes(Expr::InList(InList { expr: Box::new(number(*expr)), list, negated }))
+        Expr::InList(InList { expr, list, negated }) if is_text(&expr)? => {
+            let (expr, list) = match list.iter().map(literal_key).collect() {
+                Some(keys) => (Box::new(key(*expr)), keys),
+                None => (expr, list),
+            };
+            Transformed::yes(Expr::InList(InList { expr, list, negated }))
         }
         other => Transformed::no(other),
     })
@@ -124,14 +139,19 @@ fn compares(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// Whether an expression is a number literal. The number may have a sign.
-fn is_number(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(ScalarValue::Null, _) => false,
-        Expr::Literal(value, _) => value.data_type().is_numeric(),
-        Expr::Negative(inner) => is_number(inner),
-        _ => false,
+/// The key of a number literal, which may have signs. `None` for other expressions.
+fn literal_key(expr: &Expr) -> Option<Expr> {
+    fn text(expr: &Expr) -> Option<String> {
+        match expr {
+            Expr::Literal(value, _) if value.data_type().is_numeric() => Some(value.to_string()),
+            Expr::Negative(inner) => {
+                let text = text(inner)?;
+                Some(text.strip_prefix('-').map_or_else(|| format!("-{text}"), str::to_owned))
+            }
+            _ => None,
+        }
     }
+    Some(lit(ScalarValue::Binary(Some(key_of(&text(expr)?)?))))
 }
 
 /// Replaces a cast with a cast that returns null on failure. Adds each cast of a text to `converted` once.

@@ -56,6 +56,34 @@ fn texts_compared_with_numbers_are_counted() {
     assert_eq!(warnings("wanted", "TRY_CAST(stars AS DOUBLE) > 2"), "");
 }
 
+/// 2^53 + 1 and its neighbours are equal as floating-point numbers.
+#[test]
+fn large_numbers_in_texts_are_compared_exactly() {
+    let source = Source::new();
+    let numbers =
+        ["9007199254740992", "9007199254740993", "-9007199254740993", "18446744073709551615", "1e3", "NaN"];
+    let rows =
+        numbers.iter().enumerate().map(|(n, number)| format!("r{n},one two three four {n},{number}\n"));
+    std::fs::create_dir(source.path("in")).unwrap();
+    std::fs::write(source.path("in/a.csv"), format!("id,text,n\n{}", rows.collect::<String>())).unwrap();
+    for (at, (condition, expected)) in [
+        ("n = 9007199254740993", &["r1"][..]),
+        ("n > 9007199254740992 AND n < 1e18", &["r1"]),
+        ("n IN (-9007199254740993, 1000.0)", &["r2", "r4"]),
+        ("n BETWEEN 9007199254740993 AND 18446744073709551614", &["r1"]),
+        ("18446744073709551614 < n", &["r3", "r5"]),
+        ("n <> 9007199254740992", &["r1", "r2", "r3", "r4", "r5"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let output = format!("out {at}");
+        run(&source.job("csv", &output, &[&format!("source.where={condition}")])).unwrap();
+        let expected = expected.iter().map(|id| (*id).to_owned()).collect();
+        assert_eq!(ids(&source.path(&output)), expected, "{condition}");
+    }
+}
+
 #[test]
 fn a_condition_on_stories_and_one_that_no_row_meets() {
     let source = Source::new();

@@ -195,7 +195,12 @@ pub fn order_key(x: Expr) -> Expr {
     call(&values::ORDER_KEY, vec![x])
 }
 
-/// `unsigned_bits(x)` returns the unsigned numbers with the same bits.
+/// `number_key(x)`: the key of the text `x` if it is a number.
+pub fn number_key(x: Expr) -> Expr {
+    call(&values::NUMBER_KEY, vec![x])
+}
+
+/// `unsigned_bits(x)`: the unsigned numbers with the same bits.
 pub fn unsigned_bits(x: Expr) -> Expr {
     call(&values::UNSIGNED_BITS, vec![x])
 }

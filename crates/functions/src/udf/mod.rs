@@ -29,6 +29,7 @@
 //! | `word_runs` | text, repeated windows | the runs of words in these windows |
 //! | `text_sample` | text, position | the first characters from there |
 //! | `order_key` | a value | its sort key; numeric texts sort as numbers |
+//! | `number_key` | a text | its sort key if it is a number |
 //! | `text_without` | text, spans | the text without these spans |
 //! | `unsigned_bits` | signed numbers | the unsigned numbers with the same bits |
 //!
@@ -72,7 +73,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// Returns the functions that only stages use. SQL sessions do not contain these functions, but sessions that decode plans from bytes do.
 pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
-    const ALL: [&Function; 16] = [
+    const ALL: [&Function; 17] = [
         &values::DOCUMENT_KEY,
         &values::JOINED_TEXTS,
         &texts::SHINGLE_TEXTS,
@@ -88,6 +89,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
         &sets::SET_HASH,
         &sets::SIGNATURE_SET,
         &values::ORDER_KEY,
+        &values::NUMBER_KEY,
         &values::UNSIGNED_BITS,
     ];
     ALL.map(Function::udf).into()

@@ -111,7 +111,13 @@ pub fn order_key(text: &str) -> Option<Vec<u8>> {
     Some([&[NUMBER][..], &ordered.to_be_bytes(), &whole.to_be_bytes()].concat())
 }
 
-/// Returns whether the value in a key is a number, and the value as messages show it.
+/// Returns the key of a text that is a number, as [`order_key`]. NaN comes after all other numbers. `None` for any other text.
+pub fn number_key(text: &str) -> Option<Vec<u8>> {
+    let number = number(text)?;
+    if number.is_nan() { Some([&[NUMBER][..], &[u8::MAX; 24]].concat()) } else { order_key(text) }
+}
+
+/// Returns whether the value of a key is a number, and the value in the form for messages.
 pub fn shown(key: &[u8]) -> (bool, String) {
     let number = key.get(1..9).and_then(|bits| bits.try_into().ok()).map(u64::from_be_bytes);
     match (key.first(), number) {
@@ -136,6 +142,19 @@ pub(super) static ORDER_KEY: Function = Function::new(
         })
     },
     order_key_rows,
+);
+
+/// `number_key(x)`: the key of a text that is a number, and NULL for any other text.
+pub(super) static NUMBER_KEY: Function = Function::new(
+    "number_key",
+    &[Param::Text],
+    |_| Ok(DataType::Binary),
+    |columns, literals| {
+        let [array] = columns else { return literals.wrong_columns() };
+        let texts = cast(array, &DataType::Utf8View)?;
+        let keys = texts.as_string_view().iter().map(|text| text.and_then(number_key));
+        Ok(Arc::new(keys.collect::<BinaryArray>()))
+    },
 );
 
 fn order_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
@@ -267,6 +286,8 @@ mod tests {
             assert_eq!(order_key(a), order_key(b), "{a} {b}");
         }
         assert_eq!(order_key("NaN"), None);
+        assert!(number_key("NaN") > number_key("inf") && number_key("inf") == order_key("inf"));
+        assert_eq!(number_key("1.2.3"), None);
     }
 
     #[test]
