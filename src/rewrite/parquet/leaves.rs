@@ -57,7 +57,7 @@ pub(super) fn copy(
     let text = text.filter(|text| text.leaf == leaf);
     let (start, bytes) = chunk.byte_range();
     let first = input.get_bytes(start, bytes.min(WINDOW) as usize).context(|| names.reading(rows, leaf))?;
-    check_pages(&first, usize::MAX).context(|| names.reading(rows, leaf))?;
+    check_pages(&first, usize::MAX, || Some(chunk.clone())).context(|| names.reading(rows, leaf))?;
     let pages = SerializedPageReader::new(
         Arc::new(input.clone()),
         chunk,

@@ -137,6 +137,7 @@ impl ParquetFileReaderFactory for Readers {
             metrics: ParquetFileMetrics::new(partition, split.file.pin.location.as_ref(), metrics),
             split: split.clone(),
             shared: self.clone(),
+            metadata: None,
         }))
     }
 }
@@ -146,6 +147,8 @@ struct PinnedReader {
     metrics: ParquetFileMetrics,
     split: Split,
     shared: Readers,
+    /// The footer, once it was read.
+    metadata: Option<Arc<ParquetMetaData>>,
 }
 
 impl PinnedReader {
@@ -174,8 +177,15 @@ impl AsyncFileReader for PinnedReader {
         async move {
             let read = self.read(&ranges).await?;
             // Page indexes are not used, so each range is a column chunk.
-            for chunk in &read {
-                parquet_headers::check_pages(chunk, self.shared.page_limit).map_err(external)?;
+            for (range, chunk) in ranges.iter().zip(&read) {
+                let column = || {
+                    let groups = self.metadata.iter().flat_map(|footer| footer.row_groups());
+                    groups
+                        .flat_map(|group| group.columns())
+                        .find(|column| column.byte_range().0 == range.start)
+                        .cloned()
+                };
+                parquet_headers::check_pages(chunk, self.shared.page_limit, column).map_err(external)?;
             }
             Ok(read)
         }
@@ -190,10 +200,12 @@ impl AsyncFileReader for PinnedReader {
             let Readers { store, cache, bytes, .. } = &self.shared;
             let (footer, _) =
                 read_footer(store.as_ref(), &self.split.file, cache.as_ref()).await.map_err(external)?;
-            match bytes {
-                Some(columns) => with_bytes(&footer, columns).map(Arc::new).map_err(external),
-                None => Ok(without_foreign_schema(footer)),
-            }
+            let footer = match bytes {
+                Some(columns) => with_bytes(&footer, columns).map(Arc::new).map_err(external)?,
+                None => without_foreign_schema(footer),
+            };
+            self.metadata = Some(Arc::clone(&footer));
+            Ok(footer)
         }
         .boxed()
     }
