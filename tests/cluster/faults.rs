@@ -277,6 +277,27 @@ fn both_executors_die_and_one_comes_back() {
     assert!(recoveries(&record) > 0, "{record:#}");
 }
 
+/// A file that ends its readers does not end every executor.
+#[test]
+fn a_task_in_which_two_executors_died_goes_to_no_third_one() {
+    let mut cluster = Cluster::with(Setup { executors: vec![ExecutorHost::default()], ..Setup::default() });
+    // One file of one row group is read by one task.
+    let file = cluster.folder().join("deadly.parquet");
+    write_parquet(&file, &corpus(54, 2_500, 60), 10_000);
+    let job = job_file(cluster.folder(), &file);
+    let mut driver = cluster.run(&job, &cluster.folder().join("out").display().to_string(), &[]);
+    let reads = |task: &Task| task.ended.is_none() && task.stage().starts_with("1.");
+    for _ in 0..2 {
+        let place = cluster.stop_in_a_task("sketches", &mut driver, |tasks| tasks.iter().any(reads));
+        cluster.executor(place).kill();
+        cluster.spawn_executor(place);
+    }
+    let ended = driver.end(DEADLINE);
+    assert_eq!(ended.code, Some(4), "{}", ended.said);
+    let reads = format!("of stage sketches, which reads {}: look at these files", file.display());
+    assert!(ended.said.contains("two executors were lost") && ended.said.contains(&reads), "{}", ended.said);
+}
+
 #[test]
 fn a_stopped_executor_is_replaced_and_may_return() {
     let mut scene = Scene::of_all_stages();

@@ -1,6 +1,6 @@
 //! The cluster engine: submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use super::connections::{Trust, scheme, with_endpoints};
-use super::rest::{Advance, Executors, Rest};
+use super::rest::{Advance, DeadTask, Executors, Rest};
 use super::tasks::{AttemptFailure, read_failure};
 use super::{Codec, settings};
 use crate::engine::control::{InputProgress, InputUnit, RunControl};
@@ -39,7 +39,7 @@ use crate::output::attempt::STORED_ROWS;
 use crate::output::manifest::File;
 use crate::output::write::Write;
 use crate::plan::{OperatorExec, file_scan};
-use crate::source::{NumberRows, ParseFiles};
+use crate::source::{NumberRows, ParseFiles, files_of_partition};
 
 /// The interval between two polls of a running job, or of a scheduler that does not yet answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -109,15 +109,15 @@ impl ClusterEngine {
         *self.executors.lock()
     }
 
-    /// Submits `plan` as a separate job and returns the rows of its only partition.
+    /// Submits the plan as a separate job and returns the rows of its only partition.
     async fn attempt(
         &self,
-        stage: &str,
-        plan: &Arc<dyn ExecutionPlan>,
+        stage: &StageRun<'_>,
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, AttemptFailure> {
-        let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
+        let plan = &stage.plan;
+        let name = format!("{}/{}/{}", self.run, stage.name, uuid::Uuid::new_v4().simple());
         let running = with_endpoints(settings::running(config, plan, &name), self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
@@ -143,14 +143,20 @@ impl ClusterEngine {
                 // The job has ended, so it need not be cancelled.
                 Err(error) => return Err(read_failure(&error)),
             },
-            why = self.watch_over(&name, stage, &mut seen, control) => AttemptFailure::Lost(Error::engine(why)),
+            why = self.watch_over(&name, stage, &mut seen, control) => why,
         };
         self.cancel(&name).await;
         Err(failure)
     }
 
     /// Polls a job once. Returns whether anything changed since the last poll.
-    async fn look(&self, name: &str, stage: &str, seen: &mut LastJobState, control: &RunControl) -> bool {
+    async fn look(
+        &self,
+        name: &str,
+        stage: &StageRun<'_>,
+        seen: &mut LastJobState,
+        control: &RunControl,
+    ) -> bool {
         if seen.job.is_none() {
             seen.job = self.rest.job_id(name).await.unwrap_or(None);
         }
@@ -163,22 +169,24 @@ impl ClusterEngine {
         if now.query_stages_done < last.query_stages_done || now.lost > last.lost {
             control.progress.recovering("the work of an executor was lost and is done again");
         }
+        stage.dead.lock().extend(now.dead.iter().cloned());
         control.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
         control.progress.stage_advances(now.rows_in, now.rows_out);
         let all = seen.partitions.max(1);
         let reached = InputProgress { done: now.partitions_done.min(all), all, unit: InputUnit::Partitions };
-        control.progress.stage_reaches(stage, reached);
+        control.progress.stage_reaches(stage.name, reached);
         true
     }
 
-    /// Polls a job until it stalls or exceeds its deadline. Returns the reason.
+    /// Polls a job until it stalls, exceeds its deadline or is deadly for executors. Returns the reason.
     async fn watch_over(
         &self,
         name: &str,
-        stage: &str,
+        stage: &StageRun<'_>,
         seen: &mut LastJobState,
         control: &RunControl,
-    ) -> String {
+    ) -> AttemptFailure {
+        let lost = |why: String| AttemptFailure::Lost(Error::engine(why));
         let began = Instant::now();
         // The time at which the cluster was first found without an executor.
         let mut alone = None;
@@ -188,11 +196,14 @@ impl ClusterEngine {
             if self.look(name, stage, seen, control).await {
                 self.jobs.lock().moved(name, seen.advance.running);
                 alone = None;
+                if let Some(deadly) = stage.deadly_files() {
+                    return AttemptFailure::Final(deadly);
+                }
             } else if self.rest.executors().await.is_ok_and(|executors| executors.count == 0) {
                 let since = *alone.get_or_insert_with(Instant::now);
                 if since.elapsed().as_secs() >= self.settings.wait_seconds {
                     let waited = self.settings.wait_seconds;
-                    return format!("the scheduler has had no executor for {waited} seconds");
+                    return lost(format!("the scheduler has had no executor for {waited} seconds"));
                 }
             } else {
                 alone = None;
@@ -200,11 +211,11 @@ impl ClusterEngine {
             let (moved, running) = self.jobs.lock().last();
             let limit = if running { stall.saturating_mul(RUNNING_STALL_FACTOR) } else { stall };
             if moved.elapsed() > limit {
-                return format!("no task began or ended for {} seconds", moved.elapsed().as_secs());
+                return lost(format!("no task began or ended for {} seconds", moved.elapsed().as_secs()));
             }
             let deadline = self.settings.deadline_seconds;
             if deadline > 0 && began.elapsed().as_secs() >= deadline {
-                return format!("it took longer than {deadline} seconds (engine.deadline_seconds)");
+                return lost(format!("it took longer than {deadline} seconds (engine.deadline_seconds)"));
             }
         }
     }
@@ -218,6 +229,35 @@ impl ClusterEngine {
         if let Err(why) = cancelled {
             tracing::debug!(job = name, why, "the job could not be cancelled");
         }
+    }
+}
+
+/// A stage that runs, in one or more attempts.
+struct StageRun<'a> {
+    name: &'a str,
+    plan: Arc<dyn ExecutionPlan>,
+    /// The tasks of all attempts that were reading the source when their executor was lost.
+    dead: Mutex<BTreeSet<DeadTask>>,
+}
+
+impl StageRun<'_> {
+    /// Returns an error if two executors were lost while they ran the same task. The error names the files that the task reads.
+    fn deadly_files(&self) -> Option<Error> {
+        let mut executors: BTreeMap<_, usize> = BTreeMap::new();
+        let dead = self.dead.lock();
+        for task in &*dead {
+            *executors.entry((&task.query_stage, &task.partitions)).or_default() += 1;
+        }
+        let deadly = executors.into_iter().filter(|(_, count)| *count > 1).flat_map(|((_, at), _)| at);
+        let files: BTreeSet<_> = deadly.flat_map(|at| files_of_partition(&self.plan, *at as usize)).collect();
+        (!files.is_empty()).then(|| {
+            let files = files.iter().map(|file| &**file).collect::<Vec<_>>().join(", ");
+            Error::engine(format!(
+                "two executors were lost while they ran the same task of stage {}, which reads {files}: look at these files, \
+                 and at the memory of the executors, before you run the same command again",
+                self.name
+            ))
+        })
     }
 }
 
@@ -320,11 +360,12 @@ impl Engine for ClusterEngine {
             let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(
                 with_stored_rows(&self.session, plan).await?,
             )?));
+            let stage = &StageRun { name: stage, plan, dead: Mutex::default() };
             let mut attempts = 0;
             // The reasons why attempts were lost, latest first.
             let mut lost: Vec<String> = Vec::new();
             loop {
-                let why = match self.attempt(stage, &plan, config, control).await {
+                let why = match self.attempt(stage, config, control).await {
                     Ok(batches) => {
                         let mut files = Vec::new();
                         for batch in &batches {
@@ -342,12 +383,13 @@ impl Engine for ClusterEngine {
                 let because = || Error::chained(Kind::Engine, lost.clone());
                 if attempts >= self.settings.attempts {
                     let error = Error::engine(format!(
-                        "stage {stage} was submitted {attempts} times and never finished; run the same command again to \
-                     continue from the last finished stage"
+                        "stage {} was submitted {attempts} times and never finished; run the same command again to \
+                         continue from the last finished stage",
+                        stage.name
                     ));
                     return Err(error.with_cause(because()));
                 }
-                tracing::warn!(stage, attempts, why, "the stage is submitted again");
+                tracing::warn!(stage = stage.name, attempts, why, "the stage is submitted again");
                 control.progress.recovering(&why);
                 let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
                 tokio::select! {

@@ -3,6 +3,7 @@
 //! Ballista's registration of an executor has no fields for the cores and the memory to which plans are sized. The executor's id therefore
 //! contains them: `executor-<uuid>-<cores>x<bytes>`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
@@ -14,6 +15,8 @@ use tokio_rustls::rustls;
 use super::connections::{ClusterToken, Trust, scheme};
 use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY, CLUSTER_TOKEN};
 use crate::error::{Error, Result, chain, one_line};
+use crate::plan::Description;
+use crate::source::{NumberRows, ParseFiles};
 
 /// The time limit of an answer. All answers are small.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,6 +56,17 @@ pub(super) struct Advance {
     pub lost: usize,
     pub rows_in: u64,
     pub rows_out: u64,
+    /// The tasks that were reading the source when their executor was lost.
+    pub dead: BTreeSet<DeadTask>,
+}
+
+/// A task whose executor was lost while it ran.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DeadTask {
+    pub query_stage: String,
+    pub partitions: Vec<u32>,
+    /// The message about the task, which names the executor.
+    pub message: String,
 }
 
 #[derive(Deserialize)]
@@ -85,6 +99,9 @@ struct QueryStages {
 
 #[derive(Deserialize)]
 struct QueryStage {
+    stage_id: String,
+    #[serde(default)]
+    stage_plan: Option<String>,
     stage_status: String,
     input_rows: u64,
     output_rows: u64,
@@ -98,6 +115,18 @@ struct TaskState {
     /// The partitions that the task processes.
     #[serde(default)]
     partition_id: Vec<u32>,
+    /// The time at which the task ended, or 0.
+    #[serde(default)]
+    end_exec_time: u64,
+}
+
+impl TaskState {
+    /// The message about a task whose result was lost before the task ended. A failed task has another reason.
+    fn lost_while_running(&self) -> Option<&str> {
+        let failed = self.status.as_object()?.values().next()?;
+        let is_lost = failed.get("reason")? == "ResultLost" && self.end_exec_time == 0;
+        failed.get("error")?.as_str().filter(|_| is_lost)
+    }
 }
 
 impl Rest {
@@ -168,6 +197,19 @@ impl Rest {
     pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
         let QueryStages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
         let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
+        let reads_source = |stage: &&QueryStage| {
+            let plan = stage.stage_plan.as_deref().unwrap_or_default();
+            [ParseFiles::NAME, NumberRows::NAME].iter().any(|name| plan.contains(name))
+        };
+        let dead = stages.iter().filter(reads_source).flat_map(|stage| {
+            stage.tasks.iter().flatten().filter_map(|task| {
+                Some(DeadTask {
+                    query_stage: stage.stage_id.clone(),
+                    partitions: task.partition_id.clone(),
+                    message: task.lost_while_running()?.to_owned(),
+                })
+            })
+        });
         let having = |status: &'static str| tasks().filter(move |task| task.status == status);
         Ok(Advance {
             query_stages: stages.len(),
@@ -179,6 +221,7 @@ impl Rest {
             lost: tasks().filter(|task| task.status.is_object()).count(),
             rows_in: stages.iter().map(|stage| stage.input_rows).max().unwrap_or(0),
             rows_out: stages.iter().map(|stage| stage.output_rows).max().unwrap_or(0),
+            dead: dead.collect(),
         })
     }
 

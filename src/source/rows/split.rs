@@ -33,6 +33,13 @@ pub(crate) struct Split {
 /// takes memory while the plan exists.
 const READ_GAP: u64 = 32;
 
+/// A part of a file that a partition of a plan reads.
+pub(in crate::source) struct ReadPart {
+    pub path: Arc<str>,
+    /// The rows of the file, or its size, in a form for hashes.
+    pub part: String,
+}
+
 impl Split {
     /// Returns a whole file whose number of rows is unknown.
     pub(in crate::source) fn whole(file: &Arc<SourceFile>) -> Self {

@@ -22,7 +22,7 @@ use crate::error::guard::guarded_async;
 use crate::error::{Context, Error};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, only_input};
 use crate::source::rows::columns::{OriginColumns, numbered_schema};
-use crate::source::rows::split::{Split, next_run};
+use crate::source::rows::split::{ReadPart, Split, next_run};
 
 /// The last column of the scan: the index of the split that contains the row.
 pub(crate) const SPLIT_COLUMN: &str = "__resemblance_split";
@@ -318,13 +318,17 @@ impl Numbering {
     }
 }
 
-/// Describes the rows that each partition of a [`NumberRows`] node reads. Returns `None` for other nodes.
-pub(in crate::source) fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<String>> {
+/// Returns the parts of files that each partition of a [`NumberRows`] node reads. Returns `None` for other nodes.
+pub(in crate::source) fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Vec<ReadPart>>> {
     let NumberRows { splits, .. } = OperatorExec::<NumberRows>::described(plan.as_ref())?;
     let scan = *plan.children().first()?;
     let read = |partition| {
         let splits = split_order(scan, partition).into_iter().filter_map(|index| splits.get(index));
-        splits.map(|split| format!("{:?} {} {:?}\n", split.file.path, split.first_row, split.rows)).collect()
+        let part = |split: &Split| ReadPart {
+            path: Arc::clone(&split.file.path),
+            part: format!("{} {:?}", split.first_row, split.rows),
+        };
+        splits.map(part).collect()
     };
     Some((0..file_groups(scan).len()).map(read).collect())
 }
