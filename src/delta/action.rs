@@ -26,7 +26,7 @@ pub(crate) struct Action {
     pub remove: Option<Remove>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add: Option<Add>,
-    /// Only v2 checkpoints contain this action and the next.
+    /// Only v2 checkpoints contain this action and `checkpoint_metadata`.
     #[serde(skip_serializing)]
     pub sidecar: Option<IgnoredAny>,
     #[serde(skip_serializing)]

@@ -23,10 +23,10 @@ use crate::source::{NumberRows, ParseFiles, READ_BYTES};
 /// The interval at which the progress of the running plan is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The maximum time to wait for stopped tasks. They end after their current batch.
+/// The maximum time to wait for stopped tasks. Stopped tasks end after their current batch.
 const TASKS_END: Duration = Duration::from_secs(10);
 
-/// The number of open files allowed per partition, in several exchanges and elsewhere.
+/// The number of open files to allow for each partition, for several exchanges and other uses.
 const FILES_OF_PARTITION: u64 = 8;
 
 /// The maximum number of partitions in a process that may open few files. Most systems allow 1,024 open files by default.

@@ -33,7 +33,7 @@ const MAX_PARTITIONS: usize = 256;
 /// Returns a session state with all functions that serialized plans can refer to.
 ///
 /// # Errors
-/// When a function cannot be registered.
+/// If a function cannot be registered.
 pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let mut state = session::state(config, runtime)?;
     for function in udf::stage_functions() {
@@ -53,7 +53,7 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
     let options = config.options_mut();
-    // Hash joins hold one side in memory. Stages put the smaller side there, and sorting both sides costs more.
+    // Hash joins hold one side in memory. Stages put the smaller side there. Sorting both sides would cost more.
     options.optimizer.prefer_hash_join = true;
     with_sides_of_planner(config)
         .set_bool("ballista.planner.adaptive.enabled", false)
@@ -83,7 +83,7 @@ pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, n
 /// The setting for the maximum size of a side that Ballista's scheduler holds whole, in bytes.
 const HELD_BYTES: &str = "ballista.optimizer.broadcast_join_threshold_bytes";
 
-/// Applies the planner's limit of held sides to the scheduler, because the scheduler optimises joins again.
+/// Sets the scheduler's limits of held sides to the planner's limits, because the scheduler optimises joins again.
 fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let optimizer = &config.options().optimizer;
     let (bytes, rows) =

@@ -1,7 +1,8 @@
 //! Streams of bytes: decompression, UTF-8 and byte order marks.
 //!
-//! The first bytes of a file determine its compression. If they are not a magic number, the file's extension does. Text is decoded before
-//! it is parsed: in some encodings, bytes inside characters look like a quote, a backslash or a line end.
+//! The first bytes of a file determine its compression. If these bytes are not a magic number, the extension of the file determines the
+//! compression. Text is decoded before it is parsed: in some encodings, bytes inside characters look like a quote, a backslash or a line
+//! end.
 
 use std::future::ready;
 use std::io;
@@ -21,7 +22,7 @@ use tokio_util::io::StreamReader;
 
 use crate::job::Encoding;
 
-/// A stream of chunks of bytes, none of which is empty.
+/// A stream of chunks of bytes. No chunk is empty.
 pub(in crate::source) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
 
 /// The number of bytes that are read at once from a local file or from decompressed data.
@@ -37,7 +38,7 @@ pub(in crate::source) fn compression(path: &str) -> FileCompressionType {
     ending.unwrap_or(FileCompressionType::UNCOMPRESSED)
 }
 
-/// Returns the compression whose magic number `bytes` start with.
+/// Returns the compression whose magic number is at the start of `bytes`.
 pub(in crate::source) fn marked_compression(bytes: &[u8]) -> Option<FileCompressionType> {
     match bytes {
         [0x1F, 0x8B, 8, ..] => Some(FileCompressionType::GZIP),
@@ -114,7 +115,7 @@ where
 
 /// The base-2 logarithm of the maximum window size: 2 GiB, which is also the largest window that zstd writes.
 const WINDOW_LOG: u32 = 31;
-/// The maximum size of a window whose memory is not reserved, in bytes.
+/// The memory of a window is reserved only if the window has more than this number of bytes.
 const SMALL_WINDOW: u64 = 8 << 20;
 /// The magic number of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];

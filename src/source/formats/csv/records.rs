@@ -46,11 +46,11 @@ pub(super) struct RecordCutter {
     defect: Option<Defect>,
     /// Whether the next record is the header.
     header: bool,
-    /// The number of rows so far.
+    /// The number of rows that were cut so far.
     rows: u64,
 }
 
-/// The state of scanning a record. Positions are relative to its start.
+/// The state of scanning a record. Positions are relative to the start of the record.
 #[derive(Debug, Default)]
 struct RecordScan {
     at: usize,
@@ -97,7 +97,7 @@ impl Defect {
         }
     }
 
-    /// Describes the defect after the path and the line in a message.
+    /// Returns a description of the defect that follows the path and the line in a message.
     pub(super) fn complaint(self) -> String {
         let quote = match self {
             Self::Fields(fields, columns) => {
@@ -292,7 +292,7 @@ impl RowCutter for RecordCutter {
 }
 
 impl RecordScan {
-    /// Continues the scan in `bytes`, which begin with the record.
+    /// Continues the scan in `bytes`, which start with the record.
     fn read(&mut self, csv: job::Csv, bytes: &[u8], is_end: bool) -> RecordEnd {
         let quote = csv.quote.filter(|_| !self.is_literal);
         while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
@@ -379,7 +379,7 @@ impl RecordScan {
         RecordEnd::Bytes
     }
 
-    /// Advances over the characters of a field up to `to` and counts the line ends.
+    /// Advances to `to` inside a field, and counts the line ends up to this position.
     fn pass(&mut self, csv: job::Csv, bytes: &[u8], to: usize) -> Option<RecordEnd> {
         let passed = std::mem::replace(&mut self.at, to)..to;
         let first = memchr2(b'\n', b'\r', &bytes[passed.clone()])?;

@@ -148,7 +148,7 @@ struct Numbering {
     store: Option<Arc<dyn ObjectStore>>,
     /// The current split and the number of its rows so far.
     current: Option<(usize, u64)>,
-    /// The number of rows of the last batch.
+    /// The number of rows in the batch that was read last.
     last_batch: usize,
     /// The position after the last row.
     next_row: u64,
@@ -170,7 +170,7 @@ impl Numbering {
                 let rest = numbered.is_ok().then_some(self);
                 Some((numbered, rest))
             }
-            // Any error of the reader may be caused by a change of the file.
+            // A change of the file can cause any error of the reader.
             Some(Err(e)) => {
                 let changed = self.check_files().await.err();
                 Some((Err(changed.unwrap_or_else(|| self.explain(e))), None))
