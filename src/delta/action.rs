@@ -42,7 +42,7 @@ pub(crate) struct CommitInfo {
     pub operation: serde_json::Value,
     pub operation_parameters: serde_json::Value,
     pub engine_info: serde_json::Value,
-    /// The hash of the manifest that the commit follows.
+    /// The hash of the manifest that lists the files of this commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resemblance_manifest: Option<String>,
 }
@@ -59,7 +59,7 @@ impl CommitInfo {
         }
     }
 
-    /// Returns the hash of the manifest that the commit follows, or `None` for a commit of another program.
+    /// Returns the hash of the manifest that lists the files of this commit, or `None` for a commit of another program.
     pub(crate) fn manifest(&self) -> Option<&str> {
         self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
     }

@@ -160,8 +160,8 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     (leaves(plan), own(plan))
 }
 
-/// Returns the part of the plan's files that was read so far, or `None` if the amount is unknown. In a plan that reads files by bytes,
-/// tables do not count.
+/// Returns the part of the plan's files that was read so far, or `None` if the amount is unknown. If a plan reads some inputs by bytes,
+/// inputs that are counted in rows are ignored.
 fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     let mut inputs = Vec::new();
     let is_known = collect(plan, &mut inputs);

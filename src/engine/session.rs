@@ -147,7 +147,7 @@ pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
 }
 
 /// Returns `config` for running a plan again after its tasks ran out of memory. Fewer tasks then run at the same time and share the pool.
-/// Returns `None` if only one task runs at a time already.
+/// Returns `None` if tasks already run one at a time.
 pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
     let tasks = tasks_at_once(config).filter(|tasks| *tasks > 1)?;
     Some(with_tasks_at_once(config.clone(), tasks / FEWER_TASKS))
@@ -184,10 +184,10 @@ fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
     plan.children().into_iter().for_each(|child| held_sides(child, sides));
 }
 
-/// Returns a configuration for planning `plan` again if all its joins together hold more than one join is allowed to hold. `plan` was made
-/// with `config`. The planner decides for each join separately whether it holds its left side. However, all of these sides may be in memory
-/// at the same time. With the new configuration, all joins together hold no more than the limit of one join, or one large side and several
-/// small sides.
+/// Returns a configuration for planning `plan` again if all its joins together hold more than the limit of one join. `plan` was made with
+/// `config`. The planner decides for each join separately whether it holds its left side. However, all of these sides may be in memory at
+/// the same time. With the new configuration, all joins together hold at most the limit of one join, or one large side and several small
+/// sides.
 pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
     let most = config.options().optimizer.hash_join_single_partition_threshold;
     // A plan with one partition supports no other kind of join.

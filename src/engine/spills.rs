@@ -149,7 +149,8 @@ fn is_own(folder: &Path) -> io::Result<bool> {
 }
 
 /// Removes the folder, and its lock file last. If the process is killed between the two steps, the folder still counts as dead. Neither
-/// call follows a link to a folder. If another user replaces the folder in between, the replacement contains no folder with this name.
+/// call follows a link to a folder. If another user replaces the folder in between, the replacement contains no folder named
+/// `resemblance-rows`.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     ignore_missing(std::fs::remove_dir_all(folder.join(FILES)))?;
     let removed = std::fs::remove_dir_all(folder);

@@ -265,7 +265,7 @@ pub(super) struct BucketMember {
 struct MemberColumns {
     buckets: UInt64Array,
     docs: UInt64Array,
-    /// The columns size, position and state, or the first of these columns if the batch does not contain all.
+    /// The columns size, position and state that the batch contains, in this order.
     numbers: Vec<UInt32Array>,
     is_reference: Option<BooleanArray>,
 }

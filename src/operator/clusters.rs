@@ -1,4 +1,4 @@
-//! Passes over clusters: finds the representative of each document, and counts the shingles that are lost with removals.
+//! Passes over clusters. They find the representative of each document, and count the shingles that are lost if duplicates are removed.
 //!
 //! Components are independent: they are partitioned by their roots, and a task holds one component or cluster at a time. One
 //! pass over the sorted rows is enough.

@@ -48,7 +48,7 @@ pub(super) fn is_first_schema(rows: &Schema) -> SchemaRef {
 type FirstRow = Option<Vec<ArrayRef>>;
 
 impl FirstOfEach {
-    /// Marks the rows of a batch. `first` is the first row of the last key in the previous batch.
+    /// Marks the rows of a batch. `first` is the first row of the last key before this batch.
     fn mark(&self, batch: &RecordBatch, first: &mut FirstRow) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let own = batch.num_columns().saturating_sub(self.of_first);

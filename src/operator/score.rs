@@ -52,8 +52,8 @@ pub(crate) enum Probe {
     Segments,
     /// (home, a, b): score this pair with the sketches of its home. A home is a block of two document segments.
     Blocks,
-    /// (slice, slices): score slice number `slice` of `slices`, out of all pairs between the key segments `left` and `right` of the
-    /// documents.
+    /// (slice, slices): score the slice with this number, out of `slices` slices of all pairs between the key segments `left` and `right`
+    /// of the documents.
     All {
         /// The number of one segment, at most `right`.
         left: u64,

@@ -27,7 +27,8 @@ use crate::plan::{Batches, PartitionReads, PartitionStore};
 /// The number of segments of a home that is too large.
 const SEGMENTS: usize = 16;
 
-/// Scores the pairs (home, a, b) of a partition by the sketches (home, doc, shingles, signature) of its homes.
+/// Scores the pairs (home, a, b) of a partition. `sketches` (home, doc, shingles, signature) contains the sketches of the partition's
+/// homes.
 pub(super) fn score_home(
     mut sketches: SendableRecordBatchStream,
     pairs: SendableRecordBatchStream,

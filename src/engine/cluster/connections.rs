@@ -4,8 +4,8 @@
 //! only one header on all connections of a client: the user agent. This header therefore carries the token. The token is sent as a SHA-256
 //! digest, because a header allows only some characters.
 //!
-//! A server limits the number of connections whose first request is not yet answered, and the time until this answer. Otherwise, anybody
-//! could use up all connections of a process with requests that never end.
+//! A server limits the number of connections whose first request is not yet answered, and closes such a connection after some time.
+//! Otherwise, anybody could use up all connections of a process with requests that never end.
 //!
 //! No process answers requests of web pages. A browser on the scheduler's machine can reach the scheduler, and any page could make the
 //! browser send a request.

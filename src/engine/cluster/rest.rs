@@ -132,7 +132,8 @@ impl Rest {
     /// missing answer does not count as a refusal.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if one of them refuses the other. The error names the setting to change.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the scheduler refuses this process or is not trusted. The error names the setting to
+    /// change.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),

@@ -5,8 +5,8 @@
 //! - Executors poll for tasks, and drivers poll for the end of a job. Ballista answers immediately, and its clients sleep for 50 ms before
 //!   the next request. A stage with ten query stages would therefore take half a second. Here, an empty answer is delayed by some
 //!   milliseconds.
-//! - A new executor replaces the previous executor at its address, and a deregistered executor counts as lost. The tasks of both begin
-//!   again immediately instead of after the executor timeout.
+//! - A new executor replaces the previous executor at its address, and a deregistered executor counts as lost. The tasks of such executors
+//!   begin again immediately, without waiting for the executor timeout.
 //! - Ballista keeps the plan and every task of a job for an hour after its end, and a run sends a job per stage. Here, only the last few
 //!   jobs are kept, for readers of the HTTP interface.
 

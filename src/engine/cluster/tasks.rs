@@ -38,8 +38,7 @@ use crate::environment::names_variable;
 use crate::error::library_errors::{is_exhausted_pool, is_passing_in_ballista};
 use crate::error::{Cause, Error, Kind, cause};
 
-/// A stopping executor holds a task for this time before it returns the task, so that other executors can poll for the task in the
-/// meantime.
+/// The time for which a stopping executor holds a task before it returns the task. Other executors can poll for the task in the meantime.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
 /// The period in which a second full disk ends the executor.

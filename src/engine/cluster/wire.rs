@@ -1,9 +1,9 @@
 //! Serialization of our plan nodes for schedulers and executors, and a guard against query stages that run again.
 //!
-//! When an executor is lost, the scheduler reruns query stages that had read its output. Other executors may already have finished tasks of
-//! such a stage. The next stages would then read both the old and the new output of these tasks, so that rows would be repeated. A new task
-//! also has the same number and the same files as an old task, which may still run. For these reasons, the tasks of such a stage fail here,
-//! and the job fails with them. The driver submits the stage again as a job with new files.
+//! When an executor is lost, the scheduler reruns query stages that had read the output of the executor. Other executors may already have
+//! finished tasks of such a stage. The next stages would then read both the old and the new output of these tasks, so that rows would be
+//! repeated. A new task also has the same number and the same files as an old task, which may still run. For these reasons, the tasks of
+//! such a stage fail here, and the job fails with them. The driver submits the stage again as a job with new files.
 
 use std::sync::Arc;
 

@@ -336,7 +336,7 @@ struct ListingPage<'a> {
     unreadable: Vec<String>,
 }
 
-/// Parses the page of a listing. `token` is the end of the previous page.
+/// Parses the page of a listing. `token` is the token with which the page was requested.
 ///
 /// Folder markers (empty objects whose key ends with `/`) are skipped. Keys that cannot be paths are skipped too: keys with an empty
 /// segment, `.`, `..` or a control character.

@@ -1,4 +1,4 @@
-//! The identity of source files: a file that was replaced since it was listed is never read.
+//! The identity of source files: if a file was replaced after it was listed, reading it fails.
 //!
 //! The fingerprint of a run covers the listed files. [`Pin`] records the state of each file and refuses changed content. Rows of a new file
 //! therefore never appear under the name of the old file. `checksums` computes the checksums that a run records, and `comparison` compares

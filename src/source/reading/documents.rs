@@ -95,7 +95,8 @@ impl DocumentSink<'_> {
         Ok(())
     }
 
-    /// Adds the whole file as a document. `None` means that the bytes of the file are invalid in the encoding, and adds a defect.
+    /// Adds the whole file as a document. `None` means that the bytes of the file are invalid in the encoding, and the document gets a
+    /// defect.
     ///
     /// # Errors
     /// See [`Self::push`].
@@ -118,7 +119,7 @@ impl DocumentSink<'_> {
     }
 
     /// Adds the whole file, which was cut into shingles, as a document. `None` means that the bytes of the file are invalid in the
-    /// encoding, and adds a defect.
+    /// encoding, and the document gets a defect.
     ///
     /// # Errors
     /// See [`Self::push`].

@@ -11,7 +11,7 @@
 //! A stray quote can swallow many lines. A record of several lines is therefore accepted only if:
 //! - it has as many fields as the first record,
 //! - no field spans more than `MAX_LINES` lines,
-//! - every quote that closes on a later line also ends its field.
+//! - every closing quote on a later line also ends its field.
 //!
 //! Otherwise the first line becomes a malformed record, and the next record starts on the line after it.
 
