@@ -9,7 +9,8 @@ const DELETION_VECTORS: &str = "deletionVectors";
 const COLUMN_MAPPING: &str = "columnMapping";
 const TIMESTAMP_NTZ: &str = "timestampNtz";
 
-/// Supported features of readers. A table may list the first two without using them. Its files and properties show whether it uses them.
+/// Supported features of readers. A table may list the first two without using them. The files and properties of the table show whether it
+/// uses them.
 const READ: [&str; 4] = [DELETION_VECTORS, COLUMN_MAPPING, TIMESTAMP_NTZ, "vacuumProtocolCheck"];
 
 /// Supported features of writers.

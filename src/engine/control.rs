@@ -93,8 +93,8 @@ pub trait Progress: Send + Sync {
     /// The stage `name` has read a part of its input. The method is not called if the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
-    /// Reports the numbers of done and begun tasks for the running stage on a cluster. Also reports the numbers of done and of all query
-    /// stages.
+    /// Reports, for the running stage on a cluster, how many tasks have ended and how many have begun. Also reports how many query stages
+    /// have ended, and how many there are.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
     /// The cluster lost the running stage or a part of it, or the stage ran out of memory. This work runs again.

@@ -2,7 +2,7 @@
 //!
 //! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster, the same plan has a query
 //! stage with the same number of partitions instead. DataFusion's own node runs all partitions above it at the same time, and each of them
-//! holds memory. Here, the rows are stored in a [`PartitionStore`]. The number of partitions can therefore depend on the amount of data,
+//! holds memory. This node stores the rows in a [`PartitionStore`]. The number of partitions can therefore depend on the amount of data,
 //! while at most one partition per thread is open.
 //!
 //! A filter in front of an exchange drops rows whose key occurs in no other row. Most documents share no bucket with another document, so

@@ -64,7 +64,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// Returns the number of partitions of a plan that shuffles `bytes`. The result is the number of tasks that can run at the same time.
-    /// It is larger if a partition would otherwise be too large for a task.
+    /// The number is larger if a partition would otherwise be too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =

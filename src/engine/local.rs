@@ -40,7 +40,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Returns an engine with the memory pool of `session`. It uses as many threads as the session has target partitions.
+    /// Returns an engine with the memory pool of `session`. The engine uses as many threads as the session has target partitions.
     pub fn new(session: SessionContext) -> Self {
         let tasks = session.state().config().target_partitions();
         Self { session, tasks }
@@ -146,7 +146,7 @@ impl Local {
     }
 }
 
-/// Returns the number of rows that the leaves of a plan have produced so far, and the number of rows at its root.
+/// Returns two numbers of rows: the rows that the leaves of a plan have produced until now, and the rows that its root has produced.
 fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     fn own(plan: &Arc<dyn ExecutionPlan>) -> u64 {
         plan.metrics().and_then(|m| m.output_rows()).unwrap_or(0) as u64
@@ -160,7 +160,7 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     (leaves(plan), own(plan))
 }
 
-/// Returns the part of the plan's files that was read so far, or `None` if the amount is unknown. If a plan reads some inputs by bytes,
+/// Returns the part of the plan's files that was already read, or `None` if the amount is unknown. If a plan reads some inputs by bytes,
 /// inputs that are counted in rows are ignored.
 fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     let mut inputs = Vec::new();

@@ -213,7 +213,7 @@ pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig
 const LEAST_BYTES_OF_ROW: usize = 8;
 
 /// Returns the size in bytes below which Ballista's scheduler may hold a side of `plan` whole. The result is at most `most`, the limit of
-/// the planner. It is also smaller than any side that the planner divided because of its number of rows.
+/// the planner. The result is also smaller than any side that the planner divided because of its number of rows.
 #[cfg(feature = "cluster")]
 pub(super) fn below_divided_sides(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
     let sides = match plan.downcast_ref::<HashJoinExec>() {
@@ -272,7 +272,7 @@ mod tests {
         let session = session(&settings).unwrap();
         let config = session.copied_config();
         let most = config.options().optimizer.hash_join_single_partition_threshold;
-        // A join above another join. Their left sides have these sizes in bytes.
+        // A join above another join. The left sides of the two joins have these sizes in bytes.
         let planned = async |upper: usize, lower: usize| {
             let table = |name: &str, bytes: usize| numbers(&session, name, bytes);
             let below =

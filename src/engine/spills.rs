@@ -1,4 +1,4 @@
-//! Folders for spills. A folder belongs to this program if its lock file is marked, and it is dead if no process holds the lock.
+//! Folders for spills. A folder belongs to this program if its lock file is marked. The folder is dead if no process holds the lock.
 //!
 //! ```text
 //! PARENT/resemblance-spill-PID-RANDOM/lock                   marked, and locked by the process that made the folder while it lives
@@ -9,7 +9,8 @@
 //!
 //! A process removes its folders when it ends. If it is killed, the system releases its locks. The next process that spills to the same
 //! parent removes all marked and unlocked folders. A lock file gets its name only after it is marked and locked, so no other process finds
-//! it earlier. If a process is killed just before it renames its lock file, or just after it removes the file, an empty folder remains.
+//! the file earlier. If a process is killed just before it renames its lock file, or just after it removes the file, an empty folder
+//! remains.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -45,7 +46,7 @@ static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(crate) struct SpillFolder {
     folder: PathBuf,
     files: PathBuf,
-    /// The lock file. It is locked if the file system supports locks.
+    /// The lock file. The file is locked if the file system supports locks.
     lock: Option<File>,
 }
 
@@ -149,7 +150,7 @@ fn is_own(folder: &Path) -> io::Result<bool> {
 }
 
 /// Removes the folder, and its lock file last. If the process is killed between the two steps, the folder still counts as dead. Neither
-/// call follows a link to a folder. If another user replaces the folder in between, the replacement contains no folder named
+/// removal follows a link to a folder. If another user replaces the folder in between, the replacement contains no folder named
 /// `resemblance-rows`.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     ignore_missing(std::fs::remove_dir_all(folder.join(FILES)))?;

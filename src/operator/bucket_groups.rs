@@ -83,8 +83,8 @@ fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> boo
 
 /// Groups rows by bucket, in an order that depends only on the rows.
 ///
-/// This is a radix sort from the top bits. It scatters rows to parts that fit in the processor's cache, and scatters each part again until
-/// few rows are left to sort. The sort passes over memory once. A comparison sort would do so at every halving.
+/// This is a radix sort from the top bits. The sort scatters rows to parts that fit in the processor's cache, and scatters each part again
+/// until few rows are left to sort. The sort passes over memory once. A comparison sort would do so at every halving.
 pub fn group(mut rows: Vec<BucketRow>) -> Vec<BucketRow> {
     if rows.len() <= FEW || u32::try_from(rows.len()).is_err() {
         rows.sort_unstable();
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::operator::fixtures::{numbers, session, stream_of};
 
-    /// Rows whose buckets differ only in their lower bits, a third of them in one bucket.
+    /// Returns rows whose buckets differ only in their lower bits. A third of the rows is in one bucket.
     fn rows(count: u64) -> Vec<BucketRow> {
         let bucket = |i: u64| if i.is_multiple_of(3) { 7 } else { i.wrapping_mul(0x2545_F491) % (count / 4) };
         (0..count).map(|i| (bucket(i), i)).collect()

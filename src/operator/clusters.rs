@@ -1,4 +1,5 @@
-//! Passes over clusters. They find the representative of each document, and count the shingles that are lost if duplicates are removed.
+//! Passes over clusters. One pass finds the representative of each document, and another pass counts the shingles that are lost if
+//! duplicates are removed.
 //!
 //! Components are independent: they are partitioned by their roots, and a task holds one component or cluster at a time. One
 //! pass over the sorted rows is enough.
@@ -161,8 +162,8 @@ pub(crate) const STAYS: u64 = 3;
 
 /// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64) of a shingle set in a cluster.
 /// `documents` counts the documents with the set that may be removed, and `paired` tells whether the set is paired with the representative.
-/// `shingles` and `of_shingles` are the sizes of the set and of the representative's set, and `shared` is the number of common shingles. In
-/// the row of the representative, `gone` is the number of shingles that only removed documents contain.
+/// `shingles` is the size of the set, `of_shingles` is the size of the representative's set, and `shared` is the number of common shingles.
+/// In the row of the representative, `gone` is the number of shingles that only removed documents contain.
 pub(crate) fn losses_schema() -> SchemaRef {
     let number = |name: &str, nullable| Field::new(name, DataType::UInt64, nullable);
     Arc::new(Schema::new(vec![

@@ -27,8 +27,8 @@ pub(crate) const SETTLED: u32 = 2;
 /// Finds the pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean) -> the
 /// columns of [`pair_schema`]. The input is partitioned and sorted by token.
 ///
-/// A reference document can be a leader. It needs no leader, because an earlier run has decided about it. Two reference documents are not
-/// compared.
+/// A reference document can be a leader. A reference document needs no leader, because an earlier run has decided about it. Two reference
+/// documents are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DensePass {
     /// The minimum similarity of a pair.
@@ -54,12 +54,12 @@ pub enum DensePairs {
     OfTheRest,
 }
 
-/// The number of rounds, from the first round, in which leaders are also compared with documents that have a leader. This keeps similar
-/// groups in one cluster. These comparisons are cheap, because a bucket has only fifteen leaders in these rounds.
+/// The number of rounds, from the first round, in which leaders are also compared with documents that have a leader. The additional
+/// comparisons keep similar groups in one cluster. They are cheap, because a bucket has only fifteen leaders in these rounds.
 pub(crate) const LINKING_ROUNDS: u32 = 4;
 
-/// The maximum number of documents in a dense bucket that may remain without a leader. They are compared with all other documents after the
-/// last round.
+/// The maximum number of documents in a dense bucket that may remain without a leader. These documents are compared with all other
+/// documents after the last round.
 pub(crate) fn few(dense: u64) -> u64 {
     dense / 16
 }

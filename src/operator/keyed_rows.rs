@@ -1,8 +1,8 @@
 //! Passes over rows that are sorted by key: the first row of each key, and the values of each key as a list.
 //!
-//! The engine sorts the rows, on disk if there are many. A window function can also find first rows. It keeps a state per key, and takes
-//! twenty times as long if most keys have two rows. DataFusion's `array_agg` can also make lists. It holds and copies the rows of all keys
-//! in a partition, and uses more than twice the memory that it reserves.
+//! The engine sorts the rows, on disk if there are many. A window function can also find first rows. Such a function keeps a state per key,
+//! and takes twenty times as long if most keys have two rows. DataFusion's `array_agg` can also make lists. This function holds and copies
+//! the rows of all keys in a partition, and uses more than twice the memory that it reserves.
 
 use std::fmt;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! - `clusters`: representatives of documents, and losses from removals.
 //! - `score`: the scores of pairs, from `sketches` in memory; `sketch_joins` joins candidates with their sketches.
 //!
-//! Each operator transforms the streams of its input partitions to one output stream. They keep no state between runs. [`crate::plan`]
+//! Each operator transforms the streams of its input partitions to one output stream. Operators keep no state between runs. [`crate::plan`]
 //! turns them into plan nodes.
 
 pub mod bucket_groups;

@@ -13,8 +13,8 @@
 //! position in the order, but is omitted from the prefixes. A run against reference documents counts only new documents, and omits tokens
 //! that no new document contains.
 //!
-//! If another set contains o of the tokens of x, one of these tokens is among the first |x| - o + 1 of x. It can be at any position in the
-//! other set. For containment, prefixes are therefore joined with all tokens that occur in some prefix.
+//! If another set contains o of the tokens of x, one of these tokens is among the first |x| - o + 1 of x. This token can be at any position
+//! in the other set. For containment, prefixes are therefore joined with all tokens that occur in some prefix.
 
 use std::fmt;
 use std::sync::Arc;
@@ -226,7 +226,7 @@ impl Description for TokenCounts {
 pub(crate) struct Prefixes {
     /// The number of counters is `2^bits`.
     pub bits: u32,
-    /// The minimum Jaccard similarity or the minimum containment. Both give the same prefixes.
+    /// The minimum Jaccard similarity or the minimum containment. Both measures give the same prefixes.
     pub threshold: f64,
     /// The tokens of a document to return.
     pub tokens: Tokens,

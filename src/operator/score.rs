@@ -28,8 +28,8 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 /// UInt64` precedes these columns. With [`Probe::All`], a first column `reference: Boolean` marks reference documents. Reference documents
 /// are not compared with each other.
 ///
-/// If all sketches are held, they have one partition, which is read before the first probe. Probes keep their partitions. Otherwise both
-/// inputs are partitioned by home or by document.
+/// If tasks hold all sketches, the sketches have one partition, which is read before the first probe. Probes keep their partitions.
+/// Otherwise both inputs are partitioned by home or by document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
     /// The threshold and the measure.
@@ -57,7 +57,7 @@ pub(crate) enum Probe {
     All {
         /// The number of one segment, at most `right`.
         left: u64,
-        /// The number of the other segment. It can be equal to `left`.
+        /// The number of the other segment. The number can be equal to `left`.
         right: u64,
         /// The number of segments. The segment of a document is `doc % segments`.
         segments: u64,

@@ -189,7 +189,7 @@ struct Passes {
     segment: usize,
     scorer: Scorer,
     context: Arc<TaskContext>,
-    /// The sketches of the segment. They are read when its first pair was read.
+    /// The sketches of the segment. The sketches are read after the first pair of the segment.
     held: Sketches,
     waiting: WaitingPairs,
     /// The distance from this segment to the next segment to stream; `None` between two passes.

@@ -29,7 +29,7 @@ use crate::job::{self, Encoding};
 /// A file of a source, in the state in which it was listed. Reading fails if the file was replaced after the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SourceFile {
-    /// The path in the tables of a run. It consists of the absolute URL or path in the job and the path below it.
+    /// The path in the tables of a run. The path consists of the absolute URL or path in the job, followed by the path below it.
     pub(super) path: Arc<str>,
     /// The path below the job's URL, separated by `/`. The name is unique in a listing.
     pub(super) name: Arc<str>,
@@ -38,7 +38,7 @@ pub(crate) struct SourceFile {
     pub(super) store: ObjectStoreUrl,
     /// The location in the object store, and the state of the file when it was listed.
     pub(super) pin: Pin,
-    /// The values of the partition columns. They come from the path or from the log of a Delta table.
+    /// The values of the partition columns. The values come from the path or from the log of a Delta table.
     pub(super) partitions: Partitions,
 }
 

@@ -168,8 +168,8 @@ impl WantedValues {
 
 /// Reads the documents of one file.
 pub(crate) trait DocumentReader: Send {
-    /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed. They are valid UTF-8, except for the byte
-    /// [`INVALID`](super::reading::bytes::INVALID).
+    /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed. Except for the byte
+    /// [`INVALID`](super::reading::bytes::INVALID), they are UTF-8.
     ///
     /// # Errors
     /// If the sink returns an error.
@@ -288,7 +288,7 @@ pub(crate) enum FilePiece<'a> {
 /// A row of a file: a record or a line.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Row<'a> {
-    /// The number of the row in the file, from 0. It is also the position of the document.
+    /// The number of the row in the file, from 0. This number is also the position of the document.
     pub position: u64,
     /// The line in which the row starts, from 1.
     pub line: u64,

@@ -79,7 +79,7 @@ pub struct Documents {
     /// - `invalid_utf8`, `invalid_encoding`: the text is invalid in the encoding of the job.
     /// - `malformed`: a CSV record or a JSON line cannot be read.
     pub frame: DataFrame,
-    /// The types of the columns of tables that depend on the source.
+    /// The types of the table columns that depend on the source.
     pub types: SourceTypes,
 }
 

@@ -36,7 +36,7 @@ pub(super) enum BodyEncoding {
     Json,
 }
 
-/// The variables for one signal. They take precedence over the variables for all signals.
+/// The variables for one signal. These variables take precedence over the variables for all signals.
 struct Signal {
     exporter: &'static str,
     endpoint: &'static str,

@@ -1,4 +1,4 @@
-//! Checksums of shuffled files. They detect bytes that a disk changed before the bytes are read as rows.
+//! Checksums of shuffled files. The checksums detect bytes that changed on a disk before a task reads them as rows.
 //!
 //! A task writes the checksums of its files next to the files. An executor checks a file before one of its tasks reads it, and before it
 //! serves the file to other processes.

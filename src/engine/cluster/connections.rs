@@ -249,12 +249,12 @@ const HANDSHAKE: u8 = 22;
 /// The maximum number of bytes that are read from a request without TLS.
 const MAX_REQUEST: u64 = 64 << 10;
 
-/// The answer to a request without TLS. It tells the client to use TLS.
+/// The answer to a request without TLS. The answer tells the client to use TLS.
 const WITHOUT_TLS: &[u8] =
     b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 26\r\nConnection: close\r\n\r\nthis cluster asks for TLS\n";
 
 /// Serves `routes` to clients with the token of this process, and `open` to all clients. If the process has no token, `routes` are also
-/// served to all clients. Ends when `stopped` is done. Handlers can read the client's address.
+/// served to all clients. Serving ends when `stopped` is ready. Handlers can read the client's address.
 ///
 /// # Errors
 /// If the listener fails.
@@ -410,7 +410,7 @@ impl Listener for Entrance {
     async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // Otherwise, the end of an answer can be delayed by 40 ms until the client acknowledges its beginning.
+            // Without this option, the end of an answer can be delayed by 40 ms until the client acknowledges its beginning.
             let ready = stream.set_nodelay(true).and_then(|()| self.strangers.add(&stream, address));
             match ready {
                 Ok(()) => {

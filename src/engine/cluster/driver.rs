@@ -268,7 +268,7 @@ impl Drop for Watched<'_> {
 /// The state of a job at the last poll.
 #[derive(Default)]
 struct LastJobState {
-    /// The job's id, once it is known.
+    /// The id of the job; `None` until the scheduler lists the job.
     job: Option<String>,
     advance: Advance,
     /// The approximate number of partitions in the job's query stages.
@@ -295,7 +295,7 @@ impl Engine for ClusterEngine {
         settings::planning(&self.executors())
     }
 
-    /// Each task has its own memory, and the executors run no more tasks than they have room for.
+    /// Each task has its own memory. The executors run only as many tasks at the same time as their memory allows.
     fn runs_stages_together(&self) -> bool {
         true
     }
@@ -428,8 +428,8 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// Returns an error for an address if its host is unknown or if nothing listens on it, even after a short time. An address that does not
-/// answer does not yet count as an error.
+/// Returns an error for an address if its host is unknown or if nothing listens on it, even after a short time. A missing answer does not
+/// yet count as an error.
 async fn absent(scheduler: &str) -> Option<Error> {
     let mut why = None;
     for pause in [POLL_INTERVAL, Duration::ZERO] {

@@ -159,7 +159,7 @@ impl Rest {
         })
     }
 
-    /// Returns the id of the job with this name, once it is known.
+    /// Returns the id of the job with this name, or `None` if the scheduler does not list the job yet.
     pub(super) async fn job_id(&self, name: &str) -> Result<Option<String>, String> {
         let jobs: Vec<JobEntry> = self.get("/api/jobs").await?;
         Ok(jobs.into_iter().find(|job| job.job_name == name).map(|job| job.job_id))

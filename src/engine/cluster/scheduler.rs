@@ -145,7 +145,7 @@ const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 /// than with Ballista's own scheduler.
 const AWAITED: Duration = Duration::from_secs(2);
 
-/// The heartbeat of a lost executor, in seconds since 1970. It is older than any timeout.
+/// The heartbeat of a lost executor, in seconds since 1970. This time is older than any timeout.
 const EXPIRED: u64 = 0;
 
 /// The number of finished jobs that are kept. Clients do not need finished jobs, because they are notified when a job ends.
@@ -284,7 +284,8 @@ impl SchedulerGrpc for PatientScheduler {
         };
         let first = async {
             let answer = poll(params).await;
-            // The executor is known from this poll on, even if the poll fails. Its predecessors are therefore expired only here.
+            // From this poll on, the scheduler knows the executor, even if the poll fails. The predecessors of the executor are therefore
+            // expired only here.
             if let Some(id) = new
                 && let Err(error) = self.expire_predecessors(&id).await
             {

@@ -41,7 +41,7 @@ use crate::error::{Cause, Error, Kind, cause};
 /// The time for which a stopping executor holds a task before it returns the task. Other executors can poll for the task in the meantime.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
-/// The period in which a second full disk ends the executor.
+/// The executor ends if its disk is full a second time within this period.
 const FULL_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// The number of mebibytes that must be free after a task found the disk full.
@@ -303,7 +303,7 @@ fn fault(error: &DataFusionError) -> Fault {
 pub(super) enum AttemptFailure {
     /// A part of the cluster was lost, so another attempt may succeed.
     Lost(Error),
-    /// Another attempt would fail too.
+    /// Another attempt would also fail.
     Final(Error),
 }
 

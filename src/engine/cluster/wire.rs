@@ -25,7 +25,7 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, on
 use crate::rewrite::Rewrite;
 use crate::source::{NumberRows, ParseFiles, pinned_scan};
 
-/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, whose first bytes are different.
+/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, which have different first bytes.
 const MAGIC: &[u8] = b"resemblance\x02";
 
 /// Encodes and decodes our nodes. Ballista's codec handles all other nodes.

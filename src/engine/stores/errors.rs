@@ -232,7 +232,7 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
     chain(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// The answer of a store. It is read from the client library's message, because the library's types are private.
+/// The answer of a store. The answer is parsed from the client library's message, because the library's types are private.
 struct StoreAnswer {
     status: Option<u16>,
     /// S3's error code, reduced to letters and digits, or a code of this program.

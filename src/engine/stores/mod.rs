@@ -8,8 +8,8 @@
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!
 //! Credentials come only from the environment of the process; plans and settings contain none. The client of S3 takes the `AWS_` variables
-//! without checks. It panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore checked
-//! here. Errors name the variable but never its value, which may be a secret.
+//! without checks. The client panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore
+//! checked here. Errors name the variable but never its value, which may be a secret.
 
 mod errors;
 mod multipart_uploads;
@@ -185,7 +185,7 @@ const ROLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// with every request. Other requests must not contain this header.
 ///
 /// Credentials are taken from the first of these sources: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web
-/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), the IAM role of a container, the IAM role of the machine.
+/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), the IAM role of a container, or the IAM role of the machine.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.

@@ -1,9 +1,9 @@
-//! The HTTP connector of the S3 client, which checks answers in addition to the client.
+//! The HTTP connector of the S3 client. It checks answers before the client does.
 //!
-//! The client retries a request that got no answer. It does not retry a request whose answer ended early, except for the bytes of objects.
-//! This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for the next
-//! page, the client accepts it as the last page. It also fails a whole listing if it cannot read one key. Pages are therefore parsed here
-//! first.
+//! The client retries a request that got no answer. The client does not retry a request whose answer ended early, except for the bytes of
+//! objects. This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for
+//! the next page, the client accepts it as the last page. The client also fails a whole listing if it cannot read one key. Pages are
+//! therefore parsed here first.
 //!
 //! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. S3 never sends a checksum for a range.
 
@@ -44,7 +44,7 @@ const PAGE_BYTES: usize = 32 * 1024 * 1024;
 const REFUSAL_BYTES: usize = 64 * 1024;
 /// "Not implemented" is final, unlike other 5xx errors.
 const NOT_IMPLEMENTED: u16 = 501;
-/// "Request timeout" and "too many requests" may succeed later, unlike other 4xx errors.
+/// Requests refused with "request timeout" or "too many requests" may succeed later, unlike requests refused with other 4xx errors.
 const PASSING: [u16; 2] = [408, 429];
 
 /// Creates clients whose answers are checked.
@@ -285,7 +285,7 @@ const ALGORITHMS: [(&str, usize, CrcAlgorithm); 3] = [
     ("x-amz-checksum-crc32", 4, CrcAlgorithm::Crc32IsoHdlc),
 ];
 
-/// The expected checksum of an object, and the checksum of the bytes that were read so far.
+/// The expected checksum of an object, and the checksum of the bytes that were already read.
 #[derive(Debug)]
 pub(super) struct Checksum {
     expected: String,

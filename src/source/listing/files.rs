@@ -178,7 +178,7 @@ async fn list_url(
         let wanted = matched || has_ending(&name, format);
         let path = child_path(&pattern.base, &name);
         match kind {
-            // This folder contains the files that `apply` writes besides the kept documents. It is skipped without a warning.
+            // This folder contains the files that `apply` writes besides the kept documents. The folder is skipped without a warning.
             EntryType::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
             EntryType::Hidden { folder: true } => skipped.add(HIDDEN, format!("{path}/")),
             EntryType::LoopingLink => skipped.add(LOOPING, path),

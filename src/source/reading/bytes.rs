@@ -152,7 +152,7 @@ fn zstd_window(bytes: &[u8]) -> Option<u64> {
     Some(size.iter().rev().fold(0, |size, byte| size << 8 | u64::from(*byte)))
 }
 
-/// Returns the byte order mark, which may be empty, and the first bytes after it. Both may arrive in several chunks.
+/// Returns the byte order mark, which may be empty, and the first bytes after it. The mark and the bytes may arrive in several chunks.
 pub(in crate::source) async fn split_mark(chunks: &mut Chunks) -> Result<[Bytes; 2], DataFusionError> {
     let mut first = BytesMut::new();
     while first.len() < BYTE_ORDER_MARK.len()
@@ -169,7 +169,7 @@ pub(in crate::source) async fn split_mark(chunks: &mut Chunks) -> Result<[Bytes;
     Ok([mark, first.freeze()])
 }
 
-/// A byte that is never valid in UTF-8. It replaces a sequence that is invalid in the encoding of the file.
+/// A byte that is never valid in UTF-8. This byte replaces a sequence that is invalid in the encoding of the file.
 pub(in crate::source) const INVALID: u8 = 0xFF;
 
 /// Converts `chunks` to UTF-8. A character may be split between two chunks. Invalid sequences become [`INVALID`]. UTF-8 is passed on
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Returns a frame whose header declares a window of 2 to the power of `log`, as `zstd --long` writes it.
+    /// Returns a frame whose header declares a window of `2^log` bytes, as `zstd --long` writes it.
     fn frame(text: &[u8], log: u8) -> Vec<u8> {
         let mut stored = zstd::encode_all(text, 1).unwrap();
         stored[ZSTD_MAGIC.len() + 1] = (log - 10) << 3;

@@ -14,8 +14,8 @@ use crate::source::rows::columns::OriginColumns;
 use crate::source::rows::selection::{RowSet, too_few};
 use crate::source::rows::split::Split;
 
-/// The column with the shingles of texts that were cut while they were read. It is null for other texts. If it is not null, the text of the
-/// row is only a sample: see [`CutText`].
+/// The column with the shingles of texts that were cut while they were read. The column is null for other texts. If it is not null, the
+/// text of the row is only a sample: see [`CutText`].
 pub(crate) const CUT: &str = "cut";
 
 /// The progress of reading a file.
@@ -23,7 +23,7 @@ pub(super) struct FileProgress {
     pub split: Split,
     pub encoding: Encoding,
     pub on_error: OnError,
-    /// The number of documents so far.
+    /// The number of documents that were already read.
     pub count: u64,
     /// The number of these documents that cannot be read.
     pub unreadable: u64,
@@ -63,7 +63,7 @@ impl DocumentSink<'_> {
         self.batch.is_full()
     }
 
-    /// The number of documents read from the file so far.
+    /// The number of documents that were already read from the file.
     pub(in crate::source) fn count(&self) -> u64 {
         self.file.count
     }

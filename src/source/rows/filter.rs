@@ -46,7 +46,7 @@ pub(in crate::source) async fn documents(
 }
 
 /// Counts the rows that are not documents: one row (by_where: UInt64, by_limit: UInt64, unread: Utf8). `unread` names the texts that the
-/// condition cannot convert. It is empty if there are none.
+/// condition cannot convert. The column is empty if there are no such texts.
 ///
 /// # Errors
 /// See [`documents`].

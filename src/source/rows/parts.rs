@@ -55,7 +55,7 @@ pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     }
 }
 
-/// Returns, for each partition, a hash of its files. `input` provides the indices of the files.
+/// Returns, for each partition, a hash of the files in the partition. `input` provides the indices of the files.
 fn files_read(parse: &ParseFiles, input: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     let named = input.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<MemorySourceConfig>()?;
     let mut parts = Vec::new();

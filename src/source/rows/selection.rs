@@ -22,7 +22,7 @@ pub(crate) struct RowSet {
     /// The row of the lowest bit of the first word, a multiple of 64.
     first: u64,
     words: Arc<Vec<u64>>,
-    /// The object that contains the words if they are too large for a plan that is sent: see [`RowSet::load`].
+    /// The object that contains the words, if a plan with the words would be too large to be sent: see [`RowSet::load`].
     stored: Option<StoredWords>,
 }
 

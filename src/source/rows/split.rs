@@ -55,7 +55,7 @@ impl Split {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(row))
     }
 
-    /// The number of rows that are read, if it is known.
+    /// The number of rows that are read, or `None` if it is unknown.
     pub(in crate::source) fn expected_rows(&self) -> Option<u64> {
         self.wanted.as_ref().map(RowSet::count).or(self.rows)
     }

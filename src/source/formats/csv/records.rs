@@ -57,7 +57,7 @@ struct RecordScan {
     state: CsvState,
     /// Whether quotes are ordinary characters.
     is_literal: bool,
-    /// The ends of the fields so far.
+    /// The ends of the fields that were already scanned.
     ends: Vec<usize>,
     /// The number of line ends in the current field.
     lines: usize,
@@ -127,7 +127,7 @@ enum RecordEnd {
 /// A record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CsvRecord<'a> {
-    /// The syntax. Its quote character is unset if quotes are ordinary characters.
+    /// The syntax. The quote character is unset if quotes are ordinary characters.
     pub csv: job::Csv,
     /// The ends of the fields.
     ends: &'a [usize],

@@ -1,7 +1,7 @@
 //! Parquet files and their footers.
 //!
-//! The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other panics are caught. Both result in
-//! an error that names the file.
+//! The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other panics are caught. In both cases,
+//! the error names the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
