@@ -161,9 +161,9 @@ pub(crate) const CHAINED: u64 = 2;
 pub(crate) const STAYS: u64 = 3;
 
 /// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64) of a shingle set in a cluster.
-/// `documents` counts the documents with the set that may be removed, and `paired` tells whether the set is paired with the representative.
-/// `shingles` is the size of the set, `of_shingles` is the size of the representative's set, and `shared` is the number of common shingles.
-/// In the row of the representative, `gone` is the number of shingles that only removed documents contain.
+/// `documents` counts the documents with this set that the cluster method may remove. `paired` tells whether the set is paired with the
+/// representative. `shingles` is the size of the set, `of_shingles` is the size of the representative's set, and `shared` is the number of
+/// common shingles. In the row of the representative, `gone` is the number of shingles that only removed documents contain.
 pub(crate) fn losses_schema() -> SchemaRef {
     let number = |name: &str, nullable| Field::new(name, DataType::UInt64, nullable);
     Arc::new(Schema::new(vec![

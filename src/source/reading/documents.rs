@@ -14,8 +14,8 @@ use crate::source::rows::columns::OriginColumns;
 use crate::source::rows::selection::{RowSet, too_few};
 use crate::source::rows::split::Split;
 
-/// The column with the shingles of texts that were cut while they were read. The column is null for other texts. If it is not null, the
-/// text of the row is only a sample: see [`CutText`].
+/// The column with the shingles of texts that were cut while they were read. The column is null for other texts. If the column is not null,
+/// the text of the row is only a sample: see [`CutText`].
 pub(crate) const CUT: &str = "cut";
 
 /// The progress of reading a file.
