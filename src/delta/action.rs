@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// The beginning of `engineInfo` in commits of this program.
 const ENGINE: &str = "resemblance ";
 
-/// A line of a commit or a row of a checkpoint. It contains one of these actions. Other actions are ignored.
+/// A line of a commit or a row of a checkpoint. Each line or row contains one of these actions. Other actions are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Action {
@@ -26,7 +26,7 @@ pub(crate) struct Action {
     pub remove: Option<Remove>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add: Option<Add>,
-    /// Only v2 checkpoints contain this action and the next.
+    /// Only v2 checkpoints contain this action and `checkpoint_metadata`.
     #[serde(skip_serializing)]
     pub sidecar: Option<IgnoredAny>,
     #[serde(skip_serializing)]
@@ -42,7 +42,7 @@ pub(crate) struct CommitInfo {
     pub operation: serde_json::Value,
     pub operation_parameters: serde_json::Value,
     pub engine_info: serde_json::Value,
-    /// The hash of the manifest that the commit follows.
+    /// The hash of the manifest that lists the files of this commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resemblance_manifest: Option<String>,
 }
@@ -59,7 +59,7 @@ impl CommitInfo {
         }
     }
 
-    /// Returns the hash of the manifest that the commit follows, or `None` for a commit of another program.
+    /// Returns the hash of the manifest that lists the files of this commit, or `None` for a commit of another program.
     pub(crate) fn manifest(&self) -> Option<&str> {
         self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
     }

@@ -1,6 +1,6 @@
 //! Delta tables.
 //!
-//! `snapshot` reads a version of a table: `names` selects the files of its log, `action` parses them, and `protocol` reports unsupported
+//! `read_log` reads a version of a table: `names` selects the files of its log, `action` parses them, and `protocol` reports unsupported
 //! features. A [`TableCommit`] is a commit to be written.
 
 mod action;

@@ -9,7 +9,8 @@ const DELETION_VECTORS: &str = "deletionVectors";
 const COLUMN_MAPPING: &str = "columnMapping";
 const TIMESTAMP_NTZ: &str = "timestampNtz";
 
-/// Supported features of readers. A table may list the first two without using them. Its files and properties show whether it uses them.
+/// Supported features of readers. A table may list the first two without using them. The files and properties of the table show whether it
+/// uses them.
 const READ: [&str; 4] = [DELETION_VECTORS, COLUMN_MAPPING, TIMESTAMP_NTZ, "vacuumProtocolCheck"];
 
 /// Supported features of writers.
@@ -53,7 +54,7 @@ pub(super) fn deleted_rows(path: &str) -> String {
 }
 
 impl Protocol {
-    /// Returns the minimum protocol for a table with this schema. It is not lower than `before`.
+    /// Returns the minimum protocol for a table with this schema. The protocol is not lower than `before`.
     pub(crate) fn lowest(schema: &Schema, before: Option<&Protocol>) -> Protocol {
         let needs_ntz = schema.fields().iter().any(|field| has_ntz(field.data_type()));
         let mut protocol = before.cloned().unwrap_or(Protocol {
@@ -96,10 +97,10 @@ impl Protocol {
     }
 }
 
-/// Returns the schema of a table for `metaData`. Column names must not differ only by case. The column names of a run's tables never do.
+/// Returns the schema of a table for `metaData`. Column names must not differ only by case. The tables of a run have no such names.
 ///
 /// # Errors
-/// The name of a column that Delta tables do not support, with advice.
+/// Returns the name of a column that Delta tables do not support, with advice.
 pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     let delta_field_or_advice = |field: &FieldRef| {
         delta_field(field).ok_or_else(|| {
@@ -123,7 +124,7 @@ fn delta_field(field: &FieldRef) -> Option<Value> {
     Some(json!({"name": field.name(), "type": kind, "nullable": nullable, "metadata": {}}))
 }
 
-/// Returns the Delta type of an Arrow type, or `None` if there is none.
+/// Returns the Delta type of an Arrow type, or `None` if Delta has no such type.
 fn type_name(data_type: &DataType) -> Option<Value> {
     Some(match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => json!("string"),

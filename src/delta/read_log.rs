@@ -38,8 +38,8 @@ pub(crate) struct Snapshot {
 /// The folder of the log is listed, so `_last_checkpoint` is not read.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, the log is damaged, or it needs a feature that this program does not
-/// support.
+/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, the log is damaged, or the table needs a feature that this program does
+/// not support.
 pub(crate) async fn read(
     store: &Arc<dyn ObjectStore>,
     root: &Path,

@@ -1,7 +1,7 @@
 //! The queue of batches between partitions: each output partition takes the next batch, unchanged.
 //!
-//! DataFusion's round-robin node instead gathers a fixed number of rows into a batch. A thousand rows can be long, so its memory would
-//! depend on the input and not on the budget.
+//! DataFusion's round-robin node instead gathers a fixed number of rows into a batch. A thousand rows can be long, so the memory of that
+//! node would depend on the input and not on the budget.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::exchange::run_partitions;
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
-/// Replaces DataFusion's round-robin node in `plan` with this queue. At most `tasks` of its input partitions are open at the same time.
+/// Replaces DataFusion's round-robin node in `plan` with this queue. At most `tasks` input partitions of a queue are open at the same time.
 pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
@@ -68,7 +68,7 @@ impl Queue {
     /// Returns the next batch, or `None` after the last batch.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         loop {
-            // The task registers before it looks at the queue, so that a batch which arrives after the look wakes it.
+            // The task registers before it looks at the queue. A batch that arrives after the look then wakes the task.
             let arrived = self.arrived.notified();
             match self.batches.lock().try_recv() {
                 Ok(batch) => return Some(batch),
@@ -105,7 +105,7 @@ impl Description for BatchQueue {
             None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
         };
         state.started += 1;
-        // The last partition takes the node's own reference, so that reading stops when the streams are dropped.
+        // After the last partition was started, the state keeps no reference, so that reading stops when the streams are dropped.
         state.queue = (state.started < self.partitions).then(|| Arc::clone(&queue));
         let batches = stream::unfold(queue, async |queue| queue.next().await.map(|batch| (batch, queue)));
         Ok(batches.boxed())
@@ -133,7 +133,7 @@ impl BatchQueue {
         });
         let reader = SpawnedTask::spawn(async move {
             while let Some(end) = read.next().await {
-                // Without this error, a partition whose reader panics would look complete.
+                // Without this error, a partition would look complete if its reader panics.
                 if let Err(error) = end {
                     let _ = errors.send(Err(error)).await;
                     ended.notify_waiters();
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(found, (0..120).collect::<Vec<u64>>());
     }
 
-    /// Counts its open streams.
+    /// A partition that counts its open streams.
     #[derive(Debug)]
     struct Counted {
         schema: SchemaRef,

@@ -17,7 +17,7 @@ pub struct RunControl {
 }
 
 impl RunControl {
-    /// A run that is never stopped and whose progress is not shown.
+    /// Returns a control for a run that is never stopped and whose progress is not shown.
     pub fn detached() -> Self {
         Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
     }
@@ -64,7 +64,7 @@ pub enum InputUnit {
     Rows,
     /// Bytes of files.
     Bytes,
-    /// Partitions of the query stages on a cluster. Its tasks report nothing before they end.
+    /// Partitions of the query stages on a cluster. A task on a cluster reports nothing before it ends.
     Partitions,
 }
 
@@ -81,7 +81,7 @@ impl InputUnit {
 
 /// Receives the progress of a run. The methods are called often, so they must not block.
 pub trait Progress: Send + Sync {
-    /// A run of a job begins. The names of its known stages are passed in order.
+    /// A run of a job begins. `_stages` contains the names of the stages that are already known, in order.
     fn run_begins(&self, _stages: &[String]) {}
 
     /// A stage begins as the `number`-th of `stages` stages, counted from 1.
@@ -90,17 +90,17 @@ pub trait Progress: Send + Sync {
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
     fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
 
-    /// The stage `name` has read a part of its input. This is not called if the size of the input is unknown.
+    /// The stage `name` has read a part of its input. The method is not called if the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
-    /// Reports the numbers of done and begun tasks for the running stage on a cluster. Also reports the numbers of done and of all query
-    /// stages.
+    /// Reports, for the running stage on a cluster, how many tasks have ended and how many have begun. Also reports how many query stages
+    /// have ended, and how many there are.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
     /// The cluster lost the running stage or a part of it, or the stage ran out of memory. This work runs again.
     fn recovering(&self, _why: &str) {}
 
-    /// A stage ended. If `reused`, an earlier run had finished it.
+    /// A stage ended. If `reused` is true, an earlier run had finished the stage.
     fn stage_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
 }
 

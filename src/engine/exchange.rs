@@ -1,15 +1,15 @@
-//! The exchange of one machine: rows are divided into partitions by the hash of their key, and the partitions are read one after another.
+//! The exchange on one machine: rows are divided into partitions by the hash of their key, and the partitions are read one after another.
 //!
 //! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster, the same plan has a query
 //! stage with the same number of partitions instead. DataFusion's own node runs all partitions above it at the same time, and each of them
-//! holds memory. Here, the rows are stored in a [`PartitionStore`]. The number of partitions can therefore depend on the amount of data,
+//! holds memory. This node stores the rows in a [`PartitionStore`]. The number of partitions can therefore depend on the amount of data,
 //! while at most one partition per thread is open.
 //!
 //! A filter in front of an exchange drops rows whose key occurs in no other row. Most documents share no bucket with another document, so
-//! most rows of a self-join on the bucket have no partner. The filter reads its input twice. In the first pass, the keys set two bits of a
-//! slot (seen, and seen twice). In the second pass, only rows pass whose slot was seen twice. Keys that share a slot by chance pass too, so
-//! the filter never drops a row that has a partner. It is a counting Bloom filter (Fan, Cao, Almeida and Broder, *Summary cache*, SIGCOMM
-//! 1998) with one hash and counters of two bits.
+//! most rows of a self-join on the bucket have no partner. The filter reads its input twice. In the first pass, each key sets a bit of its
+//! slot: seen, or seen twice. In the second pass, the filter passes only rows whose slot was seen twice. Keys that share a slot by chance
+//! also pass, so the filter never drops a row that has a partner. The filter is a counting Bloom filter (Fan, Cao, Almeida and Broder,
+//! *Summary cache*, SIGCOMM 1998) with one hash and counters of two bits.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,8 +49,8 @@ use crate::plan::{
     SharedValue, Task, file_scan, only_input, scanned_rows,
 };
 
-/// The number of rows that are gathered before they are divided, and the number of bytes. Otherwise, many partitions would get only one or
-/// two rows from each batch, and a batch costs more than a row.
+/// Rows are gathered up to this number of rows or bytes before they are divided. Otherwise, many partitions would get only one or two rows
+/// from each batch, and a batch costs more than a row.
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
 
@@ -72,8 +72,8 @@ pub(super) fn run_partitions<T: Send + 'static, F: Future<Output = Result<T>> + 
     stream::iter(0..partitions).map(run).buffer_unordered(tasks.max(1)).boxed()
 }
 
-/// Replaces DataFusion's node with this exchange wherever `plan` divides rows by a key. At most `tasks` partitions of its input run at the
-/// same time.
+/// Replaces DataFusion's node with this exchange wherever `plan` divides rows by a key. At most `tasks` input partitions of an exchange run
+/// at the same time.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         if OperatorExec::<Scoring>::described(node.as_ref()).is_some_and(Scoring::reads_again) {
@@ -143,11 +143,11 @@ fn with_inputs(
 }
 
 /// Returns the rows of `plan` in the same partitions and in a form that can be read repeatedly. All rows are on disk before the node above
-/// begins, so they use none of its memory.
+/// begins, so that they use no memory while it runs.
 fn readable_again(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let (properties, input) = match OperatorExec::<Exchange>::described(plan.as_ref()) {
         Some(exchange) => (Arc::clone(&exchange.properties), only_child(&plan)?),
-        // The only task reads the only partition once.
+        // A single task reads the single partition once.
         None if plan.output_partitioning().partition_count() == 1 => return Ok(plan),
         // Rows that are partitioned without an exchange pass through an exchange into the same partitions.
         None => {
@@ -244,14 +244,14 @@ async fn divide(
     store.add(partitioner.partition_iter(rest)?)
 }
 
-/// The memory pool divided by this number is the maximum size of the filter.
+/// The maximum size of the filter is the size of the memory pool divided by this number.
 const PART_OF_POOL: usize = 8;
 
 /// The number of keys whose slots are loaded before they are set. The processor then waits for all these loads at once.
 const KEYS_AT_ONCE: usize = 64;
 
-/// Returns the rows of `input` whose first column, a UInt64, also occurs in another row, and few other rows. `input` is read twice, `tasks`
-/// partitions at a time, so it must not contain an exchange.
+/// Returns the rows of `input` whose first column, a UInt64, also occurs in another row. Few other rows are also returned. `input` is read
+/// twice, `tasks` partitions at a time, so it must not contain an exchange.
 fn repeated_keys(input: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let keys = most_rows(&input).unwrap_or_else(|| most_keys(&input));
     OperatorExec::plan(RepeatedKeys { keys, tasks }, vec![input])
@@ -294,7 +294,7 @@ impl Description for RepeatedKeys {
 }
 
 impl RepeatedKeys {
-    /// Reads all keys of `input`. Returns `None` if there is not enough memory for an effective filter.
+    /// Reads all keys of `input`, and returns the filter. Returns `None` if there is not enough memory for an effective filter.
     async fn seen_twice(
         &self,
         input: &Arc<dyn ExecutionPlan>,
@@ -386,7 +386,7 @@ impl SeenTwice {
         })
     }
 
-    /// Returns the index of the number that contains a key's slot, and the slot's first bit in it.
+    /// Returns the index of the 64-bit number that contains a key's slot, and the position of the slot's first bit in this number.
     #[inline(always)]
     fn slot(&self, key: u64) -> (usize, u32) {
         // Keys may have equal bits, such as the number of their band, so they are mixed.

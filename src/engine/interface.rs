@@ -17,8 +17,8 @@ pub(super) const MOST_PARTITIONS: usize = 4_096;
 /// The factor by which the number of partitions grows after tasks ran out of memory.
 const MORE_PARTITIONS: usize = 4;
 
-/// A task's memory divided by this number is the size of the rows in a partition. The two sides of a join and their hash tables need
-/// several times as much.
+/// The maximum size of the rows in a partition is a task's memory divided by this number. The two sides of a join and their hash tables
+/// need several times as much memory.
 pub(super) const BUCKET_SHARE: u64 = 6;
 
 /// Runs physical plans.
@@ -26,10 +26,10 @@ pub trait Engine: Send + Sync {
     /// Returns the session that makes the plans for this engine.
     fn session(&self) -> &SessionContext;
 
-    /// Finds the resources for the next stage. The plan of the stage is sized for them.
+    /// Finds the resources for the next stage. The plan of the stage is sized for these resources.
     ///
     /// # Errors
-    /// When none are found within the time limit.
+    /// If no resources are found within the time limit.
     fn prepare<'a>(&'a self, _control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { Ok(()) })
     }
@@ -63,8 +63,8 @@ pub trait Engine: Send + Sync {
         MOST_PARTITIONS
     }
 
-    /// Returns the number of partitions of a plan that shuffles `bytes`. It is the number of tasks that can run at the same time, or larger
-    /// if a partition would be too large for a task.
+    /// Returns the number of partitions of a plan that shuffles `bytes`. The result is the number of tasks that can run at the same time.
+    /// The number is larger if a partition would otherwise be too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =
@@ -83,11 +83,11 @@ pub trait Engine: Send + Sync {
 
     /// Runs `plan` for the stage `stage`. The plan was made with `config` and ends in a writer node. Returns one row for each written file.
     ///
-    /// A plan that fails or is stopped may leave files behind. They are not in any returned row.
+    /// A plan that fails or is stopped may leave files behind. No returned row names these files.
     ///
     /// # Errors
-    /// The errors of the plan's operators, [`crate::error::Kind::Memory`] when a task ran out of memory, or
-    /// [`crate::error::Kind::Interrupted`] when the run was stopped.
+    /// If an operator of the plan fails. The error is [`crate::error::Kind::Memory`] if a task ran out of memory, and
+    /// [`crate::error::Kind::Interrupted`] if the run was stopped.
     fn run<'a>(
         &'a self,
         stage: &'a str,

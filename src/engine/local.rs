@@ -23,10 +23,10 @@ use crate::source::{NumberRows, ParseFiles, READ_BYTES};
 /// The interval at which the progress of the running plan is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The maximum time to wait for stopped tasks. They end after their current batch.
+/// The maximum time to wait for stopped tasks. Stopped tasks end after their current batch.
 const TASKS_END: Duration = Duration::from_secs(10);
 
-/// The number of open files allowed per partition, in several exchanges and elsewhere.
+/// The number of open files to allow for each partition, for several exchanges and other uses.
 const FILES_OF_PARTITION: u64 = 8;
 
 /// The maximum number of partitions in a process that may open few files. Most systems allow 1,024 open files by default.
@@ -40,7 +40,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Returns an engine with the memory pool of `session`. It uses as many threads as the session has target partitions.
+    /// Returns an engine with the memory pool of `session`. The engine uses as many threads as the session has target partitions.
     pub fn new(session: SessionContext) -> Self {
         let tasks = session.state().config().target_partitions();
         Self { session, tasks }
@@ -146,7 +146,7 @@ impl Local {
     }
 }
 
-/// Returns the number of rows that the leaves of a plan have produced so far, and the number of rows at its root.
+/// Returns two numbers of rows: the rows that the leaves of a plan have produced until now, and the rows that its root has produced.
 fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     fn own(plan: &Arc<dyn ExecutionPlan>) -> u64 {
         plan.metrics().and_then(|m| m.output_rows()).unwrap_or(0) as u64
@@ -160,8 +160,8 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     (leaves(plan), own(plan))
 }
 
-/// Returns the part of the plan's files that was read so far, or `None` if the amount is unknown. In a plan that reads files by bytes,
-/// tables do not count.
+/// Returns the part of the plan's files that was already read, or `None` if the amount is unknown. If a plan reads some inputs by bytes,
+/// inputs that are counted in rows are ignored.
 fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     let mut inputs = Vec::new();
     let is_known = collect(plan, &mut inputs);

@@ -31,10 +31,10 @@ pub use interface::Engine;
 pub use local::Local;
 pub(crate) use session::holding_less;
 
-/// Opens the engine of a job. An engine on a cluster is opened once the cluster answers.
+/// Opens the engine of a job. If the job has a scheduler, waits until the cluster answers.
 ///
 /// # Errors
-/// When the folder for spills cannot be created, no cluster answers, or this program was built without the feature `cluster`.
+/// If the folder for spills cannot be created, no cluster answers, or this program was built without the feature `cluster`.
 pub async fn open(engine: &job::EngineSettings, control: &RunControl) -> Result<Box<dyn Engine>> {
     match engine.scheduler_address() {
         None => Ok(Box::new(Local::new(session::session(engine)?))),

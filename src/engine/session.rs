@@ -29,7 +29,7 @@ use crate::source::Checksums;
 /// and encoding, and the program itself.
 const POOL_SHARE: f64 = 0.7;
 
-/// The memory pool divided by this number is the maximum size of a side that a join holds whole.
+/// A join holds a side whole if the side is at most as large as the memory pool divided by this number.
 const HELD_PART: usize = 16;
 
 /// The estimated size of a held row with its entry in a hash table, in bytes.
@@ -47,7 +47,7 @@ pub(crate) fn pool_bytes(memory: u64) -> usize {
 /// Returns a session with our functions and operators, limited to the job's memory budget.
 ///
 /// # Errors
-/// When the folder for spills cannot be created.
+/// If the folder for spills cannot be created.
 pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
     let config = config(SessionConfig::new(), engine.thread_count(), pool_bytes(engine.memory_bytes()));
     Ok(SessionContext::new_with_state(state(config, runtime(engine)?)?))
@@ -56,7 +56,7 @@ pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
 /// Returns the memory pool, the folder for spills and the stores of a session in this process.
 ///
 /// # Errors
-/// When the folder for spills cannot be created.
+/// If the folder for spills cannot be created.
 pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
     // The error of an exhausted pool lists three memory consumers.
     let named = NonZeroUsize::MIN.saturating_add(2);
@@ -70,7 +70,7 @@ pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
 /// this process.
 ///
 /// # Errors
-/// When the folder cannot be created.
+/// If the folder cannot be created.
 pub(crate) fn builder(folder: Option<PathBuf>, process: Option<String>) -> Result<RuntimeEnvBuilder> {
     let parent = spills::parent(folder)?;
     spills::sweep(&parent);
@@ -95,12 +95,12 @@ pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
     // Stages already put the build side of a join on the left, from sizes that are more reliable than the optimizer's estimates. A small
     // side is held in memory, so that the other side, such as lists of shingles, need not be shuffled. The size of a side is the size of
-    // its tables' files, or an estimate that can be several times too small after a filter.
+    // its tables' files, or an estimate. After a filter, the estimate can be several times too small.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;
-    // With these filters, a join waits until all its partitions have read their held side. If only some partitions run at the same time, it
-    // would wait forever.
+    // With these filters, a join waits until all its partitions have read their held side. If only some partitions run at the same time,
+    // such a join waits forever.
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
@@ -115,8 +115,8 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// A task's memory divided by this number is the reservation of a single sort for its merge. DataFusion's sort reserves twice the size of
-/// its rows and needs three times that size: for the rows, the sorted rows, and the compared keys.
+/// A single sort reserves a task's memory divided by this number for its merge. DataFusion's sort reserves twice the size of its rows and
+/// needs three times that size: for the rows, the sorted rows, and the compared keys.
 const MERGE_PART: usize = 3;
 
 /// Returns `config` for a new plan of a stage that sorts all rows and ran out of memory. The old plan had one sort per partition and merged
@@ -132,7 +132,7 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
 #[derive(Debug, Clone, Copy)]
 struct TasksAtOnce(usize);
 
-/// The divisor of the number of tasks after tasks exhausted their shared memory pool.
+/// The number of tasks is divided by this number after tasks exhausted their shared memory pool.
 const FEWER_TASKS: usize = 4;
 
 /// Returns `config` for plans that run `tasks` partitions at the same time.
@@ -147,17 +147,17 @@ pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
 }
 
 /// Returns `config` for running a plan again after its tasks ran out of memory. Fewer tasks then run at the same time and share the pool.
-/// Returns `None` if only one task runs already.
+/// Returns `None` if tasks already run one at a time.
 pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
     let tasks = tasks_at_once(config).filter(|tasks| *tasks > 1)?;
     Some(with_tasks_at_once(config.clone(), tasks / FEWER_TASKS))
 }
 
-/// Returns the state of a session with our functions and the planner for our operators. It is identical on a driver, a scheduler and an
-/// executor.
+/// Returns the state of a session with our functions and the planner for our operators. The state is identical on a driver, a scheduler and
+/// an executor.
 ///
 /// # Errors
-/// When a function cannot be registered.
+/// If a function cannot be registered.
 pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let state = SessionStateBuilder::new()
         .with_config(config)
@@ -170,7 +170,7 @@ pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
     Ok(context.state())
 }
 
-/// Adds the estimated size in bytes of each side that a join in `plan` holds whole.
+/// Adds to `sides` the estimated size, in bytes, of each side that a join in `plan` holds whole.
 fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>()
         && *join.partition_mode() == PartitionMode::CollectLeft
@@ -184,10 +184,10 @@ fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
     plan.children().into_iter().for_each(|child| held_sides(child, sides));
 }
 
-/// Returns a configuration for planning `plan` again if all its joins together hold more than one join is allowed to hold. `plan` was made
-/// with `config`. The planner decides for each join separately whether it holds its left side. However, all of these sides may be in memory
-/// at the same time. With the new configuration, all joins together hold no more than the limit of one join, or one large side and several
-/// small sides.
+/// Returns a configuration for planning `plan` again if all its joins together hold more than the limit of one join. `plan` was made with
+/// `config`. The planner decides for each join separately whether it holds its left side. However, all of these sides may be in memory at
+/// the same time. With the new configuration, all joins together hold at most the limit of one join, or one large side and several small
+/// sides.
 pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
     let most = config.options().optimizer.hash_join_single_partition_threshold;
     // A plan with one partition supports no other kind of join.
@@ -212,8 +212,8 @@ pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig
 #[cfg(feature = "cluster")]
 const LEAST_BYTES_OF_ROW: usize = 8;
 
-/// Returns the size in bytes below which Ballista's scheduler may hold a side of `plan` whole. It is at most `most`, the limit of the
-/// planner. It is also too small for any side that the planner divided because of its number of rows.
+/// Returns the size in bytes below which Ballista's scheduler may hold a side of `plan` whole. The result is at most `most`, the limit of
+/// the planner. The result is also smaller than any side that the planner divided because of its number of rows.
 #[cfg(feature = "cluster")]
 pub(super) fn below_divided_sides(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
     let sides = match plan.downcast_ref::<HashJoinExec>() {
@@ -272,7 +272,7 @@ mod tests {
         let session = session(&settings).unwrap();
         let config = session.copied_config();
         let most = config.options().optimizer.hash_join_single_partition_threshold;
-        // A join above another join. Their left sides have these sizes in bytes.
+        // A join above another join. The left sides of the two joins have these sizes in bytes.
         let planned = async |upper: usize, lower: usize| {
             let table = |name: &str, bytes: usize| numbers(&session, name, bytes);
             let below =

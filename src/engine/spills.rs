@@ -1,4 +1,4 @@
-//! Folders for spills. A folder belongs to this program if its lock file is marked, and it is dead if no process holds the lock.
+//! Folders for spills. A folder belongs to this program if its lock file is marked. The folder is dead if no process holds the lock.
 //!
 //! ```text
 //! PARENT/resemblance-spill-PID-RANDOM/lock                   marked, and locked by the process that made the folder while it lives
@@ -9,7 +9,8 @@
 //!
 //! A process removes its folders when it ends. If it is killed, the system releases its locks. The next process that spills to the same
 //! parent removes all marked and unlocked folders. A lock file gets its name only after it is marked and locked, so no other process finds
-//! it earlier. A process that is killed just before the renaming, or just after it removed its lock, leaves an empty folder.
+//! the file earlier. If a process is killed just before it renames its lock file, or just after it removes the file, an empty folder
+//! remains.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -40,12 +41,12 @@ const NEW_LOCK: &str = "new-lock";
 /// The spill folders of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A spill folder of this process. Dropping it removes the folder and its files.
+/// A spill folder of this process. Dropping the value removes the folder and its files.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     folder: PathBuf,
     files: PathBuf,
-    /// The lock file. It is locked if the file system supports locks.
+    /// The lock file. The file is locked if the file system supports locks.
     lock: Option<File>,
 }
 
@@ -53,7 +54,7 @@ impl SpillFolder {
     /// Creates a folder in `parent` that other users cannot read, because spills contain texts of documents.
     ///
     /// # Errors
-    /// When it cannot be written to `parent`.
+    /// If the folder cannot be created in `parent`.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let mut builder = tempfile::Builder::new();
@@ -87,7 +88,7 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock())
 }
 
-/// Locks a new folder. On a file system without locks, no process can lock the folder, and it never counts as dead.
+/// Locks a new folder. On a file system without locks, no process can lock the folder, so it never counts as dead.
 fn lock(folder: &Path) -> io::Result<File> {
     let new = folder.join(NEW_LOCK);
     let mut lock = OpenOptions::new().write(true).create_new(true).open(&new)?;
@@ -120,7 +121,7 @@ pub(crate) fn sweep(parent: &Path) -> usize {
     swept
 }
 
-/// Removes the folder if it belongs to this program and is dead. Returns whether it was removed.
+/// Removes the folder if it belongs to this program and is dead. Returns whether the folder was removed.
 fn sweep_one(folder: &Path) -> io::Result<bool> {
     let path = folder.join(LOCK);
     if !is_own(folder)? || !ownership::marks_folder(&path) {
@@ -128,7 +129,7 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
-        // The folder's own process may have removed it before this process got the lock.
+        // The process that made the folder may have removed the lock file before this process locked it.
         Ok(()) if ownership::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
         _ => Ok(false),
     }
@@ -148,8 +149,9 @@ fn is_own(folder: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(folder)?.is_dir())
 }
 
-/// Removes the folder, and its lock file last. If the process is killed in between, the folder still counts as dead. Neither call follows a
-/// link to a folder. If another user replaces the folder in between, the replacement contains no folder with this name.
+/// Removes the folder, and its lock file last. If the process is killed between the two steps, the folder still counts as dead. Neither
+/// removal follows a link to a folder. If another user replaces the folder in between, the replacement contains no folder named
+/// `resemblance-rows`.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     ignore_missing(std::fs::remove_dir_all(folder.join(FILES)))?;
     let removed = std::fs::remove_dir_all(folder);
@@ -165,7 +167,7 @@ fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Removes every spill folder of this process at the end of the process, even if it is still in use.
+/// Removes every spill folder of this process at the end of the process, even if the folder is still in use.
 pub(crate) fn remove_all() {
     for folder in live(std::mem::take) {
         if let Err(error) = remove(&folder, None) {
@@ -187,7 +189,7 @@ struct Current {
 }
 
 impl Spills {
-    /// Returns a value that creates spill files in a folder inside `parent`.
+    /// Returns a value that creates spill files in a new folder inside `parent`.
     pub(super) fn new(parent: PathBuf) -> Self {
         Self { parent, current: Mutex::default() }
     }
@@ -220,10 +222,11 @@ impl TempFileFactory for Spills {
     }
 }
 
-/// Returns the parent folder for spills: `folder`, which is created if it does not exist, or the system's temporary folder.
+/// Returns the parent folder for spills: `folder`, or the system's temporary folder if `folder` is `None`. Creates `folder` if it does not
+/// exist.
 ///
 /// # Errors
-/// When the folder cannot be created.
+/// If the folder cannot be created.
 pub(super) fn parent(folder: Option<PathBuf>) -> crate::error::Result<PathBuf> {
     let Some(folder) = folder else { return Ok(std::env::temp_dir()) };
     std::fs::create_dir_all(&folder).map_err(|e| {

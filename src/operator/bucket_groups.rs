@@ -25,13 +25,13 @@ const BATCH_ROWS: usize = 8_192;
 /// The minimum growth of the reservation, in rows.
 const GROWTH: usize = 1 << 16;
 
-/// The number of parts in the first scattering, as a power of two. Each part keeps one cache line in use.
+/// The first scattering divides the rows into `2^SCATTER_BITS` parts. Each part keeps one cache line in use.
 const SCATTER_BITS: u32 = 11;
 
-/// Fewer rows are sorted without scattering.
+/// At most this many rows are sorted without scattering.
 const FEW: usize = 1 << 12;
 
-/// Smaller and larger parts are sorted without a second scattering.
+/// Only a part with `FEW_OF_A_PART` to `MANY_OF_A_PART` rows is scattered a second time.
 const FEW_OF_A_PART: usize = 1 << 6;
 const MANY_OF_A_PART: usize = 1 << 15;
 
@@ -66,12 +66,12 @@ pub(super) async fn group_by_bucket(
     merge(&runs, &schema, held, &context)
 }
 
-/// The bytes of rows while they are grouped. Grouping copies the rows.
+/// Returns the number of bytes that `rows` rows use while they are grouped. Grouping holds two copies of every row.
 fn bytes(rows: usize) -> usize {
     2 * rows * size_of::<BucketRow>()
 }
 
-/// Makes room for `more` rows, and grows by at least half. Returns false if the pool has no memory for them.
+/// Makes room for `more` rows, and increases the capacity by at least half. Returns false if the pool does not have enough memory.
 fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> bool {
     let capacity = rows.len() + more.max(rows.len() / 2).max(GROWTH);
     if held.try_resize(bytes(capacity)).is_err() {
@@ -83,8 +83,8 @@ fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> boo
 
 /// Groups rows by bucket, in an order that depends only on the rows.
 ///
-/// This is a radix sort from the top bits: rows are scattered to parts that fit in the processor's cache, and again inside each part, until
-/// few rows are left to sort. It passes over memory once, and a comparison sort does so at every halving.
+/// This is a radix sort from the top bits. The sort scatters rows to parts that fit in the processor's cache, and scatters each part again
+/// until few rows are left to sort. The sort passes over memory once. A comparison sort would do so at every halving.
 pub fn group(mut rows: Vec<BucketRow>) -> Vec<BucketRow> {
     if rows.len() <= FEW || u32::try_from(rows.len()).is_err() {
         rows.sort_unstable();
@@ -102,7 +102,7 @@ pub fn group(mut rows: Vec<BucketRow>) -> Vec<BucketRow> {
     grouped
 }
 
-/// Copies the rows of `from` to `to`, part by part, and writes the end of each of the `2^bits` parts to `ends`.
+/// Copies the rows in `from` to `to`, ordered by part, and writes the end of each of the `2^bits` parts to `ends`.
 fn scatter(
     from: &[BucketRow],
     to: &mut [BucketRow],
@@ -170,7 +170,7 @@ fn batch(rows: &[BucketRow], schema: &SchemaRef) -> Result<RecordBatch> {
 fn batches(rows: Vec<BucketRow>, schema: SchemaRef, held: MemoryReservation) -> Batches {
     held.shrink(held.size() - held.size().min(bytes(rows.len()) / 2));
     let batches = stream::iter((0..rows.len()).step_by(BATCH_ROWS)).map(move |start| {
-        // Keeps the reservation as long as the rows.
+        // The closure owns the reservation, so that both are dropped with the rows.
         let _ = &held;
         batch(&rows[start..(start + BATCH_ROWS).min(rows.len())], &schema)
     });
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::operator::fixtures::{numbers, session, stream_of};
 
-    /// Rows whose buckets differ only in their lower bits, a third of them in one bucket.
+    /// Returns rows whose buckets differ only in their lower bits. A third of the rows is in one bucket.
     fn rows(count: u64) -> Vec<BucketRow> {
         let bucket = |i: u64| if i.is_multiple_of(3) { 7 } else { i.wrapping_mul(0x2545_F491) % (count / 4) };
         (0..count).map(|i| (bucket(i), i)).collect()

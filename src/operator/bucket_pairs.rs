@@ -31,11 +31,12 @@ pub(super) fn pair_schema() -> SchemaRef {
 }
 
 /// The rule that selects the pairs of a bucket. The operator maps (bucket: UInt64, doc: UInt64, ..), partitioned by bucket, to the columns
-/// of [`pair_schema`]. An optional last column `reference: Boolean` marks reference documents. They are not paired with each other.
+/// of [`pair_schema`]. An optional last column `reference: Boolean` marks reference documents. Reference documents are not paired with each
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PairRule {
-    /// All pairs. A bucket with more than `hot` documents is hot. It yields each document alone, because its number of pairs is quadratic.
-    /// The input is (bucket, doc).
+    /// All pairs. A bucket with more than `hot` documents is hot. A hot bucket yields each document alone, because the number of its pairs
+    /// is quadratic. The input is (bucket, doc).
     All {
         /// The maximum number of documents in a bucket.
         hot: u64,
@@ -55,8 +56,9 @@ pub(crate) enum PairRule {
         /// The maximum number of documents in a bucket; `None` for any number.
         dense: Option<u64>,
     },
-    /// The pairs in which the larger set can contain at least a share `threshold` of the smaller set, by sizes and positions. The input has
-    /// the columns of [`PairRule::MinJaccard`]. It includes every token that can be the first common token with a smaller document.
+    /// The pairs in which the larger set can contain at least the share `threshold` of the smaller set. Sizes and positions bound this
+    /// share. The input has the columns of [`PairRule::MinJaccard`]. The input contains every token that can be the first common token with
+    /// a smaller document.
     MinContainment {
         /// The minimum share.
         threshold: f64,
@@ -121,7 +123,7 @@ impl Description for PairRule {
 /// The maximum number of members of a hot or dense bucket that are held in memory.
 const MAX_WAITING: usize = 1 << 16;
 
-/// The documents of the current bucket, and the position of its next pair.
+/// The documents of the current bucket, and the indices of its next pair.
 #[derive(Debug)]
 struct BucketMembers {
     rule: PairRule,
@@ -149,7 +151,8 @@ impl BucketMembers {
         }
     }
 
-    /// Writes the pairs with a new document for which `meet` is true. If `meet` returns `None`, all later members are also skipped.
+    /// Writes each pair for which `meet` returns true, except pairs of two reference documents. If `meet` returns `None`, the first member
+    /// of the pair is not compared with later members.
     fn write_pairs(
         &mut self,
         pairs: &mut PairBuilder,
@@ -217,7 +220,7 @@ impl Bucket for BucketMembers {
                     if (x.size, y.size) != (last.0, last.1) {
                         last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
                     }
-                    // If this is the first common shingle, at most this shingle and all later shingles are common.
+                    // If this is the first common shingle, only this shingle and later shingles can be common.
                     let most = (x.size - x.position).min(y.size - y.position);
                     last.2.map(|least| u64::from(most) >= least)
                 });
@@ -252,9 +255,9 @@ pub(super) struct BucketMember {
     pub(super) size: u32,
     /// The number of the document's shingles that precede the bucket's shingle, in the order that all documents share.
     pub(super) position: u32,
-    /// A state of [`super::dense_pairs`].
+    /// The state of the document in [`super::dense_pairs`].
     pub(super) state: u32,
-    /// Whether it is a reference document.
+    /// Whether the document is a reference document.
     pub(super) is_reference: bool,
 }
 
@@ -262,7 +265,7 @@ pub(super) struct BucketMember {
 struct MemberColumns {
     buckets: UInt64Array,
     docs: UInt64Array,
-    /// The columns size, position and state, as far as they exist.
+    /// The columns size, position and state that the batch contains, in this order.
     numbers: Vec<UInt32Array>,
     is_reference: Option<BooleanArray>,
 }
@@ -288,7 +291,7 @@ impl MemberColumns {
 
 /// The documents of the current bucket, and the progress of writing its pairs.
 pub(super) trait Bucket: Send + 'static {
-    /// Removes the members. The next members belong to another bucket, or to the `same` bucket.
+    /// Removes the members. `same` tells whether the next members belong to the same bucket.
     fn restart(&mut self, same: bool);
 
     /// Adds a member.
@@ -299,7 +302,7 @@ pub(super) trait Bucket: Send + 'static {
         false
     }
 
-    /// Decides which members are paired. Called after the last member of the bucket.
+    /// Decides which members are paired. The method is called after the last member of the bucket was added.
     fn close(&mut self);
 
     /// Whether all pairs are written.
@@ -308,7 +311,7 @@ pub(super) trait Bucket: Send + 'static {
     /// Writes pairs until the batch is full or [`PAIRS_AT_ONCE`] pairs were examined.
     fn write(&mut self, pairs: &mut PairBuilder);
 
-    /// The bytes of the members.
+    /// The number of bytes that the members use.
     fn memory(&self) -> usize;
 }
 
@@ -339,7 +342,7 @@ struct BucketReader<B> {
     /// The current batch.
     rows: Option<MemberColumns>,
     row: usize,
-    /// The last bucket.
+    /// The bucket of the current members.
     id: Option<u64>,
     bucket: B,
     held: MemoryReservation,
@@ -359,7 +362,7 @@ impl<B: Bucket> BucketReader<B> {
         }
     }
 
-    /// Reads to the end of a bucket. Returns false at the end of the input.
+    /// Reads rows to the end of a bucket, or until the bucket overflows. Returns false at the end of the input.
     async fn read_bucket(&mut self) -> Result<bool> {
         let mut started = false;
         loop {

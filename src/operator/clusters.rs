@@ -1,4 +1,5 @@
-//! Passes over clusters: finds the representative of each document, and counts the shingles that are lost with removals.
+//! Passes over clusters. One pass finds the representative of each document, and another pass counts the shingles that are lost if
+//! duplicates are removed.
 //!
 //! Components are independent: they are partitioned by their roots, and a task holds one component or cluster at a time. One
 //! pass over the sorted rows is enough.
@@ -27,8 +28,8 @@ fn reserve(held: &MemoryReservation, bytes: usize) -> Result<()> {
     if held.size() == bytes { Ok(()) } else { held.try_resize(bytes) }
 }
 
-/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, their similarity if they are
-/// a pair, and the minimum similarity on the best path between them.
+/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component and its representative. `jaccard` is their
+/// similarity if they are a pair. `weakest_link` is the minimum similarity on the best path between them.
 pub(super) fn represented_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("root", DataType::UInt64, false),
@@ -39,9 +40,9 @@ pub(super) fn represented_schema() -> SchemaRef {
     ]))
 }
 
-/// Chooses representatives by a cluster method: the pairs of components (root, high, low: UInt64, jaccard: Float64) -> the
-/// columns of [`represented_schema`]. The nodes of a component are numbered from 1 in the order of preference, and `low` is less
-/// than `high`.
+/// Chooses representatives by a cluster method: (root, high, low: UInt64, jaccard: Float64) -> the columns of [`represented_schema`]. Each
+/// input row is a pair in a component. The nodes of a component are numbered from 1 in the order of preference, and `low` is less than
+/// `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Represent(pub(crate) Division);
 
@@ -150,19 +151,19 @@ impl RepresentativeRows {
     }
 }
 
-/// The role of the representative. The operator needs the documents of a cluster in the order of their roles.
+/// The role of the representative in its cluster. The operator requires that the documents of a cluster are sorted by role.
 pub(crate) const REPRESENTATIVE: u64 = 0;
-/// A document that is paired with the representative.
+/// The role of a document that is paired with the representative.
 pub(crate) const PAIRED: u64 = 1;
-/// A document that is connected with the representative through other documents.
+/// The role of a document that is connected with the representative through other documents.
 pub(crate) const CHAINED: u64 = 2;
-/// A document that is never removed.
+/// The role of a document that is never removed.
 pub(crate) const STAYS: u64 = 3;
 
 /// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64) of a shingle set in a cluster.
-/// `documents` counts the documents with the set that may be removed, and `paired` tells whether the set is paired with the representative.
-/// `shingles` and `of_shingles` are the sizes of the set and of the representative's set, and `shared` is the number of common shingles. In
-/// the row of the representative, `gone` is the number of shingles that only removed documents contain.
+/// `documents` counts the documents with this set that the cluster method may remove. `paired` tells whether the set is paired with the
+/// representative. `shingles` is the size of the set, `of_shingles` is the size of the representative's set, and `shared` is the number of
+/// common shingles. In the row of the representative, `gone` is the number of shingles that only removed documents contain.
 pub(crate) fn losses_schema() -> SchemaRef {
     let number = |name: &str, nullable| Field::new(name, DataType::UInt64, nullable);
     Arc::new(Schema::new(vec![
@@ -176,8 +177,9 @@ pub(crate) fn losses_schema() -> SchemaRef {
     ]))
 }
 
-/// Counts the shingles that are lost with the duplicates of clusters: the sets of clusters (root, place, role, set, documents:
-/// UInt64, shingles: `List<UInt64>`) -> the columns of [`losses_schema`]. `root` and `place` name the cluster.
+/// Counts the shingles that are lost if the duplicates in clusters are removed: (root, place, role, set, documents: UInt64, shingles:
+/// `List<UInt64>`) -> the columns of [`losses_schema`]. Each input row is a shingle set in a cluster. `root` and `place` identify the
+/// cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountLosses {
     /// The minimum share of a document's shingles that the representative must contain for a removal; `None` for any share.
@@ -212,7 +214,7 @@ impl Description for CountLosses {
 /// The losses of the current cluster, and the rows of its sets.
 struct LossCounter {
     contained: Option<f64>,
-    /// The shingle set of the representative.
+    /// The `set` column of the representative's row.
     representative: Option<u64>,
     losses: ClusterLosses,
     numbers: [UInt64Builder; 6],
@@ -270,7 +272,7 @@ impl LossCounter {
         Ok(())
     }
 
-    /// Ends the cluster, if there is one.
+    /// Ends the current cluster, if any.
     fn end(&mut self) {
         if let (Some(set), Some((shingles, gone))) = (self.representative.take(), self.losses.end()) {
             self.push([set, 0, shingles, shingles, shingles, gone], true);
@@ -296,7 +298,7 @@ mod tests {
 
     type RepresentedRow = (u64, u64, u64, Option<f64>, Option<f64>);
 
-    /// The output rows for edges (root, high, low, jaccard).
+    /// Returns the output rows for edges (root, high, low, jaccard).
     fn represented(division: Division, edges: &[(u64, u64, u64, f64)]) -> Vec<RepresentedRow> {
         let mut component = Component::new(division, &TaskContext::default());
         for &(root, high, low, jaccard) in edges {
@@ -331,7 +333,7 @@ mod tests {
 
     type SetRow = (u64, u64, u64, u64, u64, &'static [u64]);
 
-    /// Sets (root, place, role, set, documents, shingles).
+    /// Returns a batch of sets (root, place, role, set, documents, shingles).
     fn batch(rows: &[SetRow]) -> RecordBatch {
         let column = |value: fn(&SetRow) -> u64| -> ArrayRef {
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(value)))

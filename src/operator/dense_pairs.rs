@@ -1,4 +1,4 @@
-//! The pairs of dense buckets, in which too many documents share a rare shingle to compare every two of them.
+//! The pairs of dense buckets. A dense bucket has too many documents with the same rare shingle to compare every two of them.
 //!
 //! A few documents in a dense bucket are leaders, and the other documents are compared only with leaders. This happens in rounds: the
 //! scores of a round decide which documents take part in the next round.
@@ -24,48 +24,49 @@ pub(crate) const TRIED: u32 = 1;
 /// The state of a document in a pair: it has a leader or is a leader.
 pub(crate) const SETTLED: u32 = 2;
 
-/// The pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean),
-/// partitioned and sorted by token -> the columns of [`pair_schema`].
+/// Finds the pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean) -> the
+/// columns of [`pair_schema`]. The input is partitioned and sorted by token.
 ///
-/// A reference document can be a leader but needs no leader, since an earlier run has settled it. Two reference documents are not compared.
+/// A reference document can be a leader. A reference document needs no leader, because an earlier run has decided about it. Two reference
+/// documents are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DensePass {
     /// The minimum similarity of a pair.
     pub threshold: f64,
-    /// The size above which a bucket is dense. Other buckets yield no rows.
+    /// The maximum number of documents in a bucket that is not dense. Such a bucket yields no rows.
     pub dense: u64,
-    /// The pairs to make.
+    /// The pairs to yield.
     pub pairs: DensePairs,
 }
 
-/// The pairs to make in a dense bucket. A pair is skipped if the bounds of `bucket_pairs::PairRule::MinJaccard` show that it cannot reach
-/// the threshold.
+/// The pairs that a pass yields in a dense bucket. A pair is skipped if the bounds of `bucket_pairs::PairRule::MinJaccard` show that its
+/// similarity is below the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DensePairs {
     /// Each leader of a round with each document that has no leader. In the first `LINKING_ROUNDS` rounds leaders are also compared with
-    /// documents that have a leader. Each leader has a row without b. A bucket yields no rows if at most `few` of its documents have no
-    /// leader.
+    /// documents that have a leader. Each leader also yields a row without b. A bucket yields no rows if at most `few` of its documents
+    /// have no leader.
     OfLeaders {
-        /// The round, from 1.
+        /// The number of the round, from 1.
         round: u32,
     },
     /// Each document without a leader with every other document.
     OfTheRest,
 }
 
-/// The rounds in which new leaders are also compared with led documents. This keeps similar groups in one cluster. It is cheap, since these
-/// rounds have fifteen leaders in all.
+/// The number of rounds, from the first round, in which leaders are also compared with documents that have a leader. The additional
+/// comparisons keep similar groups in one cluster. They are cheap, because a bucket has only fifteen leaders in these rounds.
 pub(crate) const LINKING_ROUNDS: u32 = 4;
 
-/// The maximum number of documents in a dense bucket that may remain without a leader. They are compared with all other documents after the
-/// last round.
+/// The maximum number of documents in a dense bucket that may remain without a leader. These documents are compared with all other
+/// documents after the last round.
 pub(crate) fn few(dense: u64) -> u64 {
     dense / 16
 }
 
 impl DensePass {
-    /// The number of leaders in a bucket. It doubles with each round: few leaders are enough if all documents are similar, and many groups
-    /// need few rounds.
+    /// Returns the number of leaders in a bucket. The number doubles with each round. Few leaders are enough if all documents are similar,
+    /// and few rounds are enough if there are many groups.
     fn leaders(round: u32) -> usize {
         1_usize.checked_shl(round.saturating_sub(1)).unwrap_or(usize::MAX)
     }
@@ -112,7 +113,7 @@ fn may_reach(one: &BucketMember, other: &BucketMember, threshold: f64) -> bool {
     least_shared(one.size.into(), other.size.into(), threshold).is_some_and(|least| u64::from(most) >= least)
 }
 
-/// The range of `members`, ordered by size, whose sizes allow them to reach `threshold` with `x`.
+/// `members` is ordered by size. Returns the range of members whose size permits a similarity of at least `threshold` with `x`.
 fn near_sizes(x: &BucketMember, members: &[BucketMember], threshold: f64) -> Range<usize> {
     let least = |other: &BucketMember| least_shared(x.size.into(), other.size.into(), threshold);
     let is_too_small = |other: &BucketMember| other.size < x.size && least(other).is_none();
@@ -123,28 +124,28 @@ fn near_sizes(x: &BucketMember, members: &[BucketMember], threshold: f64) -> Ran
     start..members.partition_point(fit).max(start)
 }
 
-/// The current bucket, and the position of its next pair.
+/// The current bucket, and the progress of writing its pairs.
 #[derive(Debug)]
 struct DenseBucket {
     pass: DensePass,
     members: Vec<BucketMember>,
-    /// The positions of the members to compare with other members.
+    /// The indices of the members to compare with other members.
     firsts: Vec<usize>,
     /// The current index in `firsts`.
     first: usize,
-    /// The positions of the members that remain to be compared with the current one; `None` before its first comparison.
+    /// The indices of the members that remain to be compared with the current member; `None` before its first comparison.
     seconds: Option<[Range<usize>; 2]>,
-    /// The number of members, from the first member, with which leaders are compared.
+    /// Leaders are compared with the first `compared` members.
     compared: usize,
 }
 
 impl DenseBucket {
-    /// The positions of the members to compare with `x`, the member at `first`.
+    /// Returns the indices of the members to compare with `x`, the member at index `first`.
     fn seconds_of(&self, first: usize, x: &BucketMember) -> [Range<usize>; 2] {
         if matches!(self.pass.pairs, DensePairs::OfLeaders { .. }) {
             return [0..self.compared, 0..0];
         }
-        // Waiting documents come first. The earlier of two waiting documents writes the pair.
+        // Documents that wait for a leader come first. If both documents of a pair wait, the earlier document writes the pair.
         let waiting = self.firsts.len();
         [first + 1..waiting, waiting..self.members.len()].map(|places| {
             let members = self.members.get(places.clone()).unwrap_or_default();
@@ -170,8 +171,8 @@ impl Bucket for DenseBucket {
         if self.members.len() as u64 <= self.pass.dense {
             return;
         }
-        // Documents without a leader come first. Next, few rare shingles mean that a document is close to the common part, and many
-        // shingles mean that it is similar to most other documents.
+        // Documents without a leader come first. The next criteria prefer good leaders. Few rare shingles mean that a document is close to
+        // the common part, and many shingles mean that it is similar to most other documents.
         self.members.sort_unstable_by_key(|member| {
             (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });
@@ -191,7 +192,7 @@ impl Bucket for DenseBucket {
                 self.compared = if linking { self.members.len() } else { open };
             }
             DensePairs::OfTheRest => {
-                // Waiting documents come first, so that each pair is written once.
+                // Documents that wait for a leader come first, so that each pair is written once.
                 self.members.sort_by_key(|member| (!waits(&member), member.size));
                 self.firsts.extend(0..waiting);
             }

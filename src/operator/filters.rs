@@ -22,8 +22,8 @@ use super::with_flag;
 use crate::kernel::measure::least_contained;
 use crate::plan::{Batches, Description, Shape, SharedValue, Task, only_input};
 
-/// Marks reference documents that may match new documents: counters (at, counts) for each rule, in order, and documents
-/// (.., tokens: `List<UInt64>`) -> all documents with all columns and a last column `may_match: Boolean`.
+/// Marks reference documents that may match new documents. The inputs are counters (at, counts) for each rule, in the order of the rules,
+/// and documents (.., tokens: `List<UInt64>`). The output contains all documents with all columns and a last column `may_match: Boolean`.
 ///
 /// The counters count the tokens of new documents (see [`super::prefixes`]), and each reference document looks up its own tokens. Tokens
 /// share counters, so some documents may be marked by chance, but no matching document is missed. Each counter input has one partition,
@@ -34,17 +34,17 @@ pub(crate) struct MayMatch {
     pub bits: u32,
     /// The number of counters per token: see [`super::prefixes::TokenCounts::probes`].
     pub probes: u32,
-    /// The rules, at least one.
+    /// The rules. There is at least one rule.
     pub rules: Vec<MatchRule>,
 }
 
-/// A rule that marks documents by the number of their counted tokens.
+/// A rule that marks a document if enough of its tokens are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum MatchRule {
     /// At least one token is counted.
     Any,
-    /// At least this share of the tokens is counted. A set with a Jaccard similarity of t to another set shares at least t of its tokens
-    /// with that set, and so with all other sets together.
+    /// At least this share of the tokens is counted. A set with a Jaccard similarity of t to another set shares at least the share t of its
+    /// tokens with that set. At least this share of its tokens is therefore counted.
     Share(f64),
 }
 
@@ -140,14 +140,14 @@ impl Description for MayRepeat {
     }
 }
 
-/// Removes frequent shingles from sets: frequent shingles (shingle: UInt64) and documents (.., shingles: `List<UInt64>`) -> the same
-/// documents. A set that contains only frequent shingles becomes empty.
+/// Removes frequent shingles from sets. The inputs are frequent shingles (shingle: UInt64) and documents (.., shingles: `List<UInt64>`).
+/// The output contains the same documents with the remaining shingles. A set that contains only frequent shingles becomes empty.
 ///
 /// The frequent shingles have one partition, which is read before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WithoutFrequent;
 
-/// The frequent shingles in memory.
+/// The frequent shingles, held in memory.
 #[derive(Debug)]
 pub(crate) struct Frequent {
     shingles: HashSet<u64, BuildHasherDefault<KeyHasher>>,
@@ -195,7 +195,7 @@ impl Frequent {
     }
 }
 
-/// Spreads the numbers of short hashes over all bits.
+/// Spreads the bits of short hashes over all 64 bits.
 fn spread(shingle: u64) -> u64 {
     shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

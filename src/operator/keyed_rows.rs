@@ -1,8 +1,8 @@
 //! Passes over rows that are sorted by key: the first row of each key, and the values of each key as a list.
 //!
-//! The engine sorts the rows, on disk if there are many. A window function also finds first rows, but keeps a state per key. It takes
-//! twenty times as long if most keys have two rows. DataFusion's `array_agg` also makes lists, but it holds and copies the rows of all keys
-//! in a partition. It uses more than twice the memory that it reserves.
+//! The engine sorts the rows, on disk if there are many. A window function can also find first rows. Such a function keeps a state per key,
+//! and takes twenty times as long if most keys have two rows. DataFusion's `array_agg` can also make lists. This function holds and copies
+//! the rows of all keys in a partition, and uses more than twice the memory that it reserves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use serde::{Deserialize, Serialize};
 use super::with_flag;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, map_to_end, only_input};
 
-/// Marks the first row of each key: rows (key.., order.., .., of_first..) -> all rows with a last column `is_first: Boolean`. The columns
-/// after the key order its rows. The last columns, `of_first`, get the values of the first row.
+/// Marks the first row of each key: rows (key.., order.., .., of_first..) -> all rows with a last column `is_first: Boolean`. The rows of a
+/// key are sorted by the columns after the key. In the output, the last columns, `of_first`, contain the values of the key's first row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirstOfEach {
     /// The number of columns in the key, at least one.
     pub key: usize,
-    /// The order by each column that follows the key.
+    /// The sort order of each column that follows the key.
     pub order: Vec<ColumnOrder>,
     /// The number of columns at the end that get the values of the first row.
     pub of_first: usize,
 }
 
-/// The order by one column.
+/// The sort order of one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnOrder {
     pub descending: bool,
@@ -44,11 +44,11 @@ pub(super) fn is_first_schema(rows: &Schema) -> SchemaRef {
     with_flag(rows, "is_first")
 }
 
-/// The first row of the last key: the key columns and the columns `of_first`. `None` before the first batch.
+/// The key columns and the columns `of_first` in the first row of the last key. `None` before the first batch.
 type FirstRow = Option<Vec<ArrayRef>>;
 
 impl FirstOfEach {
-    /// Marks the rows of a batch. The previous rows ended with rows of the key of `first`.
+    /// Marks the rows of a batch. `first` is the first row of the last key before this batch.
     fn mark(&self, batch: &RecordBatch, first: &mut FirstRow) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let own = batch.num_columns().saturating_sub(self.of_first);
@@ -59,7 +59,7 @@ impl FirstOfEach {
             Some(first) if rows > 0 && continues(first, keys)? => Some(&first[self.key..]),
             _ => None,
         };
-        // The index of each row's first row, in `before` or in this batch.
+        // The first row of each row's key: row 0 of `before`, or a row of this batch.
         let firsts: Vec<(usize, usize)> = runs
             .iter()
             .flat_map(|run| {
@@ -85,7 +85,7 @@ impl FirstOfEach {
     }
 }
 
-/// Whether the first row of `keys` has the key of `first`.
+/// Whether the first row of `keys` has the same key as `first`.
 fn continues(first: &[ArrayRef], keys: &[ArrayRef]) -> Result<bool> {
     let both = first.iter().zip(keys).map(|(first, key)| concat(&[first.as_ref(), key.slice(0, 1).as_ref()]));
     let both = both.collect::<std::result::Result<Vec<_>, _>>()?;
@@ -121,7 +121,7 @@ impl Description for FirstOfEach {
     }
 }
 
-/// Makes a list of the values of each key: rows (key: UInt64, value) -> (key, value: `List`), with the values in any order.
+/// Collects the values of each key in a list: rows (key: UInt64, value) -> (key, value: `List`). The values can be in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lists;
 
@@ -135,7 +135,7 @@ pub(super) fn lists_schema(rows: &Schema) -> SchemaRef {
     Arc::new(Schema::new(key.into_iter().chain(lists).collect::<Vec<_>>()))
 }
 
-/// The last key, and its values so far.
+/// The last key, and the values that were read for it.
 #[derive(Debug, Default)]
 struct OpenKey {
     key: Option<u64>,

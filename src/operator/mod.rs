@@ -1,4 +1,4 @@
-//! Physical operators that DataFusion lacks. `node` lists them and makes plans of them.
+//! Physical operators that DataFusion lacks. `node` lists the operators and builds plans with them.
 //!
 //! - `bucket_pairs`: the self-join on the bucket, over rows that [`bucket_groups`] groups; [`dense_pairs`]: the join for dense buckets.
 //! - `prefixes`: the counters of a prefix filter, and the prefixes.
@@ -7,8 +7,8 @@
 //! - `clusters`: representatives of documents, and losses from removals.
 //! - `score`: the scores of pairs, from `sketches` in memory; `sketch_joins` joins candidates with their sketches.
 //!
-//! All operators transform streams, from one input partition to one output partition. They keep no state between runs. [`crate::plan`]
-//! makes nodes of them.
+//! Each operator transforms the streams of its input partitions to one output stream. Operators keep no state between runs. [`crate::plan`]
+//! turns them into plan nodes.
 
 pub mod bucket_groups;
 pub(crate) mod bucket_pairs;
@@ -30,7 +30,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef};
 
 pub(crate) use node::{Operator, OperatorPlanner, apply};
 
-/// The columns of `rows`, and a last column `name: Boolean` that contains no nulls.
+/// Returns the columns of `rows`, and a last column `name: Boolean` that contains no nulls.
 fn with_flag(rows: &Schema, name: &str) -> SchemaRef {
     let mut fields = SchemaBuilder::from(&rows.fields);
     fields.push(Field::new(name, DataType::Boolean, false));

@@ -27,8 +27,8 @@ use super::score::Scoring;
 use super::sketches::score_schema;
 use crate::plan::OperatorExec;
 
-/// Declares every operator once. Each line `Name(Description) => columns` generates the variant in plans, its name, its output columns as a
-/// function of its last input's columns, and the conversions to and from its physical node.
+/// Declares every operator once. Each line `Name(Description) => columns` generates the variant in plans, its name, and the conversions to
+/// and from its physical node. `columns` is a function that returns the output columns for the columns of the last input.
 macro_rules! operators {
     ($($(#[$doc:meta])* $name:ident($description:ty) => $columns:expr,)*) => {
         /// The description of an operator.
@@ -83,7 +83,7 @@ operators! {
     TokenCounts(TokenCounts) => |_| counter_schema(),
     /// Inputs: counters and documents.
     Prefixes(Prefixes) => |_| prefix_schema(),
-    /// Inputs: counters and documents. The columns of the documents are kept.
+    /// Inputs: counters and documents. The output has the columns of the documents and `may_match`.
     MayMatch(MayMatch) => may_match_schema,
     /// Input: (root, high, low, jaccard).
     Represent(Represent) => |_| represented_schema(),
@@ -93,15 +93,15 @@ operators! {
     Score(Scoring) => |_| score_schema(),
     /// Input: (key: UInt64, value).
     Lists(Lists) => lists_schema,
-    /// Input: (key: UInt64, ..). Its columns are kept.
+    /// Input: (key: UInt64, ..). The output has the same columns.
     MayRepeat(MayRepeat) => |rows| Arc::new(rows.clone()),
-    /// Input: (key.., order.., ..). Its columns are kept.
+    /// Input: (key.., order.., ..). The output has the same columns and `is_first`.
     FirstOfEach(FirstOfEach) => is_first_schema,
-    /// Inputs: frequent shingles and documents. The columns of the documents are kept.
+    /// Inputs: frequent shingles and documents. The output has the columns of the documents.
     WithoutFrequent(WithoutFrequent) => |documents| Arc::new(documents.clone()),
 }
 
-/// Returns a frame that runs `operator` over `inputs`. The session of the first input plans it.
+/// Returns a frame that runs `operator` over `inputs`. The session of the first input plans the frame.
 ///
 /// # Errors
 /// If `inputs` is empty.

@@ -6,14 +6,15 @@
 //! token with a counter of 1 is in one document.
 //!
 //! The prefix of a document consists of its rarest tokens, and every similar document contains one of them. Sort the tokens of all
-//! documents in the same order. Two sets x and y with o common tokens have one in common among the first |x| - o + 1 of x and the first
+//! documents in the same order. If two sets x and y have o common tokens, one of these tokens is among the first |x| - o + 1 of x and the
+//! first
 //! |y| - o + 1 of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in data cleaning*, ICDE 2006).
-//! The order is (counter, token), rarest first, so that few documents share a token of a prefix. A token in a single document keeps its
-//! position in the order and is omitted. A run against reference documents counts only new documents, and omits tokens that no new document
-//! contains.
+//! The order is (counter, token), rarest first, so that few documents share a token of a prefix. A token that is in only one document has a
+//! position in the order, but is omitted from the prefixes. A run against reference documents counts only new documents, and omits tokens
+//! that no new document contains.
 //!
-//! If another set contains o of the tokens of x, one of them is among the first |x| - o + 1 of x, but it may be anywhere in the other set.
-//! So for containment, prefixes are joined with all tokens that occur in some prefix.
+//! If another set contains o of the tokens of x, one of these tokens is among the first |x| - o + 1 of x. This token can be at any position
+//! in the other set. For containment, prefixes are therefore joined with all tokens that occur in some prefix.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::measure::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
-/// The columns (at, counts): one-byte counters, starting at counter `at`. Overlapping rows are added up.
+/// The columns (at, counts): one-byte counters, starting at counter `at`. The counters of overlapping rows are added.
 pub(crate) fn counter_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("at", DataType::UInt64, false),
@@ -39,8 +40,8 @@ pub(crate) fn counter_schema() -> SchemaRef {
     ]))
 }
 
-/// The columns (token, doc, size, position): a token in a document's prefix, the number of the document's tokens, and the number of its
-/// tokens that precede this token.
+/// The columns (token, doc, size, position): a token in a document's prefix. `size` is the number of the document's tokens, and `position`
+/// is the number of its tokens that precede this token.
 pub(crate) fn prefix_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("token", DataType::UInt64, false),
@@ -157,13 +158,13 @@ impl CountedTokens {
     }
 }
 
-/// Returns the index of a token's counter among `2^bits`. Tokens can be hashes or consecutive numbers; the product spreads both (Knuth,
-/// *The Art of Computer Programming* 3, section 6.4).
+/// Returns the index of a token's counter among `2^bits` counters. Tokens can be hashes or consecutive numbers; the product spreads both
+/// (Knuth, *The Art of Computer Programming* 3, section 6.4).
 fn counter_index(token: u64, bits: u32) -> usize {
     (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }
 
-/// Returns the key of a token for one of its counters. The first key is the token itself.
+/// Returns the key that selects one of a token's counters. The first key of a token is the token itself.
 fn probe_key(token: u64, probe: u32) -> u64 {
     token.rotate_left(21 * probe)
 }
@@ -178,8 +179,9 @@ const ROWS: usize = 16;
 pub(crate) struct TokenCounts {
     /// The number of counters is `2^bits`.
     pub bits: u32,
-    /// The number of counters per token, up to 3. With more counters it is less likely that a token counts as present by mistake, as in a
-    /// Bloom filter (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13, 1970).
+    /// The number of counters per token, up to 3. With more counters per token, it is less likely that a token counts as present by
+    /// mistake, as in a Bloom filter (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13,
+    /// 1970).
     pub probes: u32,
 }
 
@@ -216,15 +218,15 @@ impl Description for TokenCounts {
     }
 }
 
-/// Finds prefixes: counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`prefix_schema`]. With
-/// [`Tokens::OfPrefixes`], the second input contains the counters of the tokens in all prefixes.
+/// Finds prefixes. The inputs are counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`), and the output has the columns
+/// of [`prefix_schema`]. With [`Tokens::OfPrefixes`], the second of three inputs contains the counters of the tokens in all prefixes.
 ///
 /// The counters have one partition, which is read before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prefixes {
     /// The number of counters is `2^bits`.
     pub bits: u32,
-    /// The minimum Jaccard similarity or the minimum containment. Both give the same prefixes.
+    /// The minimum Jaccard similarity or the minimum containment. Both measures give the same prefixes.
     pub threshold: f64,
     /// The tokens of a document to return.
     pub tokens: Tokens,
@@ -238,7 +240,7 @@ pub(crate) struct Prefixes {
 pub enum Tokens {
     /// The tokens of its prefix.
     OfPrefix,
-    /// All tokens that, by the counters, occur in the prefix of some document.
+    /// All tokens of the document that, according to the counters, occur in the prefix of some document.
     OfPrefixes,
 }
 

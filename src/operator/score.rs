@@ -1,7 +1,7 @@
 //! Scores pairs by their sketches, and keeps pairs whose score reaches the threshold.
 //!
-//! [`super::sketch_joins`] joins candidates with their sketches. The search of all pairs is here: it compares each document with the
-//! documents with a size that allows a match.
+//! [`super::sketch_joins`] joins candidates with their sketches. This module contains the search of all pairs, which compares each document
+//! with the documents whose sizes permit a match.
 
 use std::fmt;
 use std::iter::StepBy;
@@ -22,14 +22,14 @@ use super::sketches::{ScoreBuilder, Scorer, SketchRef, Sketches, score_schema};
 use crate::job::{self, ScoreBy};
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, SharedValue, Task};
 
-/// Scores pairs: sketches and probes -> scored pairs that reach the threshold.
+/// Scores pairs. The inputs are sketches and probes, and the output contains the scored pairs that reach the threshold.
 ///
-/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary). For candidates at homes, a first column
-/// (home: UInt64) precedes them. For all pairs, a first column `reference: Boolean` marks reference documents. They are not compared with
-/// each other.
+/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary). With [`Probe::Blocks`], a first column `home:
+/// UInt64` precedes these columns. With [`Probe::All`], a first column `reference: Boolean` marks reference documents. Reference documents
+/// are not compared with each other.
 ///
-/// If all sketches are held, they have one partition, which is read before the first probe. Probes keep their partitions. Otherwise both
-/// inputs are partitioned by home or by document.
+/// If tasks hold all sketches, the sketches have one partition, which is read before the first probe. Probes keep their partitions.
+/// Otherwise both inputs are partitioned by home or by document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
     /// The threshold and the measure.
@@ -52,12 +52,12 @@ pub(crate) enum Probe {
     Segments,
     /// (home, a, b): score this pair with the sketches of its home. A home is a block of two document segments.
     Blocks,
-    /// (slice, slices): score slice number `slice` of `slices`, out of all pairs between the key segments `left` and `right` of the
-    /// documents.
+    /// (slice, slices): score the slice with this number, out of `slices` slices of all pairs between the key segments `left` and `right`
+    /// of the documents.
     All {
-        /// One of the two segments, at most `right`.
+        /// The number of one segment, at most `right`.
         left: u64,
-        /// The other segment, or `left` again.
+        /// The number of the other segment. The number can be equal to `left`.
         right: u64,
         /// The number of segments. The segment of a document is `doc % segments`.
         segments: u64,
@@ -164,7 +164,7 @@ impl Description for Scoring {
     }
 }
 
-/// Reads the sketches of a plan of one partition.
+/// Reads the sketches of a plan that has one partition.
 async fn read_whole(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Sketches> {
     let mut sketches = Sketches::new(MemoryConsumer::new("Score").register(context.memory_pool()));
     sketches.add_all(plan.execute(0, context)?).await?;
@@ -177,7 +177,7 @@ struct AllPairsEntry {
     size: usize,
     doc: u64,
     sketch: SketchRef,
-    /// Whether it is a reference document. Two reference documents are not compared.
+    /// Whether the document is a reference document. Two reference documents are not compared.
     is_reference: bool,
 }
 
@@ -221,7 +221,7 @@ impl AllPairsSearch {
             match self.slice.as_mut().map(Iterator::next) {
                 Some(Some(left)) => {
                     self.search(left, &mut found);
-                    // A search is long and has no await point. Yields here, so that other tasks can run and the run can be stopped.
+                    // A search is long and has no await point. This call yields, so that other tasks can run and the run can be stopped.
                     tokio::task::consume_budget().await;
                 }
                 Some(None) => self.slice = None,

@@ -1,12 +1,12 @@
 //! Scores candidates, by two joins of sketches and pairs on disk.
 //!
-//! At *homes*, a task reads the sketches of its pairs, and then the pairs one after the other. Plans make homes small. A home can still be
-//! too large, such as the home of a document with very many candidates. It is then divided into blocks on disk: sketches by segments of
-//! their keys, pairs by the segments of both documents.
+//! With *homes*, a task first reads the sketches of its pairs, and then scores the pairs one after the other. Plans make homes small. A
+//! home can still be too large, such as the home of a document with very many candidates. Such a home is divided into blocks on disk:
+//! sketches by segments of their keys, pairs by the segments of both documents.
 //!
 //! With *segments* of the documents, a task holds the sketches of one segment, and streams the sketches of all segments: a block nested
 //! loop join. The sketches are written once and read once per segment, for any number of candidates. A pair belongs to the segment of its
-//! smaller document. As many pairs as fit in memory are held, sorted by their larger documents, so that each streamed sketch finds its
+//! smaller document. A task holds as many pairs as fit in memory, sorted by their larger documents, so that each streamed sketch finds its
 //! pairs.
 
 use std::sync::Arc;
@@ -27,7 +27,8 @@ use crate::plan::{Batches, PartitionReads, PartitionStore};
 /// The number of segments of a home that is too large.
 const SEGMENTS: usize = 16;
 
-/// Scores the pairs (home, a, b) of a partition by the sketches (home, doc, shingles, signature) of its homes.
+/// Scores the pairs (home, a, b) of a partition. `sketches` (home, doc, shingles, signature) contains the sketches of the partition's
+/// homes.
 pub(super) fn score_home(
     mut sketches: SendableRecordBatchStream,
     pairs: SendableRecordBatchStream,
@@ -56,7 +57,7 @@ pub(super) fn score_home(
     batches.try_flatten().boxed()
 }
 
-/// Scores `pairs` (.., a, b), whose documents are all among `sketches`.
+/// Scores `pairs` (.., a, b). `sketches` contains the sketches of all their documents.
 pub(super) fn score_all(
     sketches: Arc<Sketches>,
     pairs: SendableRecordBatchStream,
@@ -81,7 +82,7 @@ fn ends(pairs: &RecordBatch) -> Result<(&[u64], &[u64])> {
     Ok((as_uint64_array(a)?.values(), as_uint64_array(b)?.values()))
 }
 
-/// Returns the segment of a document, by the upper bits of its key. The lower bits have selected the home.
+/// Returns the segment of a document, by the upper bits of its key. The lower bits of the key have selected the home.
 fn segment(doc: u64) -> usize {
     (doc >> 48) as usize % SEGMENTS
 }
@@ -91,7 +92,7 @@ fn block(one: usize, other: usize) -> usize {
     one.min(other) * SEGMENTS + one.max(other)
 }
 
-/// A home on disk: its sketches by segment, its pairs by block.
+/// A home on disk: its sketches by segment, and its pairs by block.
 struct Blocks {
     sketches: PartitionStore,
     pairs: PartitionStore,
@@ -153,7 +154,7 @@ impl Blocks {
     }
 }
 
-/// The minimum number of bytes for held pairs, if the sketches of the segment use less.
+/// Held pairs may use this number of bytes, even if the sketches of the segment use fewer bytes.
 const LEAST_WAITING: usize = 4 << 20;
 
 /// Scores the `pairs` (a, b) of a segment. `sketches` (doc, shingles, signature) has one partition per segment.
@@ -188,12 +189,12 @@ struct Passes {
     segment: usize,
     scorer: Scorer,
     context: Arc<TaskContext>,
-    /// The sketches of the segment, read with its first pair.
+    /// The sketches of the segment. The sketches are read after the first pair of the segment.
     held: Sketches,
     waiting: WaitingPairs,
     /// The distance from this segment to the next segment to stream; `None` between two passes.
     next: Option<usize>,
-    /// The stream of sketches of another segment.
+    /// The sketches of the segment that is currently streamed.
     past: Option<SendableRecordBatchStream>,
     /// The number of pairs in this pass whose larger document was streamed.
     found: usize,
@@ -212,7 +213,7 @@ impl Passes {
             } else if !self.advance(&mut kept).await? {
                 break;
             }
-            // Streaming sketches from memory has no await point. Yields here, so that other tasks can run and the run can be stopped.
+            // Streaming sketches from memory has no await point. This call yields, so that other tasks can run and the run can be stopped.
             tokio::task::consume_budget().await;
         }
         kept.finish()
@@ -352,7 +353,7 @@ mod tests {
     const HOME_DOCUMENTS: u64 = 1_000;
     const HOME_SHINGLES: u64 = 500;
 
-    /// Keys that are spread like hashes.
+    /// Returns a key. Keys are spread like hashes.
     fn key(document: u64) -> u64 {
         document.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }

@@ -1,7 +1,7 @@
 //! Sketches in memory, and the score of two sketches.
 //!
-//! A sketch contains the shingles and the signature of a document. The document's key finds it. A score takes two look-ups and one merge of
-//! two sorted sets, without copies.
+//! A sketch contains the shingles and the signature of a document. Sketches are looked up by the document's key. A score takes two look-ups
+//! and one merge of two sorted sets, without copies.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -24,7 +24,7 @@ use crate::job::{self, ScoreBy};
 use crate::kernel::measure::shared;
 use crate::kernel::signature::{Signature, minhash_similarity};
 
-/// The hasher of document keys, which are hashes already.
+/// The hasher for document keys, which are already hashes.
 #[derive(Default)]
 pub(super) struct KeyHasher(u64);
 
@@ -76,7 +76,7 @@ struct SketchBatch {
     shingles: OffsetBuffer<i32>,
     shingle_values: ScalarBuffer<u64>,
     signatures: SignatureColumn,
-    /// Marks reference documents; `None` if the batch has no such column.
+    /// Whether each document is a reference document; `None` if the batch has no such column.
     is_reference: Option<BooleanArray>,
 }
 
@@ -126,7 +126,7 @@ impl SignatureColumn {
 /// Calls `each` with every document of a batch of sketches.
 ///
 /// # Errors
-/// If the batch has other columns, and the errors of `each`.
+/// If the batch does not have the columns of sketches, or if `each` returns an error.
 pub(super) fn each_document(
     batch: &RecordBatch,
     mut each: impl FnMut(SketchedDocument<'_>) -> Result<()>,
@@ -149,10 +149,10 @@ impl Sketches {
         Self { rows: Vec::new(), sketches: Vec::new(), by_doc: HashMap::default(), held }
     }
 
-    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document can occur again with an equal sketch.
+    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document can be added several times with equal sketches.
     ///
     /// # Errors
-    /// [`DataFusionError::ResourcesExhausted`] if the pool has no memory left. In this case no row was added.
+    /// [`DataFusionError::ResourcesExhausted`] if the pool has no memory left. In this case, no row is added.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         // An entry takes 16 bytes, and the hash table at most doubles while it grows. The columns of a batch from disk share one buffer.
         self.held.try_grow(get_record_batch_memory_size(batch) + 48 * batch.num_rows())?;
@@ -168,7 +168,7 @@ impl Sketches {
     /// Adds all batches of a stream.
     ///
     /// # Errors
-    /// The errors of [`Self::add`] and of the stream.
+    /// If the stream returns an error, or if [`Self::add`] does.
     pub(super) async fn add_all(&mut self, mut rows: SendableRecordBatchStream) -> Result<()> {
         while let Some(batch) = rows.next().await.transpose()? {
             self.add(&batch)?;
@@ -181,7 +181,7 @@ impl Sketches {
         (self.rows, self.held)
     }
 
-    /// Returns a document, from its key and its sketch.
+    /// Returns the document with this key and this sketch.
     pub(super) fn document(&self, doc: u64, sketch: SketchRef) -> SketchedDocument<'_> {
         self.sketches[sketch.batch as usize].document(doc, sketch.row)
     }
@@ -227,8 +227,8 @@ fn slice<'a, T>(offsets: &OffsetBuffer<i32>, values: &'a [T], row: u32) -> &'a [
 
 /// The columns (a, b, shared, shingles_a, shingles_b, estimate, shared_bands) of scored pairs, a < b.
 ///
-/// `shared`, `shingles_a` and `shingles_b` count distinct shingles. `estimate` is the estimate from the two signatures, and `shared_bands`
-/// is the number of bands in which they agree in every row.
+/// `shared`, `shingles_a` and `shingles_b` count distinct shingles. `estimate` is the estimate from the two signatures. `shared_bands` is
+/// the number of bands in which the signatures agree in every row.
 pub(crate) fn score_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("a", DataType::UInt64, false),
@@ -306,7 +306,7 @@ impl ScoreBuilder {
         Ok(Some(RecordBatch::try_new(score_schema(), numbers.chain(last).collect())?))
     }
 
-    /// Whether it has at least `rows` rows.
+    /// Whether the batch has at least `rows` rows.
     pub(super) fn is_full(&self, rows: usize) -> bool {
         self.estimate.len() >= rows
     }

@@ -26,19 +26,19 @@ use crate::being_read::BeingRead;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
 
-/// A file of a source as the listing found it. Reading fails if the file was replaced since then.
+/// A file of a source, in the state in which it was listed. Reading fails if the file was replaced after the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SourceFile {
-    /// The path in the tables of a run: the absolute URL or path of the job, and the path below it.
+    /// The path in the tables of a run. The path consists of the absolute URL or path in the job, followed by the path below it.
     pub(super) path: Arc<str>,
-    /// The path below the job's URL, separated by `/`. Unique in a listing.
+    /// The path below the job's URL, separated by `/`. The name is unique in a listing.
     pub(super) name: Arc<str>,
     /// The URL of the object store.
     #[serde(serialize_with = "as_text", deserialize_with = "store_from_text")]
     pub(super) store: ObjectStoreUrl,
-    /// The location in the object store, and the state when the file was listed.
+    /// The location in the object store, and the state of the file when it was listed.
     pub(super) pin: Pin,
-    /// The values of the partition columns. They come from the path or from the log of a Delta table.
+    /// The values of the partition columns. The values come from the path or from the log of a Delta table.
     pub(super) partitions: Partitions,
 }
 
@@ -90,7 +90,7 @@ impl SourceFile {
         plain.to_owned()
     }
 
-    /// The path below the job's URL, or the whole path if two URLs contain files of the same name.
+    /// The path below the job's URL, or the whole path if two URLs of the job contain files of the same name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -105,7 +105,7 @@ impl SourceFile {
         compression(&self.path)
     }
 
-    /// Returns the stored bytes.
+    /// Returns the stored bytes, which can be compressed.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or was replaced.
@@ -120,7 +120,7 @@ impl SourceFile {
         } else {
             let store = runtime.object_store(&self.store)?;
             let got = self.pin.get(store.as_ref(), GetOptions::default()).await.context(failed)?;
-            // `split_mark` polls again after the end, which the streams of some stores do not allow.
+            // `split_mark` polls the stream once more after its end, which the streams of some stores do not allow.
             got.into_stream().map_err(DataFusionError::from).fuse().boxed()
         };
         Ok(bytes.inspect(move |_| _ = &reading).boxed())
@@ -142,10 +142,11 @@ impl SourceFile {
         Ok(chunks.map_err(DataFusionError::from).chain(check).boxed())
     }
 
-    /// Returns the byte order mark, which is empty for most files, the first decompressed bytes after it, and the remaining bytes.
+    /// Returns the byte order mark, the first decompressed bytes after it, and the remaining bytes. Most files have no byte order mark, and
+    /// the first buffer is then empty.
     ///
     /// # Errors
-    /// As [`Self::stored`].
+    /// See [`Self::stored`].
     pub(crate) async fn decompressed(&self, ctx: &SessionContext) -> Result<([Bytes; 2], Chunks)> {
         let runtime = ctx.runtime_env();
         let mut chunks = decompress(self.stored(&runtime).await?, &self.path, &runtime.memory_pool);
@@ -153,11 +154,11 @@ impl SourceFile {
         Ok((first, chunks))
     }
 
-    /// Passes the start of the file to `take` until it returns true. The bytes are UTF-8 without a byte order mark. An empty chunk marks
-    /// the end of the file.
+    /// Passes the start of the file to `take`, chunk by chunk, until `take` returns true. The bytes are UTF-8 without a byte order mark. An
+    /// empty chunk marks the end of the file.
     ///
     /// # Errors
-    /// As [`Self::stored`], and the errors of `take`.
+    /// See [`Self::stored`]. Errors of `take` are also returned.
     pub(super) async fn read_start(
         &self,
         ctx: &SessionContext,
@@ -271,7 +272,7 @@ fn path_partitions(path: &str) -> Partitions {
     folders.split('/').filter_map(column).collect()
 }
 
-/// Returns the partition columns of a Delta table with their values from the log, in which an empty value means null.
+/// Returns the partition columns of a Delta table with their values in the log. An empty value in the log means null.
 pub(super) fn log_partitions(columns: &[String], values: &Partitions) -> Partitions {
     let value = |name: &String| values.get(name).cloned().flatten().filter(|value| !value.is_empty());
     columns.iter().map(|name| (name.clone(), value(name))).collect()

@@ -1,6 +1,6 @@
 //! The interface of a source format: how its files are found, parsed and rewritten.
 //!
-//! Each format is a constant of [`SourceFormat`] in a file of its own under `formats/`, whose `mod.rs` has the list.
+//! Each format is a constant of type [`SourceFormat`] in a file of its own under `formats/`. `formats/mod.rs` contains the list.
 //!
 //! Rewriting cuts a file into pieces that add up to the whole file:
 //!
@@ -28,7 +28,7 @@ use crate::job::{self, Encoding, Shingle};
 
 /// A format of source files.
 pub(crate) struct SourceFormat {
-    /// The name of such files in messages.
+    /// The name of files in this format, for messages.
     pub title: &'static str,
     /// How the files are found.
     pub listing: Listing,
@@ -51,7 +51,7 @@ impl SourceFormat {
         matches!(self.rewriting, Rewriting::WholeFile)
     }
 
-    /// Whether a file is a sequence of rows. Its beginning then shows the columns.
+    /// Whether a file is a sequence of rows. The beginning of the file then shows the columns.
     pub(crate) fn has_rows(&self) -> bool {
         matches!(self.rewriting, Rewriting::Rows(_))
     }
@@ -90,11 +90,11 @@ pub(crate) enum Rewriting {
 
 /// A format that this program parses.
 pub(crate) trait ParsedFormat: Sync {
-    /// Determines how to get the values of `columns` from the first bytes of `files`.
+    /// Reads the first bytes of `files`, and determines how to get the values of `columns`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) for files that are damaged or have different columns, and
-    /// [`Kind::Job`](crate::error::Kind::Job) for a column of the job that does not exist or cannot be used.
+    /// [`Kind::Input`](crate::error::Kind::Input) if files are damaged or have different columns. [`Kind::Job`](crate::error::Kind::Job) if
+    /// a column of the job does not exist or cannot be used.
     fn plan<'a>(
         &'a self,
         ctx: &'a SessionContext,
@@ -114,7 +114,8 @@ pub(crate) trait ParsedFormat: Sync {
         false
     }
 
-    /// Whether some of these files can be cut into shingles while they are read. A long text is then never in memory as a whole.
+    /// Whether the texts in some of these files can be cut into shingles while they are read. A long text is then never in memory as a
+    /// whole.
     fn cuts_into_shingles(&self, _files: &[Arc<SourceFile>], _shingle: &Shingle) -> bool {
         false
     }
@@ -146,7 +147,7 @@ pub(crate) struct Parser {
 /// The wanted values of each document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WantedValues {
-    /// All values of the format. The number is their count.
+    /// All values of the format. The number counts these values.
     All(usize),
     /// The columns with these names. Some files may lack a column.
     Columns(Vec<String>),
@@ -167,17 +168,17 @@ impl WantedValues {
 
 /// Reads the documents of one file.
 pub(crate) trait DocumentReader: Send {
-    /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed and, except for
-    /// [`INVALID`](super::reading::bytes::INVALID), UTF-8.
+    /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed. Except for the byte
+    /// [`INVALID`](super::reading::bytes::INVALID), they are UTF-8.
     ///
     /// # Errors
-    /// The errors of the sink.
+    /// If the sink returns an error.
     fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()>;
 
     /// Reads the documents that the end of the file completes.
     ///
     /// # Errors
-    /// The errors of the sink, and an error for a file without documents in a format that requires documents.
+    /// If the sink returns an error, or if the file has no documents and the format requires documents.
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()>;
 }
 
@@ -197,7 +198,7 @@ pub(crate) trait RowFormat: Sync {
     /// Appends a header with these additional column names to `to`.
     ///
     /// # Errors
-    /// The name of an additional column that the header already contains.
+    /// Returns the name of an additional column that the header already contains.
     fn append_names(
         &self,
         _source: &job::Source,
@@ -212,7 +213,7 @@ pub(crate) trait RowFormat: Sync {
     /// Appends a row with these additional columns and values to `to`.
     ///
     /// # Errors
-    /// The first column that cannot be added.
+    /// Returns the first column that cannot be added.
     fn append_values(
         &self,
         source: &job::Source,
@@ -221,13 +222,13 @@ pub(crate) trait RowFormat: Sync {
         to: &mut Vec<u8>,
     ) -> std::result::Result<(), CannotAppend>;
 
-    /// Returns the position of the text in the rows of a file with this header. `place` is its position in the source.
+    /// Returns the position of the text in the rows of a file with this header. `place` is the position of the text in the source.
     fn text_place(&self, _source: &job::Source, place: &TextPlace, _header: &[u8]) -> Option<TextPlace> {
         Some(place.clone())
     }
 
     /// Appends a row to `to` without `spans` of the text at `place`. The spans are byte ranges of the text in ascending order. Returns
-    /// `None` if the row has no text there, or if the spans do not fit the text.
+    /// `None` if the row has no text at `place`, or if the spans do not fit the text.
     fn cut_text(
         &self,
         source: &job::Source,
@@ -242,7 +243,7 @@ impl dyn RowFormat + '_ {
     /// Returns a cutter for one file that is read without decoding.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if, in the encoding, bytes inside characters can look like separators.
+    /// [`Kind::Job`](crate::error::Kind::Job) if bytes inside a character of the encoding can look like separators.
     pub(crate) fn checked_cutter(&self, source: &job::Source) -> Result<Box<dyn RowCutter>> {
         let encoding = source.encoding;
         if separators_are_bytes(encoding, &self.separators(source)) {
@@ -269,7 +270,7 @@ pub(crate) trait RowCutter: Send {
     /// Adds the next bytes of the file.
     fn feed(&mut self, chunk: Bytes);
 
-    /// Returns the next piece, or `None` if it needs more bytes. `is_end` is true at the end of the file.
+    /// Returns the next piece, or `None` if the cutter needs more bytes. `is_end` is true at the end of the file.
     fn next_piece(&mut self, is_end: bool) -> Option<FilePiece<'_>>;
 }
 
@@ -287,13 +288,13 @@ pub(crate) enum FilePiece<'a> {
 /// A row of a file: a record or a line.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Row<'a> {
-    /// The number of the row in the file, from 0. It is also the position of the document.
+    /// The number of the row in the file, from 0. This number is also the position of the document.
     pub position: u64,
     /// The line in which the row starts, from 1.
     pub line: u64,
     /// The bytes of the row without its line end.
     pub body: &'a [u8],
-    /// The line end. It is empty for the last row of a file without a final line end.
+    /// The line end. The last row of a file without a final line end has an empty line end.
     pub end: &'a [u8],
     /// Whether the row has as many fields as the other rows. JSON lines are not checked.
     pub whole: bool,
@@ -308,7 +309,7 @@ pub(crate) enum TextPlace {
     Field(usize),
     /// The value at this path in a JSON object.
     Path(Vec<String>),
-    /// The whole file. This also applies to a file that is written in another format.
+    /// The whole file. This place is also used for a file that is written in another format.
     File,
 }
 

@@ -79,15 +79,15 @@ pub struct Documents {
     /// - `invalid_utf8`, `invalid_encoding`: the text is invalid in the encoding of the job.
     /// - `malformed`: a CSV record or a JSON line cannot be read.
     pub frame: DataFrame,
-    /// The types of the columns of tables that depend on the source.
+    /// The types of the table columns that depend on the source.
     pub types: SourceTypes,
 }
 
 /// The documents that are read, and their form.
 #[derive(Debug, Default)]
 pub struct ReadRequest<'a> {
-    /// The documents to read, or `None` for all documents. Documents that cannot be read are reported only if all documents are read.
-    /// Unwanted rows are skipped in Parquet files. Files in other formats are read completely.
+    /// The documents to read, or `None` for all documents. Unreadable documents are reported only if all documents are read. Unwanted rows
+    /// are skipped in Parquet files. Files in other formats are read completely.
     pub wanted: Option<Selection>,
     /// The shingle settings if only the shingles of texts are needed. Long text files are then cut while they are read, and are never in
     /// memory as a whole. If there are such files, the frame also has a column `cut`.
@@ -114,18 +114,18 @@ impl<'a> ReadRequest<'a> {
 /// Lists the files of `source` and reads its documents.
 ///
 /// # Errors
-/// As [`list`] and [`read`].
+/// See [`list`] and [`read`].
 pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Documents> {
     read(ctx, source, &list(ctx, source).await?, ReadRequest::all()).await
 }
 
-/// Reads the documents of listed files. The footers, headers or first rows of the files are read immediately, and the documents when the
-/// frame is executed. The frame has at most `target_partitions` partitions for each object store.
+/// Reads the documents of listed files. The footers, headers or first rows of the files are read immediately. The documents are read when
+/// the frame is executed. The frame has at most `target_partitions` partitions for each object store.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if files are damaged or have different columns, or if a file with wanted documents is
 /// missing. [`Kind::Job`](crate::error::Kind::Job) if the job names a column that does not exist or cannot be used. The frame fails if a
-/// file cannot be read completely or has too few documents, and the error names the file.
+/// file cannot be read completely or has too few documents. The error names the file.
 pub async fn read(
     ctx: &SessionContext,
     source: &job::Source,
@@ -157,11 +157,11 @@ pub async fn read(
     Ok(Documents { frame: rows.select(selected)?, types })
 }
 
-/// Reads the documents at `places` in `sources`. Each source has a number. Returns the number and the frame of each source with wanted
-/// documents.
+/// Reads the documents at `places` in `sources`. The number of each source is the origin of its documents in `places`. Returns the number
+/// and the frame of each source with wanted documents.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub(crate) async fn read_at<'a>(
     ctx: &SessionContext,
     sources: impl IntoIterator<Item = (u64, &'a job::Source, &'a Listed)>,
@@ -181,7 +181,7 @@ pub(crate) async fn read_at<'a>(
 /// Whether the first non-empty file of `source` has a column `name` that documents can carry.
 ///
 /// # Errors
-/// As [`list`].
+/// See [`list`].
 pub(crate) async fn has_column(ctx: &SessionContext, source: &job::Source, name: &str) -> Result<bool> {
     let listed = list_quietly(ctx, source).await?;
     let first = listed.files.iter().find(|file| file.size() > 0);
@@ -193,8 +193,7 @@ pub(crate) async fn has_column(ctx: &SessionContext, source: &job::Source, name:
 /// Returns the position of the text in the files of `source`. Reads headers and first rows in the same way as [`read`].
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns or comes from the paths of files, and the errors of
-/// [`read`].
+/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns or comes from the paths of files. See also [`read`].
 pub(crate) async fn text_place(
     ctx: &SessionContext,
     source: &job::Source,
@@ -231,12 +230,12 @@ pub(crate) async fn text_place(
     .ok_or_else(|| Error::bug(format!("the place of the text in {} is not known", format.title)))
 }
 
-/// Returns a lazy frame with one row that counts the rows which `source.where` and `source.limit` exclude: (files: UInt64, by_where:
-/// UInt64, by_limit: UInt64, unread: Utf8). `files` counts the files whose paths do not meet the condition. These files are not read, and
-/// the next columns count rows of the other files. `unread` names the texts that the condition cannot convert.
+/// Returns a lazy frame that counts the rows that `source.where` and `source.limit` exclude. The frame has one row (files: UInt64,
+/// by_where: UInt64, by_limit: UInt64, unread: Utf8). `files` counts the files whose paths do not meet the condition. These files are not
+/// read, and the next columns count rows of the other files. `unread` names the texts that the condition cannot convert.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub(crate) async fn left_out(
     ctx: &SessionContext,
     source: &job::Source,
@@ -250,7 +249,7 @@ pub(crate) async fn left_out(
     Ok(rows.select([vec![lit(files_left_out).alias("files")], columns.to_vec()].concat())?)
 }
 
-/// Returns the files whose paths do not meet `source.where`. They are not read.
+/// Returns the files whose paths do not meet `source.where`. These files are not read.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns.
@@ -274,10 +273,10 @@ struct SourceRows {
     files_left_out: u64,
 }
 
-/// Opens the rows of listed files, or only the `wanted` rows. Long texts may be cut by `shingle`.
+/// Opens all rows of listed files, or only the `wanted` rows. If `shingle` is set, long texts can be cut while they are read.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 async fn open_rows(
     ctx: &SessionContext,
     source: &job::Source,
@@ -295,7 +294,7 @@ async fn open_rows(
     let chosen = filter::matching_files(ctx, source, &columns.in_paths, files).await?;
     let is_read = |file: &&Arc<SourceFile>| {
         chosen.binary_search_by(|other| other.path.cmp(&file.path)).is_ok()
-            // A wanted document can be in any file.
+            // A wanted document is read from any file, even if the condition excludes the file.
             || wanted.as_ref().is_some_and(|wanted| wanted.rows(&file.path).is_some())
     };
     let mut to_read: Vec<_> = files.iter().filter(is_read).cloned().collect();

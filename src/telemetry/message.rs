@@ -1,6 +1,6 @@
 //! The messages of OTLP in protobuf and JSON, the attributes of a command's span, and the metrics of a run.
 //!
-//! Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Omitted fields are optional.
+//! Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Fields that are optional and not needed are omitted.
 
 use prometheus::proto::MetricFamily;
 use serde::{Serialize, Serializer};
@@ -196,7 +196,7 @@ pub(super) struct DataPoint {
     #[prost(fixed64, tag = "3")]
     #[serde(serialize_with = "in_quotes")]
     pub(super) time_unix_nano: u64,
-    /// The value. It is optional so that 0 is encoded too: a point without a value is invalid.
+    /// The value. The field is optional, so that 0 is also encoded. A point without a value is invalid.
     #[prost(double, optional, tag = "4")]
     pub(super) as_double: Option<f64>,
     #[prost(message, repeated, tag = "7")]
@@ -312,7 +312,7 @@ pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue
     with_numbers(texts, numbers)
 }
 
-/// Adds the numbers that are known.
+/// Adds each number that is not `None`.
 fn with_numbers<const N: usize>(
     mut attributes: Vec<KeyValue>,
     numbers: [(&str, Option<u64>); N],

@@ -19,7 +19,7 @@ pub(crate) use settings::TelemetrySettings;
 
 use crate::environment::Environment;
 
-/// Returns the variable that names a collector, unless telemetry is disabled.
+/// Returns the variable that names a collector. Returns `None` if there is no such variable, or if telemetry is disabled.
 pub(crate) fn collector_variable(environment: &Environment) -> Option<&'static str> {
     let endpoints = [
         "OTEL_EXPORTER_OTLP_ENDPOINT",

@@ -34,7 +34,7 @@ pub(crate) struct CollectorRequest {
 /// The record of a command from its start to its end.
 pub(crate) struct Recorded {
     settings: TelemetrySettings,
-    /// The start in nanoseconds since 1970, and its time on the monotonic clock with which durations are measured.
+    /// The start in nanoseconds since 1970. `began` is the start on the monotonic clock, which measures durations.
     start: u64,
     began: Instant,
     trace_id: Vec<u8>,
@@ -49,7 +49,7 @@ struct RecordedState {
 }
 
 impl Recorded {
-    /// Begins the record of `command`. `at` is the time in seconds since 1970.
+    /// Begins the record of `command`. `at` is the start in seconds since 1970.
     pub(crate) fn begin(settings: TelemetrySettings, command: &str, run_id: Option<&str>, at: f64) -> Self {
         let start = (at * 1e9) as u64;
         let parent = settings.parent.as_ref();
@@ -87,7 +87,7 @@ impl Recorded {
     /// Sets the metrics of the run, if metrics are sent.
     ///
     /// # Errors
-    /// Returns the error of `metrics`.
+    /// If `metrics` returns an error.
     pub(crate) fn measure(&self, metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) -> Result<()> {
         if self.settings.metrics.is_some() {
             self.state.lock().metrics = metrics()?;
@@ -96,7 +96,7 @@ impl Recorded {
     }
 
     /// Ends the record of the command and returns the requests with its spans and metrics. The span of a failed command contains the kind
-    /// of its error and a description in one line without secrets.
+    /// of its error, and a description of the error in one line without secrets.
     ///
     /// # Errors
     /// Only a bug can cause an error.

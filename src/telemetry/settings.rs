@@ -36,13 +36,13 @@ pub(super) enum BodyEncoding {
     Json,
 }
 
-/// The variables for one signal. They take precedence over the variables for all signals.
+/// The variables for one signal. These variables take precedence over the variables for all signals.
 struct Signal {
     exporter: &'static str,
     endpoint: &'static str,
     protocol: &'static str,
     headers: &'static str,
-    /// The path that is appended to the endpoint for all signals.
+    /// The path of this signal, which is appended to the endpoint for all signals.
     path: [&'static str; 2],
 }
 
@@ -67,7 +67,7 @@ impl TelemetrySettings {
     /// Reads the settings. Returns `None` if no signal is sent.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable that has an invalid value.
+    /// [`Kind::Job`](crate::error::Kind::Job) if a variable has an invalid value. The error names the variable.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if collector_variable(environment).is_none() {
             return Ok(None);
@@ -177,7 +177,7 @@ pub(super) struct ParentSpan {
     pub(super) trace_id: Vec<u8>,
     /// The span id, 8 bytes.
     pub(super) span_id: Vec<u8>,
-    /// The state of other programs. Every span repeats it.
+    /// The trace state of other programs. Every span repeats this state.
     pub(super) state: String,
     /// Whether the parent is recorded.
     pub(super) is_sampled: bool,

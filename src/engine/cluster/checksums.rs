@@ -1,7 +1,7 @@
-//! Checksums of shuffled files. They detect bytes that a disk changed before the bytes are read as rows.
+//! Checksums of shuffled files. The checksums detect bytes that changed on a disk before a task reads them as rows.
 //!
-//! A task writes the checksums of its files next to them. An executor checks a file before one of its tasks reads it, and before it serves
-//! the file to other processes.
+//! A task writes the checksums of its files next to the files. An executor checks a file before one of its tasks reads it, and before it
+//! serves the file to other processes.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -52,7 +52,7 @@ impl TaskFiles {
     /// Returns the files of a task that runs `plan`.
     ///
     /// # Errors
-    /// When an input file has no path.
+    /// If an input file has no path.
     pub(super) fn new(folder: &str, job: JobId, stage: usize, plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let mut inputs = Vec::new();
         plan.apply(|node| {
@@ -68,7 +68,7 @@ impl TaskFiles {
     /// Checks the input files in the executor's folder.
     ///
     /// # Errors
-    /// When a file is damaged or cannot be read. The error names the file.
+    /// If a file is damaged or cannot be read. The error names the file.
     pub(super) fn check_inputs(&self) -> Result<(), Error> {
         let mut here = self.inputs.iter().filter(|(file, _)| file.exists());
         here.try_for_each(|(file, partition)| check(file, *partition))
@@ -77,7 +77,7 @@ impl TaskFiles {
     /// Writes the checksums of the output files.
     ///
     /// # Errors
-    /// When a file cannot be read or written.
+    /// If a file cannot be read or written.
     pub(super) fn write_checksums(&self, output: &[ShuffleWritePartition]) -> Result<()> {
         let path = |part: &ShuffleWritePartition| {
             let (partition, sorted) = (part.partition_id as usize, part.is_sort_shuffle);
@@ -96,7 +96,7 @@ fn checksum_path(file: &Path) -> PathBuf {
     file.with_extension("arrow.crc32")
 }
 
-/// Returns the begin and the end of each part of a file that has a checksum: the header and each partition, or the whole file.
+/// Returns the start and the end of each part that has a checksum: the header and each partition of the file, or the whole file.
 fn parts(file: &Path) -> io::Result<Vec<(u64, u64)>> {
     if !is_sort_shuffle_output(file) {
         return Ok(vec![(0, std::fs::metadata(file)?.len())]);
@@ -141,7 +141,7 @@ fn check(file: &Path, partition: usize) -> Result<(), Error> {
     Err(Error::engine(format!("{}: {why}", file.display())))
 }
 
-/// Returns `routes` with a check that refuses damaged files. `routes` serve the shuffled files in `folder` of `executor`.
+/// Returns `routes` with a check that refuses damaged files. `routes` serve the shuffled files in `folder`, the folder of `executor`.
 pub(super) fn refuse_damaged(routes: Router, folder: String, executor: String) -> Router {
     routes.layer(from_fn_with_state((folder, executor), serve))
 }
@@ -156,7 +156,7 @@ async fn serve(State((folder, executor)): State<(String, String)>, request: Requ
     }
 }
 
-/// Returns `request` after checking the file that it asks for.
+/// Checks the file that `request` asks for, and returns `request`.
 async fn checked(request: Request, folder: &str) -> Result<Request, BoxError> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, MESSAGE_BYTES as usize).await?;

@@ -4,11 +4,11 @@
 //! only one header on all connections of a client: the user agent. This header therefore carries the token. The token is sent as a SHA-256
 //! digest, because a header allows only some characters.
 //!
-//! A server limits the number and the time of connections whose first request is not yet answered. Otherwise, anybody could use up all
-//! connections of a process with requests that never end.
+//! A server limits the number of connections whose first request is not yet answered, and closes such a connection after some time.
+//! Otherwise, anybody could use up all connections of a process with requests that never end.
 //!
-//! No process answers web pages. A browser on the scheduler's machine can reach the scheduler, and any page could make the browser send a
-//! request.
+//! No process answers requests of web pages. A browser on the scheduler's machine can reach the scheduler, and any page could make the
+//! browser send a request.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -63,7 +63,7 @@ impl Trust {
     /// Reads the file that the environment names. Returns `None` if the environment names no file.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) when the file cannot be read or contains no certificate.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or contains no certificate.
     pub(crate) fn from_environment() -> Result<Option<Self>> {
         Environment::process().get(CLUSTER_CA).map(|path| Self::read(path.as_ref())).transpose()
     }
@@ -84,10 +84,10 @@ impl Trust {
         self.rest.iter().cloned().fold(client, ClientBuilder::add_root_certificate)
     }
 
-    /// Returns `endpoint` over TLS. Ballista's executor connects to its scheduler by `http` regardless of its settings.
+    /// Returns `endpoint` over TLS. Ballista's executor always connects to its scheduler by `http`.
     ///
     /// # Errors
-    /// When the host is not a valid name in a certificate.
+    /// If the host is not a valid name in a certificate.
     fn secure(&self, mut endpoint: Endpoint) -> Result<Endpoint, Box<dyn std::error::Error + Send + Sync>> {
         if endpoint.uri().scheme() != Some(&Scheme::HTTPS) {
             let mut parts = endpoint.uri().clone().into_parts();
@@ -105,7 +105,7 @@ impl Trust {
 /// Returns the TLS acceptor of the servers of this process, or `None` if the environment names no certificate.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) when a certificate or its key is missing or cannot be used.
+/// [`Kind::Job`](crate::error::Kind::Job) if a certificate or its key is missing or cannot be used.
 pub(super) fn acceptor() -> Result<Option<TlsAcceptor>> {
     let environment = Environment::process();
     let (certificate, key) = match (environment.get(CLUSTER_CERTIFICATE), environment.get(CLUSTER_KEY)) {
@@ -206,15 +206,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of probes on a connection with waiting requests.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time limit of an answer to a probe. It is longer than a busy process needs. After it, the connection is closed and its requests
+/// The time limit of an answer to a probe. Even a busy process needs less time. After this time, the connection is closed and its requests
 /// fail.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the function that configures the endpoints of Ballista's clients.
 ///
 /// Ballista sets no timeout for fetching shuffled partitions. If packets are lost silently, TCP resends them for up to a quarter of an hour
-/// while the task waits. The task would keep its slot even if its stage is cancelled: with polling executors, a scheduler cannot cancel
-/// tasks that have begun.
+/// while the task waits. The task would keep its slot even if its stage is cancelled, because a scheduler cannot cancel tasks that polling
+/// executors have begun.
 pub(super) fn endpoints(trust: Option<&Trust>) -> EndpointOverrideFn {
     let (token, trust) = (ClusterToken::from_environment(), trust.cloned());
     Arc::new(move |mut endpoint| {
@@ -249,15 +249,15 @@ const HANDSHAKE: u8 = 22;
 /// The maximum number of bytes that are read from a request without TLS.
 const MAX_REQUEST: u64 = 64 << 10;
 
-/// The answer to a request without TLS. It tells the client to use TLS.
+/// The answer to a request without TLS. The answer tells the client to use TLS.
 const WITHOUT_TLS: &[u8] =
     b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 26\r\nConnection: close\r\n\r\nthis cluster asks for TLS\n";
 
-/// Serves `routes` to clients with the token of this process (to all clients if it has no token), and `open` to all clients. Ends when
-/// `stopped` is done. Handlers can read the client's address.
+/// Serves `routes` to clients with the token of this process, and `open` to all clients. If the process has no token, `routes` are also
+/// served to all clients. Serving ends when `stopped` is ready. Handlers can read the client's address.
 ///
 /// # Errors
-/// When the listener fails.
+/// If the listener fails.
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Router,
@@ -266,7 +266,7 @@ pub(super) async fn serve(
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (token, strangers) = (ClusterToken::from_environment(), Strangers::default());
-    // A certificate proves the server's name, so requests need no check of the host.
+    // A certificate proves the server's name, so the host of a request is not checked.
     let named_locally =
         token.is_none() && acceptor.is_none() && listener.local_addr()?.ip().to_canonical().is_loopback();
     let routes = strangers.forget_after_request(routes);
@@ -344,7 +344,7 @@ async fn handshake(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<T
 /// The time limit for answering the first request of a client.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The maximum number of strangers at the same time. A new stranger replaces the oldest.
+/// The maximum number of strangers at the same time. A new stranger replaces the oldest stranger.
 const MAX_STRANGERS: usize = 256;
 
 /// A connection whose first request is not yet answered.
@@ -393,7 +393,7 @@ impl Strangers {
 
 fn end(stranger: &Stranger) {
     tracing::debug!(client = %stranger.address, "a connection is closed: no request came that is answered here");
-    // The client may already have closed it.
+    // The client may already have closed the connection.
     let _ = stranger.connection.shutdown(Shutdown::Both);
 }
 
@@ -410,7 +410,7 @@ impl Listener for Entrance {
     async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // Otherwise, the end of an answer can be delayed by 40 ms until the client acknowledges its beginning.
+            // Without this option, the end of an answer can be delayed by 40 ms until the client acknowledges its beginning.
             let ready = stream.set_nodelay(true).and_then(|()| self.strangers.add(&stream, address));
             match ready {
                 Ok(()) => {
@@ -431,8 +431,8 @@ impl Listener for Entrance {
     }
 }
 
-/// Returns `routes` with a check that refuses requests of web pages. With `named_locally`, host names with a domain are refused too: a page
-/// can reach this machine under the page's own host name (DNS rebinding), and such requests look like requests of programs.
+/// Returns `routes` with a check that refuses requests of web pages. With `named_locally`, host names with a domain are also refused. A
+/// page can reach this machine under the page's own host name (DNS rebinding), and such requests look like requests of programs.
 fn without_web_pages(routes: Router, named_locally: bool) -> Router {
     routes.layer(from_fn(move |request: Request, next: Next| async move {
         if request.headers().contains_key(ORIGIN) || named_locally && !is_named_locally(&request) {
@@ -450,10 +450,10 @@ fn is_named_locally(request: &Request) -> bool {
     host.parse::<IpAddr>().is_ok() || !host.trim_end_matches('.').contains('.')
 }
 
-/// Listens on `address`, the value of the command's `option`.
+/// Listens on `address`, the value of the command-line option `option`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the reason.
+/// [`Kind::Input`](crate::error::Kind::Input) if the address cannot be used. The error states the reason.
 pub(super) async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener> {
     let refused = match TcpListener::bind(address).await {
         Ok(listener) => return Ok(listener),

@@ -44,7 +44,7 @@ use crate::source::{NumberRows, ParseFiles, files_of_partition};
 /// The interval between two polls of a running job, or of a scheduler that does not yet answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The factor that extends a stall's time limit while tasks run, because tasks report no progress before they end.
+/// While tasks run, the time limit for a stall is multiplied by this factor, because tasks report no progress before they end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
 /// The maximum number of times that the pause before a resubmission is doubled.
@@ -61,7 +61,7 @@ pub struct ClusterEngine {
     scheduler: String,
     rest: Rest,
     trust: Option<Trust>,
-    /// The executors that were known before the last stage.
+    /// The executors that were found before the last stage.
     executors: Mutex<Executors>,
     jobs: Mutex<Jobs>,
     /// The prefix of the job names of this run.
@@ -69,12 +69,12 @@ pub struct ClusterEngine {
 }
 
 impl ClusterEngine {
-    /// Connects to the cluster of `scheduler` as soon as it has an executor. Plans are sized for the executors at the time of planning.
-    /// Small queries run in this process with the memory of `engine`.
+    /// Connects to the cluster of `scheduler`, and waits until the cluster has an executor. Plans are sized for the executors at the time
+    /// of planning. Small queries run in this process with the memory of `engine`.
     ///
     /// # Errors
-    /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or when no scheduler with an executor answers in
-    /// time. [`crate::error::Kind::Job`] when the scheduler refuses this process or cannot be trusted.
+    /// [`crate::error::Kind::Engine`] if nothing listens on the scheduler's address, or if no scheduler with an executor answers in time.
+    /// [`crate::error::Kind::Job`] if the scheduler refuses this process or cannot be trusted.
     pub async fn connect(
         engine: &job::EngineSettings,
         scheduler: &str,
@@ -136,7 +136,7 @@ impl ClusterEngine {
             () = control.stop.cancelled() => AttemptFailure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
-                    // Includes lost and repeated work since the last poll.
+                    // This poll also counts work that was lost or repeated since the last poll.
                     self.look(&name, stage, &mut seen, control).await;
                     return Ok(batches);
                 }
@@ -299,7 +299,7 @@ impl<'a> Watched<'a> {
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         let mut jobs = self.jobs.lock();
-        // From now on, its executors are free for the other jobs.
+        // From now on, the executors of this job are free for other jobs.
         jobs.moved = Instant::now();
         jobs.running.remove(self.name);
     }
@@ -308,10 +308,10 @@ impl Drop for Watched<'_> {
 /// The state of a job at the last poll.
 #[derive(Default)]
 struct LastJobState {
-    /// The job's id, once it is known.
+    /// The id of the job; `None` until the scheduler lists the job.
     job: Option<String>,
     advance: Advance,
-    /// The approximate number of partitions of its query stages.
+    /// The approximate number of partitions in the job's query stages.
     partitions: u64,
 }
 
@@ -335,7 +335,7 @@ impl Engine for ClusterEngine {
         settings::planning(&self.executors())
     }
 
-    /// Each task has its own memory, and the executors run no more tasks than they have room for.
+    /// Each task has its own memory. The executors run only as many tasks at the same time as their memory allows.
     fn runs_stages_together(&self) -> bool {
         true
     }
@@ -356,7 +356,8 @@ impl Engine for ClusterEngine {
         control: &'a RunControl,
     ) -> BoxFuture<'a, Result<Vec<File>>> {
         Box::pin(async move {
-            // With several partitions, losing any executor that wrote a part of the final query stage would lose the rows of that part.
+            // If the final query stage had several partitions, losing an executor would lose the rows of every partition that the executor
+            // wrote.
             let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(
                 with_stored_rows(&self.session, plan).await?,
             )?));
@@ -402,15 +403,15 @@ impl Engine for ClusterEngine {
     }
 }
 
-/// Inserts the reason of a lost attempt before earlier reasons and removes repetitions.
+/// Inserts the reason of a lost attempt before earlier reasons, and removes repetitions.
 fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.retain(|earlier| earlier != why);
     lost.insert(0, why.to_owned());
     lost.truncate(MAX_CAUSES);
 }
 
-/// Stores the row sets of `plan` in an object next to the tables that it writes. Each task gets the whole plan, but loads only the row sets
-/// of the files that it reads.
+/// Stores the row sets of `plan` in an object next to the tables that the plan writes. Each task gets the whole plan, but loads only the
+/// row sets of the files that it reads.
 async fn with_stored_rows(
     session: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,
@@ -450,8 +451,8 @@ async fn with_stored_rows(
 /// Returns `plan` in a form that can be serialized.
 ///
 /// File scans lose their output partitionings, because a scan has more partitions than a task. In this process, the partitionings prevent
-/// the optimizer from cutting scans. A node without rows becomes a scan of no rows: an `EmptyExec` has no metrics, and the scheduler never
-/// ends a query stage whose tasks have different numbers of metrics.
+/// the optimizer from cutting scans. A node without rows becomes a scan of no rows, because an `EmptyExec` has no metrics. The scheduler
+/// never ends a query stage whose tasks have different numbers of metrics.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
         if node.is::<EmptyExec>() {
@@ -469,8 +470,8 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// Returns an error for an address if its host is unknown or if nothing listens on it, even after a short time. An address that does not
-/// answer does not yet count as an error.
+/// Returns an error for an address if its host is unknown or if nothing listens on it, even after a short time. A missing answer does not
+/// yet count as an error.
 async fn absent(scheduler: &str) -> Option<Error> {
     let mut why = None;
     for pause in [POLL_INTERVAL, Duration::ZERO] {
@@ -492,7 +493,8 @@ async fn absent(scheduler: &str) -> Option<Error> {
     why
 }
 
-/// Waits for some seconds until a scheduler has an executor. Returns its executors. `after` is the reason why the last attempt was lost.
+/// Waits at most `wait_seconds` until a scheduler has an executor, and returns its executors. `after` is the reason why the last attempt
+/// was lost.
 async fn executors(
     rest: &Rest,
     (scheduler, wait_seconds): (&str, u64),

@@ -64,10 +64,11 @@ const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 /// The number of seconds between two clean-ups.
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. The executor then finishes its tasks and begins no new tasks.
+/// Runs an executor until `leaving` returns true, which Ctrl-C or SIGTERM causes. The executor then finishes its tasks and begins no new
+/// tasks.
 ///
 /// # Errors
-/// When it cannot listen on an address, the work folder cannot be written, the TLS settings are wrong, or no scheduler answers.
+/// If the executor cannot listen on an address, the work folder cannot be written, the TLS settings are wrong, or no scheduler answers.
 pub(crate) async fn run(
     settings: &ExecutorSettings,
     listening: impl FnOnce(SocketAddr),
@@ -273,8 +274,8 @@ async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> 
 /// The interval between two checks of the scheduler.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns if the scheduler accepts no request for tasks within `settings.wait`. Otherwise, it runs forever and logs when the scheduler
-/// stops and starts answering. Ballista would log every request, twenty per second.
+/// Returns if the scheduler accepts no request for tasks within `settings.wait`. Otherwise, the function runs forever and logs when the
+/// scheduler stops and starts answering. Ballista would log every request, twenty per second.
 async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
     let first = async {
         while !polls.is_ready() {

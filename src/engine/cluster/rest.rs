@@ -1,7 +1,7 @@
 //! The HTTP interface of a scheduler: its executors and jobs, and the errors for a process that it refuses.
 //!
-//! Ballista's registration of an executor has no fields for the cores and the memory to which plans are sized. The executor's id therefore
-//! contains them: `executor-<uuid>-<cores>x<bytes>`.
+//! Plans are sized for the cores and the memory of executors, but Ballista's registration of an executor has no fields for them. The
+//! executor's id therefore contains them: `executor-<uuid>-<cores>x<bytes>`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) struct Rest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Executors {
     pub count: usize,
-    /// The number of tasks that they run at the same time, limited by the cores of their machines.
+    /// The number of tasks that the executors run at the same time, limited by the cores of their machines.
     pub cores: usize,
     /// The number of bytes that the operators of a task may reserve on the smallest executor.
     pub task_bytes: usize,
@@ -83,7 +83,7 @@ struct JobEntry {
     job_name: String,
 }
 
-/// The version of a scheduler. Other servers do not return it.
+/// The version of a scheduler. Other servers do not return such a version.
 #[derive(Deserialize)]
 struct SchedulerVersion {
     #[serde(rename = "version")]
@@ -133,7 +133,7 @@ impl Rest {
     /// Returns the interface of the scheduler at `address`, a host and a port.
     ///
     /// # Errors
-    /// When the authorities of `trust` cannot be used.
+    /// If the authorities of `trust` cannot be used.
     pub(super) fn new(address: &str, trust: Option<&Trust>) -> Result<Self> {
         let mut client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().redirect(Policy::none());
         if let Some(token) = ClusterToken::from_environment() {
@@ -161,7 +161,8 @@ impl Rest {
     /// missing answer does not count as a refusal.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the setting to change.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the scheduler refuses this process or is not trusted. The error names the setting to
+    /// change.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),
@@ -187,7 +188,7 @@ impl Rest {
         })
     }
 
-    /// Returns the id of the job with this name, once it is known.
+    /// Returns the id of the job with this name, or `None` if the scheduler does not list the job yet.
     pub(super) async fn job_id(&self, name: &str) -> Result<Option<String>, String> {
         let jobs: Vec<JobEntry> = self.get("/api/jobs").await?;
         Ok(jobs.into_iter().find(|job| job.job_name == name).map(|job| job.job_id))

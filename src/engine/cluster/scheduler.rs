@@ -5,8 +5,8 @@
 //! - Executors poll for tasks, and drivers poll for the end of a job. Ballista answers immediately, and its clients sleep for 50 ms before
 //!   the next request. A stage with ten query stages would therefore take half a second. Here, an empty answer is delayed by some
 //!   milliseconds.
-//! - A new executor replaces the previous executor at its address, and a deregistered executor counts as lost. Their tasks begin again
-//!   immediately instead of after the executor timeout.
+//! - A new executor replaces the previous executor at its address, and a deregistered executor counts as lost. The tasks of such executors
+//!   begin again immediately, without waiting for the executor timeout.
 //! - Ballista keeps the plan and every task of a job for an hour after its end, and a run sends a job per stage. Here, only the last few
 //!   jobs are kept, for readers of the HTTP interface.
 
@@ -59,10 +59,10 @@ pub(crate) struct SchedulerSettings {
     pub grace: u64,
 }
 
-/// Runs a scheduler until it fails or the future is dropped. Passes its address to `listening` before the first request.
+/// Runs a scheduler until it fails or the future is dropped. Passes the scheduler's address to `listening` before the first request.
 ///
 /// # Errors
-/// When it cannot listen on the address, the TLS settings are wrong, or serving ends.
+/// If the scheduler cannot listen on the address, the TLS settings are wrong, or serving ends.
 pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let acceptor = acceptor()?;
     let listener = listen(settings.bind, "--bind").await?;
@@ -110,8 +110,8 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
     served.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
 }
 
-/// Serves plans, executors and the REST interface to clients with the token, and the health checks to all clients. With an acceptor, it
-/// uses TLS.
+/// Serves plans, executors and the REST interface to clients with the token, and the health checks to all clients. With an acceptor, the
+/// server uses TLS.
 async fn serve_all(
     listener: TcpListener,
     patient: PatientScheduler,
@@ -137,20 +137,21 @@ async fn serve_all(
 /// Ballista's scheduler with the types of our plans.
 type TaskScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// The wait in milliseconds before each repeated look. The next query stage is usually ready after the first or second wait.
+/// The time to wait, in milliseconds, before each repetition of a request. The next query stage is usually ready after the first or second
+/// wait.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// The time that executors wait for tasks after a driver's last request for the end of its job. Without a job, a cluster gets no more
-/// requests than with Ballista's own scheduler.
+/// Executors wait for tasks for this time after a driver last asked for the end of its job. Without a job, a cluster gets no more requests
+/// than with Ballista's own scheduler.
 const AWAITED: Duration = Duration::from_secs(2);
 
-/// The heartbeat of a lost executor, in seconds since 1970. It is older than any timeout.
+/// The heartbeat of a lost executor, in seconds since 1970. This time is older than any timeout.
 const EXPIRED: u64 = 0;
 
-/// The number of finished jobs that are kept. Clients do not need them, because they are notified when a job ends.
+/// The number of finished jobs that are kept. Clients do not need finished jobs, because they are notified when a job ends.
 const MAX_FINISHED: usize = 16;
 
-/// Ballista's scheduler with the changes above.
+/// Ballista's scheduler with the changes that this module describes.
 struct PatientScheduler {
     scheduler: TaskScheduler,
     executors: Arc<InMemoryClusterState>,
@@ -222,7 +223,7 @@ impl Drivers {
         states.inspect(move |_| _ = &waits)
     }
 
-    /// Whether a driver waits, in which case tasks may come soon.
+    /// Whether a driver waits for the end of a job. Tasks may then come soon.
     fn wait(&self) -> bool {
         Arc::strong_count(&self.streams) > 1 || self.asked.lock().is_some_and(|at| at.elapsed() < AWAITED)
     }
@@ -274,7 +275,7 @@ impl SchedulerGrpc for PatientScheduler {
         let (metadata, extensions, params) = request.into_parts();
         let new = params.metadata.as_ref().map(|executor| executor.id.clone());
         let new = new.filter(|id| self.executors.get_executor_heartbeat(id).is_none());
-        // The end of a task is reported only once.
+        // Repeated requests do not report the end of tasks again.
         let waits = self.drivers.wait() && is_idle(&params);
         let later = waits.then(|| protobuf::PollWorkParams { task_status: Vec::new(), ..params.clone() });
         let poll = |params| {
@@ -283,7 +284,8 @@ impl SchedulerGrpc for PatientScheduler {
         };
         let first = async {
             let answer = poll(params).await;
-            // The executor is known from this poll on, even if the poll fails, so its predecessors are expired only here.
+            // From this poll on, the scheduler knows the executor, even if the poll fails. The predecessors of the executor are therefore
+            // expired only here.
             if let Some(id) = new
                 && let Err(error) = self.expire_predecessors(&id).await
             {

@@ -26,14 +26,14 @@ const ROOMY: usize = 512 << 20;
 /// The maximum number of partitions per core.
 const MAX_PER_CORE: usize = 8;
 
-/// The maximum number of partitions of a plan, unless there are more cores. Two query stages exchange the square of this number of files,
-/// and the scheduler keeps the location of each file.
+/// The maximum number of partitions of a plan. A plan can have more if the executors have more cores. Two query stages exchange the square
+/// of this number of files, and the scheduler keeps the location of each file.
 const MAX_PARTITIONS: usize = 256;
 
 /// Returns a session state with all functions that serialized plans can refer to.
 ///
 /// # Errors
-/// When a function cannot be registered.
+/// If a function cannot be registered.
 pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let mut state = session::state(config, runtime)?;
     for function in udf::stage_functions() {
@@ -53,13 +53,13 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
     let options = config.options_mut();
-    // Hash joins hold one side in memory. Stages put the smaller side there, and sorting both sides costs more.
+    // Hash joins hold one side in memory. Stages put the smaller side there. Sorting both sides would cost more.
     options.optimizer.prefer_hash_join = true;
     with_sides_of_planner(config)
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)
         .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
-        // This memory is not part of the task's pool. It is at most half of the memory that no pool accounts for.
+        // This memory is not part of the task's pool. The limit is at most half of the memory that no pool accounts for.
         .set_u64(
             "ballista.shuffle.sort_based.memory_limit_per_task_bytes",
             (executors.task_bytes / 5).min(256 << 20) as u64,
@@ -83,7 +83,7 @@ pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, n
 /// The setting for the maximum size of a side that Ballista's scheduler holds whole, in bytes.
 const HELD_BYTES: &str = "ballista.optimizer.broadcast_join_threshold_bytes";
 
-/// Applies the planner's limit of held sides to the scheduler, because the scheduler optimises joins again.
+/// Sets the scheduler's limits of held sides to the planner's limits, because the scheduler optimises joins again.
 fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let optimizer = &config.options().optimizer;
     let (bytes, rows) =
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a join of two sides with `rows` rows of two numbers. Their size in bytes is unknown.
+    /// Returns a join of two sides with `rows` rows of two numbers. The size of both sides in bytes is unknown.
     fn joined(rows: usize, mode: PartitionMode) -> Arc<dyn ExecutionPlan> {
         let schema =
             Schema::new(["id", "number"].map(|name| Field::new(name, DataType::UInt64, false)).to_vec());

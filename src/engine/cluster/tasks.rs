@@ -1,7 +1,7 @@
 //! The tasks of an executor, and the effects of their errors on a stage.
 //!
-//! The error of a task names the executor and all causes, and a full disk ends the executor. Tasks share their connections to other
-//! executors. A connection per fetch would use up the ports of a machine, and Ballista's own pool is private.
+//! The error of a task names the executor and all causes. A full disk ends the executor. Tasks share their connections to other executors.
+//! A connection per fetch would use up the ports of a machine, and Ballista's own pool is private.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -38,10 +38,10 @@ use crate::environment::names_variable;
 use crate::error::library_errors::{is_exhausted_pool, is_passing_in_ballista};
 use crate::error::{Cause, Error, Kind, cause};
 
-/// The time that a stopping executor holds a task before returning it, so that other executors can poll for it in the meantime.
+/// The time for which a stopping executor holds a task before it returns the task. Other executors can poll for the task in the meantime.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
-/// The period in which a second full disk ends the executor.
+/// The executor ends if its disk is full a second time within this period.
 const FULL_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// The number of mebibytes that must be free after a task found the disk full.
@@ -75,8 +75,8 @@ impl ExecutorState {
         Self { executor, work_dir, ..Self::default() }
     }
 
-    /// Registers a task that found no space on the disk. Its spills are removed with the task, so space may be free again. The executor
-    /// ends if there is still no space, or if this happens a second time.
+    /// Registers a task that found no space on the disk. The spills of the task are removed with the task, so space may be free again. The
+    /// executor ends if there is still no space, or if this happens a second time.
     fn note_full_disk(&self) {
         let mut last = self.last_full.lock();
         let again = last.is_some_and(|last| last.elapsed() < FULL_AGAIN);
@@ -102,7 +102,7 @@ fn has_space(folder: &Path) -> bool {
 }
 
 impl Tasks {
-    /// Returns the tasks of the executor at this host and port, with its folder.
+    /// Returns an engine for the tasks of `executor`, a host and a port, whose folder is `work_dir`.
     pub(super) fn new(executor: String, work_dir: PathBuf) -> Self {
         let ballista = DefaultExecutionEngine::with_client_pool(Arc::new(Connections::default()));
         Self { ballista, state: Arc::new(ExecutorState::new(executor, work_dir)) }
@@ -221,8 +221,8 @@ fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
             state.note_full_disk();
             on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Otherwise, Ballista would rerun the query stages whose output cannot be fetched, and then this stage, which would fail without
-        // this cause (see `wire`).
+        // Without this conversion, Ballista would rerun the query stages whose output cannot be fetched. It would then rerun this stage,
+        // which would fail without this cause (see `wire`).
         Fault::Fetch(why) => {
             on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why)).into()
         }
@@ -256,7 +256,7 @@ enum Fault {
 }
 
 fn fault(error: &DataFusionError) -> Fault {
-    // If a store is among the causes, then the store's disk is full and not the executor's disk.
+    // If a store is among the causes, the store's disk is full, and not the executor's disk.
     let stored = chain(error).any(|cause| cause.is::<object_store::Error>());
     for cause in chain(error) {
         if let Some(error) = cause.downcast_ref::<BallistaError>() {
@@ -303,7 +303,7 @@ fn fault(error: &DataFusionError) -> Fault {
 pub(super) enum AttemptFailure {
     /// A part of the cluster was lost, so another attempt may succeed.
     Lost(Error),
-    /// Another attempt would fail too.
+    /// Another attempt would also fail.
     Final(Error),
 }
 

@@ -1,9 +1,9 @@
 //! Serialization of our plan nodes for schedulers and executors, and a guard against query stages that run again.
 //!
-//! When an executor is lost, the scheduler reruns query stages that had read its output. Other executors may have finished output of such a
-//! stage. The next stages then read that output beside the new output, so its rows are repeated. New tasks also have the numbers and the
-//! files of old tasks, which may still run. For these reasons, the tasks of such a stage fail here, and the job fails with them. The driver
-//! submits the stage again as a job with new files.
+//! When an executor is lost, the scheduler reruns query stages that had read the output of the executor. Other executors may already have
+//! finished tasks of such a stage. The next stages would then read both the old and the new output of these tasks, so that rows would be
+//! repeated. A new task also has the same number and the same files as an old task, which may still run. For these reasons, the tasks of
+//! such a stage fail here, and the job fails with them. The driver submits the stage again as a job with new files.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, on
 use crate::rewrite::Rewrite;
 use crate::source::{NumberRows, ParseFiles, pinned_scan};
 
-/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, whose first bytes are different.
+/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, which have different first bytes.
 const MAGIC: &[u8] = b"resemblance\x02";
 
 /// Encodes and decodes our nodes. Ballista's codec handles all other nodes.
@@ -34,7 +34,7 @@ pub(crate) struct Codec {
     ballista: BallistaPhysicalExtensionCodec,
 }
 
-/// A node without its inputs. It is encoded as CBOR, which keeps every bit of a float.
+/// A node without its inputs. The node is encoded as CBOR, which keeps every bit of a float.
 #[derive(Serialize, Deserialize)]
 enum WireNode {
     Operator(Operator),

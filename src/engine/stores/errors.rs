@@ -1,7 +1,8 @@
 //! Explains the errors of stores: who must act, and whether a retry may help.
 //!
-//! Ballista reruns a task only if the chain of causes contains a [`DataFusionError::IoError`]. Transient errors contain it, and other
-//! errors do not. A store's answer is never repeated as a whole, because it may contain the session token of the request.
+//! Ballista reruns a task only if the chain of causes contains a [`DataFusionError::IoError`]. Transient errors therefore contain this
+//! error, and other errors do not. An error never repeats a whole answer of a store, because the answer may contain the session token of
+//! the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,7 +17,7 @@ use crate::address;
 use crate::error::library_errors;
 use crate::error::{Error, Result, chain, one_line};
 
-/// The maximum number of characters that are repeated from a store's message.
+/// The maximum number of characters of a store's message that an error repeats.
 const MESSAGE_CHARS: usize = 300;
 
 /// The URL of a bucket.
@@ -36,7 +37,7 @@ impl BucketUrl {
     /// Extracts the bucket from `url`.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for a URL without a bucket.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the URL has no bucket.
     pub(super) fn try_new(url: &Url) -> Result<Self> {
         let authority = url[url::Position::BeforeUsername..url::Position::BeforePath].to_owned();
         if authority.is_empty() {
@@ -99,7 +100,7 @@ impl BucketUrl {
         transient(io::Error::new(io::ErrorKind::UnexpectedEof, StoreFault::Explained(message)))
     }
 
-    /// Returns the transient error for bytes that do not have the checksum of their object.
+    /// Returns the transient error for bytes whose checksum differs from the checksum of their object.
     pub(super) fn altered(&self, object: &Path) -> object_store::Error {
         let message = format!(
             "{self}/{object}: the bytes that came do not have the checksum that the storage keeps of them: {TRANSIENT}, \
@@ -122,7 +123,7 @@ impl BucketUrl {
         object_store::Error::Precondition { path, source }
     }
 
-    /// Returns advice after a refusal, starting with a colon. The advice is empty if none fits the answer.
+    /// Returns advice after a refusal, starting with a colon. The text is empty if no advice fits the answer.
     fn advice(&self, answer: &StoreAnswer) -> String {
         let variables = match self.scheme.as_str() {
             "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
@@ -185,7 +186,7 @@ pub(super) fn broke_off(error: &object_store::Error) -> bool {
         || find::<HttpError>(error).is_some() && !library_errors::is_of_request(&error.to_string())
 }
 
-/// Whether it is unknown if a request was carried out: no answer came, or S3 reported a conflict with another request.
+/// Whether the store may have carried out a request: no answer came, or S3 reported a conflict with another request.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);
     matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
@@ -195,7 +196,7 @@ pub(super) fn lost(error: &object_store::Error) -> bool {
 /// A fault of a store.
 #[derive(Debug)]
 pub(super) enum StoreFault {
-    /// An explained error. It names its object.
+    /// An explained error. The text names the object.
     Explained(String),
     /// The reason why an answer is wrong. A retry does not help.
     Refused(String),
@@ -231,7 +232,7 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
     chain(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// The answer of a store. It is read from the client library's message, because the library's types are private.
+/// The answer of a store. The answer is parsed from the client library's message, because the library's types are private.
 struct StoreAnswer {
     status: Option<u16>,
     /// S3's error code, reduced to letters and digits, or a code of this program.
@@ -302,7 +303,8 @@ impl StoreAnswer {
     }
 }
 
-/// Whether a request asks for the role of a machine. The hosts and paths that clouds use for this purpose identify it.
+/// Whether a request asks for the credentials of the machine's IAM role. Such a request is recognised by the hosts and paths that clouds
+/// use for this purpose.
 fn asks_for_a_role(url: &str) -> bool {
     let Some((_, place)) = url.split_once("://") else { return false };
     let (host, path) = place.split_once('/').unwrap_or((place, ""));

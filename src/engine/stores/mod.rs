@@ -1,4 +1,4 @@
-//! Object stores, which are created from URLs on first use. They are the same for drivers, schedulers and executors.
+//! Object stores, which are created from URLs on first use. The stores are the same for drivers, schedulers and executors.
 //!
 //! | URL | store | feature |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!
 //! Credentials come only from the environment of the process; plans and settings contain none. The client of S3 takes the `AWS_` variables
-//! without checks. It panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore checked
-//! here. Errors name the variable but never its value, which may be a secret.
+//! without checks. The client panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore
+//! checked here. Errors name the variable but never its value, which may be a secret.
 
 mod errors;
 mod multipart_uploads;
@@ -43,7 +43,7 @@ use remote::Remote;
 use s3_http::{CHECKSUM_MODE, Connector, switch};
 
 /// Returns a registry that creates each store once, with credentials from the environment of this process. If `process` is given, errors
-/// about the environment name it, because plans open stores in whichever process decodes them.
+/// about the environment name this process, because a plan opens stores in the process that decodes it.
 pub(super) fn registry(process: Option<String>) -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { environment: Environment::process().clone(), process, stores: Mutex::default() })
 }
@@ -106,7 +106,7 @@ impl ObjectStoreRegistry for Registry {
     }
 }
 
-/// Returns the store as its own client for reading objects.
+/// Returns a store that is also its own client for reading objects.
 #[cfg(any(feature = "gcs", feature = "azure"))]
 fn twice(store: Arc<dyn ObjectStore>) -> [Arc<dyn ObjectStore>; 2] {
     [Arc::clone(&store), store]
@@ -146,7 +146,7 @@ fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
 const CONNECT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The maximum number of attempts of a request. The time limit usually ends them earlier.
+/// The maximum number of attempts of a request. The time limit usually ends the attempts earlier.
 const ATTEMPTS: usize = 1_000;
 
 /// The time limits of requests to a store.
@@ -159,7 +159,7 @@ impl RetryPolicy {
     /// Reads the limits from the environment, with defaults.
     ///
     /// # Errors
-    /// When a variable is not a number of seconds.
+    /// If a variable is not a number of seconds.
     fn from_environment(environment: &Environment) -> Result<Self> {
         let seconds = |variable| environment.seconds(variable).map(Duration::from_secs);
         Ok(Self { retry: seconds(&RETRY)?, request: seconds(&REQUEST)? })
@@ -178,17 +178,17 @@ impl RetryPolicy {
     }
 }
 
-/// The maximum time to wait for the role of a machine.
+/// The maximum time to wait for the credentials of the machine's IAM role.
 const ROLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the client for the bucket of `bucket_url`, and the client for reading objects. The second client sends the header for checksums
 /// with every request. Other requests must not contain this header.
 ///
 /// Credentials are taken from the first of these sources: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web
-/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
+/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), the IAM role of a container, or the IAM role of the machine.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) when the variables contradict each other.
+/// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.
 fn s3(bucket_url: &Arc<BucketUrl>, environment: &Environment, policy: &RetryPolicy) -> Result<[AmazonS3; 2]> {
     let builder = configured(bucket_url, environment, policy, HeaderMap::new())?;
     let (name, value) = CHECKSUM_MODE;
@@ -198,7 +198,7 @@ fn s3(bucket_url: &Arc<BucketUrl>, environment: &Environment, policy: &RetryPoli
     if environment.get("AWS_ACCESS_KEY_ID").is_some() || environment.get("AWS_SKIP_SIGNATURE").is_some() {
         return Ok([builder.build().map_err(wrong)?, reads.build().map_err(wrong)?]);
     }
-    // A machine without a role does not answer, so the time limit for a role is shorter than the time limit for a store.
+    // A machine without an IAM role does not answer, so the time limit for its credentials is shorter than the time limit for a store.
     let retries = RetryConfig { retry_timeout: policy.retry.min(ROLE_TIMEOUT), ..policy.retries() };
     let asks = builder.clone().with_retry(retries).build().map_err(wrong)?;
     let with_role = |builder: AmazonS3Builder| builder.with_credentials(asks.credentials().clone()).build();
@@ -348,7 +348,7 @@ fn is_url(text: &str) -> bool {
 /// Returns the client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) when the variables contradict each other.
+/// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.
 #[cfg(feature = "gcs")]
 fn google(
     bucket_url: &BucketUrl,
@@ -376,7 +376,7 @@ fn google(
 /// Returns the client for a container of Azure Blob Storage, from the variables that start with `AZURE_`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) when the variables contradict each other.
+/// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.
 #[cfg(feature = "azure")]
 fn azure(
     url: &Url,

@@ -12,7 +12,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::errors::{BucketUrl, STORE, is_transient};
 use crate::output::upload::Digest;
 
-/// A running multipart upload. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
+/// A running multipart upload. Dropping the value aborts the upload, because a store keeps and bills the parts of unfinished uploads.
 #[derive(Debug)]
 pub(super) struct PartUpload {
     /// The upload, or `None` after its end.
@@ -22,7 +22,7 @@ pub(super) struct PartUpload {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) bucket_url: Arc<BucketUrl>,
     pub(super) location: Path,
-    /// The end of the process waits until this token is dropped.
+    /// The process does not end before this token is dropped.
     pub(super) under_way: TaskTrackerToken,
 }
 
@@ -94,7 +94,7 @@ impl MultipartUpload for PartUpload {
 impl Drop for PartUpload {
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
-        // Without a runtime, the process is ending. The parts may be removed by rules of the bucket.
+        // If there is no runtime, the process is ending. Rules of the bucket can remove the parts.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let explain = self.explained();
         let under_way = self.under_way.clone();

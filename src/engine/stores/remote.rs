@@ -18,7 +18,7 @@ use super::resumed_reads::Body;
 use super::s3_http::{CHECKSUM_METADATA, Checksum};
 use crate::output::upload::Digest;
 
-/// The maximum number of repetitions of a put whose answer was lost.
+/// The maximum number of times that a put is repeated after its answer was lost.
 const PUT_REPEATS: usize = 3;
 
 /// A store with explained errors and reads that resume.
@@ -93,8 +93,8 @@ impl ObjectStore for Remote {
         let mut failures = 0;
         loop {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
-                // The client library does not retry a request that the store may have carried out. A second put would
-                // correctly fail.
+                // The client library does not retry a request that the store may have carried out. If the first put was carried out, a
+                // second put correctly fails.
                 Err(error)
                     if options.mode != PutMode::Overwrite && failures < PUT_REPEATS && lost(&error) =>
                 {

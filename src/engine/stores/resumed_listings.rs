@@ -23,7 +23,7 @@ pub(super) enum ListingFault {
 pub(super) struct ResumedListing<L> {
     /// Lists the objects after an object, or all objects.
     list: L,
-    /// The last object, if there is one.
+    /// The object that was listed last, if any.
     after: Option<Path>,
     listing: BoxStream<'static, Result<ObjectMeta>>,
     failures: usize,
@@ -70,8 +70,8 @@ where
     }
 }
 
-/// Detects a listing that repeats itself, in constant memory. One object is compared with all later objects. It is replaced after twice as
-/// many objects as the previous one (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+/// Detects a listing that repeats itself, in constant memory. One object is compared with all later objects. The compared object is
+/// replaced after twice as many objects as the previous compared object (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 #[derive(Debug, Default)]
 struct Repeats {
     compared: Option<Path>,

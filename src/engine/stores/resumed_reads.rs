@@ -11,8 +11,8 @@ use object_store::{GetOptions, GetRange, ObjectStore, Result};
 use super::errors::{BucketUrl, is_transient};
 use super::s3_http::Checksum;
 
-/// The maximum number of resumptions without progress. Each has the full time limit of a request, since a long download can break
-/// off for that reason alone.
+/// The maximum number of resumptions without progress. Each resumption has the full time limit of a request, because a long download can
+/// break off at this limit alone.
 const TIMES: usize = 3;
 
 /// The bytes of an object while it is read.

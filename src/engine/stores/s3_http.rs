@@ -1,11 +1,11 @@
-//! The HTTP connector of the S3 client, which checks answers in addition to the client.
+//! The HTTP connector of the S3 client. It checks answers before the client does.
 //!
-//! The client retries a request that got no answer. It does not retry a request whose answer ended early, except for the bytes of objects.
-//! This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for the next
-//! page, the client accepts it as the last page. It also fails a whole listing if it cannot read one key. Pages are therefore parsed here
-//! first.
+//! The client retries a request that got no answer. The client does not retry a request whose answer ended early, except for the bytes of
+//! objects. This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for
+//! the next page, the client accepts it as the last page. The client also fails a whole listing if it cannot read one key. Pages are
+//! therefore parsed here first.
 //!
-//! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. It never sends one for a range.
+//! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. S3 never sends a checksum for a range.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ use crate::error::library_errors::http_refusal;
 /// The header that contains the token of temporary credentials.
 const SESSION_TOKEN: &str = "x-amz-security-token";
 
-/// The maximum size of a listing page, in bytes. A thousand escaped keys of 1,024 bytes take a fifth of it.
+/// The maximum size of a listing page, in bytes. A thousand escaped keys of 1,024 bytes take a fifth of this size.
 const PAGE_BYTES: usize = 32 * 1024 * 1024;
 /// The number of bytes that are read from a refusal.
 const REFUSAL_BYTES: usize = 64 * 1024;
 /// "Not implemented" is final, unlike other 5xx errors.
 const NOT_IMPLEMENTED: u16 = 501;
-/// "Request timeout" and "too many requests" may succeed later, unlike other 4xx errors.
+/// Requests refused with "request timeout" or "too many requests" may succeed later, unlike requests refused with other 4xx errors.
 const PASSING: [u16; 2] = [408, 429];
 
 /// Creates clients whose answers are checked.
@@ -62,7 +62,7 @@ impl HttpConnector for Connector {
 /// host.
 ///
 /// # Errors
-/// When an option is invalid.
+/// If an option is invalid.
 fn client(options: &ClientOptions) -> object_store::Result<Client> {
     use ClientConfigKey as Key;
     fn read<T>(
@@ -120,7 +120,7 @@ struct Service {
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let purpose = RequestPurpose::new(&request);
-        // The token of a machine's role is not in any variable, so it is remembered as a secret here.
+        // The token of the machine's IAM role is not in any variable, so this code remembers the token as a secret.
         if let Some(Ok(token)) = request.headers().get(SESSION_TOKEN).map(|token| token.to_str()) {
             secrets::remember_secret(token);
         }
@@ -133,7 +133,7 @@ impl HttpService for Service {
 }
 
 impl Service {
-    /// Reads an answer completely if the client would not retry the request after the answer ended early.
+    /// Reads an answer completely if the client does not retry a request whose answer ended early.
     async fn check(
         &self,
         purpose: &RequestPurpose,
@@ -193,7 +193,7 @@ enum RequestPurpose {
     },
     /// The removal of objects.
     Deletion,
-    /// The begin or the end of a multipart upload.
+    /// The start or the end of a multipart upload.
     Post,
     /// A get or a put of an object.
     Object,
@@ -241,7 +241,7 @@ async fn whole(body: HttpResponseBody, most: usize) -> Result<Bytes, HttpError> 
     }
 }
 
-/// Returns the first `most` bytes of a body, and whether they are the whole body.
+/// Returns at most `most` bytes from the start of a body, and whether they are the whole body.
 async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), HttpError> {
     let mut bytes = Vec::new();
     let mut stream = body.bytes_stream();
@@ -285,7 +285,7 @@ const ALGORITHMS: [(&str, usize, CrcAlgorithm); 3] = [
     ("x-amz-checksum-crc32", 4, CrcAlgorithm::Crc32IsoHdlc),
 ];
 
-/// The expected checksum of an object, and the checksum of the bytes that were read so far.
+/// The expected checksum of an object, and the checksum of the bytes that were already read.
 #[derive(Debug)]
 pub(super) struct Checksum {
     expected: String,
@@ -306,7 +306,7 @@ impl Checksum {
         self.digest.update(bytes);
     }
 
-    /// Whether the bytes so far have the expected checksum. S3 writes a checksum as base64 of its bytes in big-endian order.
+    /// Whether the bytes that were added have the expected checksum. S3 writes a checksum as base64 of its bytes in big-endian order.
     pub(super) fn is_right(&self) -> bool {
         BASE64.encode(&self.digest.finalize().to_be_bytes()[8 - self.bytes..]) == self.expected
     }
@@ -327,7 +327,7 @@ fn hand_on_checksum(headers: &mut HeaderMap) {
     }
 }
 
-/// A page for the client library.
+/// A listing page for the client library.
 #[derive(Debug, PartialEq)]
 struct ListingPage<'a> {
     /// The page without unreadable keys.
@@ -336,13 +336,13 @@ struct ListingPage<'a> {
     unreadable: Vec<String>,
 }
 
-/// Parses the page of a listing. `token` is the end of the previous page.
+/// Parses the page of a listing. `token` is the token with which the page was requested.
 ///
 /// Folder markers (empty objects whose key ends with `/`) are skipped. Keys that cannot be paths are skipped too: keys with an empty
 /// segment, `.`, `..` or a control character.
 ///
 /// # Errors
-/// A sentence that explains why the page is not a listing, is truncated, or lacks a token for the next page.
+/// Returns a sentence that says what is wrong: the page is not a listing, is truncated, or lacks a token for the next page.
 fn read_page<'a>(body: &'a [u8], token: Option<&str>) -> Result<ListingPage<'a>, String> {
     let mut scan = PageScan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
     let mut reader = Reader::from_reader(body);

@@ -65,7 +65,7 @@ impl ParsedFormat for Reuters {
 pub struct Story {
     /// The values of the columns in the order of `COLUMNS`. `None` means that the element does not occur.
     pub parts: [Option<String>; 7],
-    /// Whether the end of the file or the next story came before the end tag. The last part may then be incomplete.
+    /// Whether the file ended or the next story began before the end tag. The last part may then be incomplete.
     pub truncated: bool,
     /// The defect of a story with bytes that are invalid in the encoding of the job.
     defect: Option<&'static str>,
@@ -189,7 +189,7 @@ fn push(story: &Story, documents: &mut DocumentSink<'_>) -> Result<()> {
     documents.push(&story.parts.each_ref().map(Option::as_deref), defect)
 }
 
-/// Returns the stories of a file. The fuzzer calls it.
+/// Returns the stories of a file. The fuzzer calls this function.
 pub fn stories<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<Story> {
     let mut reader = StoryReader::default();
     let mut found = Vec::new();
@@ -205,7 +205,7 @@ fn ends_name(byte: &u8) -> bool {
     *byte == b'>' || byte.is_ascii_whitespace()
 }
 
-/// Whether the tag with this name, in upper or lower case, starts with `bytes`. The bytes follow its `<`.
+/// Whether `bytes` start with the tag name `name`, in upper or lower case. The bytes follow a `<`.
 fn is_tag(bytes: &[u8], name: &[u8]) -> bool {
     let parts = bytes.split_at_checked(name.len());
     parts.is_some_and(|(found, rest)| found.eq_ignore_ascii_case(name) && rest.first().is_some_and(ends_name))

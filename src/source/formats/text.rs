@@ -125,7 +125,7 @@ impl LongTextReader {
     }
 }
 
-/// Decodes the next bytes of a text without its byte order mark. Returns `None` if they are not UTF-8.
+/// Decodes the next bytes of a text without its byte order mark. Returns `None` if the bytes are not UTF-8.
 fn utf8(decoder: &mut Decoder, bytes: &[u8], last: bool) -> Option<String> {
     let room = decoder.max_utf8_buffer_length_without_replacement(bytes.len())?;
     let mut text = String::with_capacity(room);

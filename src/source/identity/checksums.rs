@@ -33,7 +33,7 @@ impl Checksums {
         config.get_extension::<Self>()
     }
 
-    /// Takes the checksums that were added since the last call, sorted by path.
+    /// Removes and returns the checksums that were added since the last call, sorted by path.
     pub(crate) fn take(config: &SessionConfig) -> Vec<ReadRanges> {
         let taken = Self::find(config).map(|checksums| std::mem::take(&mut *checksums.lock()));
         let record = |((path, bytes, modified), ranges): (_, BTreeMap<u64, (u64, u32)>)| ReadRanges {
@@ -56,7 +56,7 @@ impl Checksums {
         ranges.insert(start, (length, crc32));
     }
 
-    /// Passes `bytes`, the whole content of `file`, through. Adds their checksum at the end of the stream.
+    /// Passes on `bytes`, the whole content of `file`. Adds the checksum of these bytes at the end of the stream.
     pub(in crate::source) fn add_stream(self: Arc<Self>, bytes: Chunks, file: &Arc<SourceFile>) -> Chunks {
         let file = Arc::clone(file);
         let (mut hasher, mut read) = (Hasher::new(), 0);

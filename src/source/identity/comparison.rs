@@ -1,7 +1,7 @@
 //! Compares a listing of a source with the files that an earlier run read.
 //!
-//! A file is unchanged if its size and modification time are unchanged, or if its e_tag is. If only the time or the e_tag differs, the
-//! content decides: the checksum of the file is computed again and compared with the recorded checksum.
+//! A file is unchanged if its size and modification time are unchanged, or if its e_tag is unchanged. If only the time or the e_tag
+//! differs, the content decides. The checksum of the file is computed again and compared with the recorded checksum.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const CONCURRENT_FILES: usize = 8;
 
 /// The comparison between the listed files of a source and the records of an earlier run.
 pub(crate) struct InputComparison {
-    /// Every listed file. If only its time or e_tag differs, it has the recorded time and e_tag.
+    /// Every listed file. If only the time or the e_tag of a file differs, its entry has the recorded time and e_tag.
     pub inputs: Vec<InputFile>,
     files: Vec<Arc<SourceFile>>,
     /// Files whose content must be compared, with their records.
@@ -37,7 +37,7 @@ pub(crate) struct InputComparison {
 }
 
 impl InputComparison {
-    /// Compares listed files with the records `read` of a run.
+    /// Compares listed files with `read`, the records of a run.
     pub(crate) fn new(listed: &Listed, read: &[InputFile]) -> Self {
         let read: BTreeMap<&str, &InputFile> = read.iter().map(|file| (file.path.as_str(), file)).collect();
         let (mut to_compare, mut difference) = (Vec::new(), None);
@@ -111,7 +111,7 @@ impl InputComparison {
     }
 }
 
-/// Returns the current CRC-32 of the `bytes` bytes that a run of `source` reads from a file. Returns `None` if a run now reads another
+/// Returns the current CRC-32 of the `bytes` bytes that a run of `source` reads from a file. Returns `None` if a run now reads a different
 /// number of bytes.
 async fn checksum(
     ctx: &SessionContext,

@@ -1,4 +1,4 @@
-//! The identity of source files: a file that was replaced since it was listed is never read.
+//! The identity of source files: if a file was replaced after it was listed, reading it fails.
 //!
 //! The fingerprint of a run covers the listed files. [`Pin`] records the state of each file and refuses changed content. Rows of a new file
 //! therefore never appear under the name of the old file. `checksums` computes the checksums that a run records, and `comparison` compares
@@ -105,7 +105,7 @@ impl Pin {
     /// Gets a range of the file.
     ///
     /// # Errors
-    /// As [`Pin::get`].
+    /// See [`Pin::get`].
     pub(super) async fn get_range(&self, store: &dyn ObjectStore, range: Range<u64>) -> Result<Bytes> {
         self.get(store, GetOptions::new().with_range(Some(range))).await?.bytes().await
     }
@@ -113,7 +113,7 @@ impl Pin {
     /// Gets several ranges of the file.
     ///
     /// # Errors
-    /// As [`Pin::get`].
+    /// See [`Pin::get`].
     pub(super) async fn get_ranges(
         &self,
         store: &dyn ObjectStore,
@@ -129,8 +129,8 @@ impl Pin {
         store.get_ranges(&self.location, ranges).await
     }
 
-    /// Checks that the file was not replaced while it was read. `shown` is its name in messages. A store with e_tags has already
-    /// checked each request.
+    /// Checks that the file was not replaced while it was read. `shown` is the name of the file in messages. A store with e_tags has
+    /// already checked each request.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if the file was replaced.
@@ -173,7 +173,7 @@ impl Pin {
     /// Checks that an open local file is the file that was listed.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it is another file.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file was replaced.
     pub(super) fn check_open(&self, now: &Metadata) -> crate::error::Result<()> {
         let now = local_meta(self.location.clone(), now)?;
         self.compare_size_and_time(now.size, nanoseconds(&now))

@@ -20,8 +20,8 @@ use crate::source::format::SourceFormat;
 /// Lists the files of the Delta tables of `source`. Uses the versions from the job, or the newest versions.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a table cannot be read or has no files, or a file is missing, and
-/// [`Kind::Job`](crate::error::Kind::Job) for a pattern.
+/// [`Kind::Input`](crate::error::Kind::Input) if a table cannot be read, a table has no files, or a file is missing.
+/// [`Kind::Job`](crate::error::Kind::Job) if a URL is a pattern.
 pub(super) async fn list(
     ctx: &SessionContext,
     source: &job::Source,
@@ -118,8 +118,8 @@ async fn files_on_disk(table: &Snapshot, root: &Path, url: &str) -> Result<BTree
     Ok(found)
 }
 
-/// Lists all objects in the folder of a table, a thousand per request. The log was read before, so the listing contains all files from the
-/// log.
+/// Lists all objects in the folder of a table, a thousand per request. The log was read before this listing, so the listing contains all
+/// files in the log.
 async fn objects(store: &dyn ObjectStore, root: &Path, url: &str) -> Result<BTreeMap<Path, ObjectMeta>> {
     let listed: Vec<ObjectMeta> =
         store.list(Some(root)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;

@@ -24,7 +24,7 @@ pub(in crate::source) fn local_path(location: &Path) -> Option<PathBuf> {
     url.to_file_path().ok().map(unescaped)
 }
 
-/// Returns the metadata of a local file at `location`. It has no e_tag.
+/// Returns the metadata of a local file at `location`. The metadata contains no e_tag.
 ///
 /// # Errors
 /// If the platform has no modification times.
@@ -110,7 +110,7 @@ pub(super) enum EntryType {
     Special,
     /// A broken symbolic link.
     DanglingLink,
-    /// A symbolic link to a folder that contains it.
+    /// A symbolic link to a folder that contains the link.
     LoopingLink,
 }
 

@@ -25,9 +25,9 @@ pub struct Listed {
     pub(in crate::source) files: Vec<Arc<SourceFile>>,
     /// Partition columns of Delta tables.
     pub(super) partition_columns: Vec<String>,
-    /// The versions of the Delta tables, in their order.
+    /// The versions of the Delta tables, in the order of the tables.
     pub(super) table_versions: Vec<u64>,
-    /// The first skipped files and folders that are hidden or that are companions of data.
+    /// The first hidden files and folders, and the first companions of data, that were skipped.
     pub(super) companions: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Listed {
         &self.partition_columns
     }
 
-    /// The versions of the Delta tables, in their order.
+    /// The versions of the Delta tables, in the order of the tables.
     pub(crate) fn table_versions(&self) -> Vec<u64> {
         self.table_versions.clone()
     }
@@ -79,7 +79,7 @@ impl Listed {
     }
 
     /// Makes the names of the files unique, because a name is a part of ids. If two files have the same name, every name becomes the whole
-    /// path. Files that a run does not read must be removed before, so that they change no name.
+    /// path. Files that a run does not read must be removed before this call, so that they change no name.
     pub(super) fn name_apart(mut self) -> Self {
         let names: HashSet<&str> = self.files.iter().map(|file| file.name()).collect();
         if names.len() < self.files.len() {
@@ -91,7 +91,7 @@ impl Listed {
         self
     }
 
-    /// Removes the files below `shown` whose paths are not in `read`, with a warning.
+    /// Removes the files below `shown` whose paths are not in `read`, and logs a warning.
     pub(super) fn retain(&mut self, shown: &str, read: &HashSet<&str>) {
         let mut new = SkippedNames::default();
         self.files.retain(|file| {
@@ -108,8 +108,8 @@ impl Listed {
 /// Lists the files of `urls` recursively.
 ///
 /// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files whose ending does not belong to
-/// the format are skipped too. A URL or a pattern that matches the whole name of a file selects the file regardless of its ending. If
-/// `warns` is true, the log counts and names the skipped files.
+/// the format are also skipped. If a URL or a pattern matches the whole name of a file, the ending of the file does not matter. If `warns`
+/// is true, the log counts and names the skipped files.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty or a pattern matches nothing.
@@ -166,7 +166,7 @@ async fn list_url(
     if format.is_parquet() {
         tables = table_folders(entries.iter().map(|entry| entry.name.as_str()));
     }
-    // If the format reads every file as a text, a description of a dataset is a text too.
+    // If the format reads every file as a text, a description of a dataset is also a text.
     let is_left_out = if format.endings.is_empty() { is_system_file } else { is_companion };
     let mut listed = Listed::default();
     for FolderEntry { name, kind } in entries {
@@ -178,7 +178,7 @@ async fn list_url(
         let wanted = matched || has_ending(&name, format);
         let path = child_path(&pattern.base, &name);
         match kind {
-            // The folder contains the files that `apply` writes besides the kept documents.
+            // This folder contains the files that `apply` writes besides the kept documents. The folder is skipped without a warning.
             EntryType::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
             EntryType::Hidden { folder: true } => skipped.add(HIDDEN, format!("{path}/")),
             EntryType::LoopingLink => skipped.add(LOOPING, path),
@@ -303,7 +303,7 @@ fn below<'a>(prefix: &Path, location: &'a Path) -> Option<&'a str> {
     (!rest.is_empty()).then_some(rest)
 }
 
-/// Whether files with this name are read in a folder.
+/// Whether a file with this name is read if it is in a folder.
 fn has_ending(name: &str, format: &SourceFormat) -> bool {
     let name = match format.reading {
         Reading::Parser(parser) if parser.may_be_compressed() => {
@@ -324,12 +324,12 @@ const DESCRIPTIONS: [&str; 5] =
 const TEXTS: [&str; 8] =
     ["readme", "license", "licence", "copying", "notice", "changelog", "citation", "contributing"];
 
-/// Whether a file of this name belongs to an operating system.
+/// Whether a file with this name belongs to an operating system.
 fn is_system_file(name: &str) -> bool {
     SYSTEM.contains(&lower_file_name(name).as_str())
 }
 
-/// Whether a file of this name describes a dataset or belongs to an operating system.
+/// Whether a file with this name describes a dataset or belongs to an operating system.
 pub(crate) fn is_companion(name: &str) -> bool {
     let last = lower_file_name(name);
     let first_word = last.split(['.', '-', '_']).next().unwrap_or_default();
@@ -401,7 +401,7 @@ impl Skipped {
         self.names.values().map(|names| names.count).sum()
     }
 
-    /// Returns the first skipped files and folders that are hidden or that are companions of data.
+    /// Returns the first hidden files and folders, and the first companions of data, that were skipped.
     fn companions(&self) -> Vec<String> {
         let names = [HIDDEN, COMPANION].into_iter().filter_map(|reason| self.names.get(reason));
         names.flat_map(|names| names.first.clone()).collect()

@@ -38,7 +38,7 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
 /// Lists files in the same way as [`list`], without warnings about skipped files. A job lists the files again with warnings.
 ///
 /// # Errors
-/// As [`list`].
+/// See [`list`].
 pub(crate) async fn list_quietly(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
     Ok(find(ctx, source, false).await?.name_apart())
 }
@@ -52,11 +52,11 @@ async fn find(ctx: &SessionContext, source: &job::Source, warns: bool) -> Result
     }
 }
 
-/// Lists the files of `source` that a run `read` and that still exist. `places` contains the new location of each URL. It is empty if the
-/// files were not moved. Moved files keep their paths.
+/// Lists the files of `source` that a run `read` and that still exist. `places` contains the new location of each URL. `places` is empty if
+/// the files were not moved. Moved files keep their paths.
 ///
 /// # Errors
-/// As [`list`], and [`Kind::Job`](crate::error::Kind::Job) if the number of places differs from the number of URLs.
+/// See [`list`]. [`Kind::Job`](crate::error::Kind::Job) if the number of places differs from the number of URLs.
 pub(crate) async fn list_again(
     ctx: &SessionContext,
     source: &job::Source,
@@ -101,7 +101,7 @@ async fn list_moved(ctx: &SessionContext, source: &job::Source, places: &[String
     Ok(Listed::merge(found))
 }
 
-/// Gives a file that was found at the URL `now` its earlier path and name below `base`.
+/// Restores the earlier path and name of a file that was found at the URL `now`. The restored path and name are below `base`.
 fn rename(file: &mut SourceFile, now: &str, base: &str) {
     if *file.path == *now {
         file.name = base.rsplit('/').next().unwrap_or(base).into();
@@ -114,7 +114,7 @@ fn rename(file: &mut SourceFile, now: &str, base: &str) {
 /// Lists all files of `urls` with any ending, without warnings. Also returns the first hidden files and companions of data.
 ///
 /// # Errors
-/// As [`list`].
+/// See [`list`].
 pub(crate) async fn every_file(
     ctx: &SessionContext,
     urls: &[String],

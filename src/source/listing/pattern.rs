@@ -28,7 +28,7 @@ impl InputPattern {
     /// Parses a URL of the job.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it is neither a path nor a URL.
+    /// [`Kind::Input`](crate::error::Kind::Input) if `url` is neither a path nor a URL.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let wrong =
             |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is neither a path nor a URL: {e}"));
@@ -57,7 +57,7 @@ impl InputPattern {
         self.url.object_store().as_str() == LOCAL
     }
 
-    /// Returns the object store of the URL, which is called `shown` in errors.
+    /// Returns the object store of the URL. `shown` is the name of the URL in errors.
     ///
     /// # Errors
     /// If the session has no such store.
@@ -125,7 +125,7 @@ impl Reach {
     /// Returns the reach of `url`. Paths are made absolute, and links are followed.
     ///
     /// # Errors
-    /// If it is neither a path nor a URL.
+    /// If `url` is neither a path nor a URL.
     pub(crate) fn new(url: &str) -> Result<Self> {
         let pattern = InputPattern::parse(url)?;
         let parts = |glob: &glob::Pattern| {

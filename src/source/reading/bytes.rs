@@ -1,7 +1,8 @@
 //! Streams of bytes: decompression, UTF-8 and byte order marks.
 //!
-//! The first bytes of a file determine its compression. If they are not a magic number, the file's extension does. Text is decoded before
-//! it is parsed: in some encodings, bytes inside characters look like a quote, a backslash or a line end.
+//! The first bytes of a file determine its compression. If these bytes are not a magic number, the extension of the file determines the
+//! compression. Text is decoded before it is parsed: in some encodings, bytes inside characters look like a quote, a backslash or a line
+//! end.
 
 use std::future::ready;
 use std::io;
@@ -21,7 +22,7 @@ use tokio_util::io::StreamReader;
 
 use crate::job::Encoding;
 
-/// A stream of chunks of bytes, none of which is empty.
+/// A stream of chunks of bytes. No chunk is empty.
 pub(in crate::source) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
 
 /// The number of bytes that are read at once from a local file or from decompressed data.
@@ -37,7 +38,7 @@ pub(in crate::source) fn compression(path: &str) -> FileCompressionType {
     ending.unwrap_or(FileCompressionType::UNCOMPRESSED)
 }
 
-/// Returns the compression whose magic number `bytes` start with.
+/// Returns the compression whose magic number is at the start of `bytes`.
 pub(in crate::source) fn marked_compression(bytes: &[u8]) -> Option<FileCompressionType> {
     match bytes {
         [0x1F, 0x8B, 8, ..] => Some(FileCompressionType::GZIP),
@@ -114,7 +115,7 @@ where
 
 /// The base-2 logarithm of the maximum window size: 2 GiB, which is also the largest window that zstd writes.
 const WINDOW_LOG: u32 = 31;
-/// The maximum size of a window whose memory is not reserved, in bytes.
+/// The memory of a window is reserved only if the window has more than this number of bytes.
 const SMALL_WINDOW: u64 = 8 << 20;
 /// The magic number of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -151,7 +152,7 @@ fn zstd_window(bytes: &[u8]) -> Option<u64> {
     Some(size.iter().rev().fold(0, |size, byte| size << 8 | u64::from(*byte)))
 }
 
-/// Returns the byte order mark, which may be empty, and the first bytes after it. Both may arrive in several chunks.
+/// Returns the byte order mark, which may be empty, and the first bytes after it. The mark and the bytes may arrive in several chunks.
 pub(in crate::source) async fn split_mark(chunks: &mut Chunks) -> Result<[Bytes; 2], DataFusionError> {
     let mut first = BytesMut::new();
     while first.len() < BYTE_ORDER_MARK.len()
@@ -168,7 +169,7 @@ pub(in crate::source) async fn split_mark(chunks: &mut Chunks) -> Result<[Bytes;
     Ok([mark, first.freeze()])
 }
 
-/// A byte that is never valid in UTF-8. It replaces a sequence that is invalid in the encoding of the file.
+/// A byte that is never valid in UTF-8. This byte replaces a sequence that is invalid in the encoding of the file.
 pub(in crate::source) const INVALID: u8 = 0xFF;
 
 /// Converts `chunks` to UTF-8. A character may be split between two chunks. Invalid sequences become [`INVALID`]. UTF-8 is passed on
@@ -303,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Returns a frame whose header declares a window of 2 to the power of `log`, as `zstd --long` writes it.
+    /// Returns a frame whose header declares a window of `2^log` bytes, as `zstd --long` writes it.
     fn frame(text: &[u8], log: u8) -> Vec<u8> {
         let mut stored = zstd::encode_all(text, 1).unwrap();
         stored[ZSTD_MAGIC.len() + 1] = (log - 10) << 3;

@@ -14,8 +14,8 @@ use crate::source::rows::columns::OriginColumns;
 use crate::source::rows::selection::{RowSet, too_few};
 use crate::source::rows::split::Split;
 
-/// The column with the shingles of texts that were cut while they were read. It is null for other texts. If it is not null, the text of the
-/// row is only a sample: see [`CutText`].
+/// The column with the shingles of texts that were cut while they were read. The column is null for other texts. If the column is not null,
+/// the text of the row is only a sample: see [`CutText`].
 pub(crate) const CUT: &str = "cut";
 
 /// The progress of reading a file.
@@ -23,7 +23,7 @@ pub(super) struct FileProgress {
     pub split: Split,
     pub encoding: Encoding,
     pub on_error: OnError,
-    /// The number of documents so far.
+    /// The number of documents that were already read.
     pub count: u64,
     /// The number of these documents that cannot be read.
     pub unreadable: u64,
@@ -63,7 +63,7 @@ impl DocumentSink<'_> {
         self.batch.is_full()
     }
 
-    /// The number of documents read from the file so far.
+    /// The number of documents that were already read from the file.
     pub(in crate::source) fn count(&self) -> u64 {
         self.file.count
     }
@@ -76,7 +76,7 @@ impl DocumentSink<'_> {
     /// Adds a document with these values.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) for a value that is too long for a column.
+    /// [`Kind::Input`](crate::error::Kind::Input) if a value is too long for a column.
     pub(in crate::source) fn push(&mut self, values: &[Option<&str>], defect: Option<&str>) -> Result<()> {
         if self.file.split.wants(self.file.count) {
             for (builder, value) in self.batch.values.iter_mut().zip(values) {
@@ -95,10 +95,11 @@ impl DocumentSink<'_> {
         Ok(())
     }
 
-    /// Adds the whole file as a document, or a defect if its bytes are invalid in the encoding.
+    /// Adds the whole file as a document. `None` means that the bytes of the file are invalid in the encoding, and the document gets a
+    /// defect.
     ///
     /// # Errors
-    /// As [`Self::push`].
+    /// See [`Self::push`].
     pub(in crate::source) fn push_text(&mut self, text: Option<Bytes>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         check_length(&self.file.split, text.len())?;
@@ -117,10 +118,11 @@ impl DocumentSink<'_> {
         self.end_row(None)
     }
 
-    /// Adds the whole file, which was cut into shingles, as a document. Adds a defect if its bytes are invalid in the encoding.
+    /// Adds the whole file, which was cut into shingles, as a document. `None` means that the bytes of the file are invalid in the
+    /// encoding, and the document gets a defect.
     ///
     /// # Errors
-    /// As [`Self::push`].
+    /// See [`Self::push`].
     pub(in crate::source) fn push_cut(&mut self, text: Option<CutText>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         self.batch.bytes += size_of_val(text.shingles.as_slice()) + text.sample.len();
@@ -156,10 +158,10 @@ impl DocumentSink<'_> {
         self.push_defect(defect)
     }
 
-    /// Adds a document in `line` whose size of `bytes` exceeds `source.max_text`.
+    /// Adds the document in `line`, whose size of `bytes` bytes exceeds `source.max_text`.
     ///
     /// # Errors
-    /// As [`Self::push`].
+    /// See [`Self::push`].
     pub(in crate::source) fn push_too_long(&mut self, line: u64, bytes: u64) -> Result<()> {
         if self.file.split.wanted.is_some() {
             self.file.count += 1;
@@ -175,7 +177,7 @@ impl DocumentSink<'_> {
     /// Adds a document whose bytes are invalid in the encoding.
     ///
     /// # Errors
-    /// As [`Self::reject`].
+    /// See [`Self::reject`].
     pub(in crate::source) fn reject_bytes(&mut self, line: u64) -> Result<()> {
         let encoding = self.file.encoding;
         self.reject(encoding.defect(), line, &encoding.complaint())
@@ -210,9 +212,9 @@ fn check_length(split: &Split, bytes: usize) -> Result<()> {
 
 /// The maximum number of rows in a batch.
 const BATCH_ROWS: usize = 1024;
-/// The number of text bytes after which a batch is full. The last text may exceed it.
+/// The number of text bytes after which a batch is full. The last text may exceed this number.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// The minimum size of a text whose buffer becomes part of the batch without a copy, in bytes.
+/// The minimum size, in bytes, of a text that becomes part of the batch without a copy.
 const OWN_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A batch of documents that is being filled.

@@ -13,13 +13,13 @@ pub(in crate::source) struct Lines {
     after_return: bool,
     /// The number of lines that were returned.
     count: u64,
-    /// The line end of the last line.
+    /// The line end of the line that was returned last.
     end: &'static [u8],
     /// The maximum number of bytes in a line, or `None` if there is no limit.
     most: Option<u64>,
-    /// The number of bytes dropped from a pending line that is too long.
+    /// The number of bytes that were dropped from a pending line because the line is too long.
     dropped: u64,
-    /// The number of bytes in the last line if it was too long.
+    /// The number of bytes in the line that was returned last, if that line was too long.
     too_long: Option<u64>,
 }
 
@@ -29,12 +29,12 @@ impl Lines {
         Self { most: Some(most), ..Self::default() }
     }
 
-    /// The number of bytes in the last line if it was too long.
+    /// The number of bytes in the line that was returned last, if that line was too long.
     pub(in crate::source) fn too_long(&self) -> Option<u64> {
         self.too_long
     }
 
-    /// The number of the last line, from 1.
+    /// The number of the line that was returned last, from 1.
     pub(in crate::source) fn line(&self) -> u64 {
         self.count
     }
@@ -98,12 +98,12 @@ impl Lines {
     }
 }
 
-/// Removes the byte order mark from a line. Concatenated files contain byte order marks inside.
+/// Removes the byte order mark from a line. Concatenated files also contain byte order marks after the start.
 pub(in crate::source) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
 }
 
-/// Cuts a file into lines. Each line is a row unless it is blank.
+/// Cuts a file into lines. Every line that is not blank is a row.
 #[derive(Debug, Default)]
 pub(in crate::source) struct LineCutter {
     lines: Lines,

@@ -35,10 +35,10 @@ use crate::source::rows::split::{Split, distribute};
 
 /// Reads the documents of files in the order in which the input lists the files.
 ///
-/// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then
-/// `source` and `name` (Utf8View), `position` (UInt64), the partition columns as `partition_0`, ... (Utf8View), `defect` (Utf8), and
-/// `cut` (`List<UInt64>`) if long texts are cut while they are read: see [`CutText`](crate::kernel::text::long_text::CutText). The
-/// partitions do not change. The files come from an input, so that a distributed engine can assign them to tasks.
+/// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then `source`
+/// and `name` (Utf8View), `position` (UInt64), the partition columns as `partition_0`, ... (Utf8View), `defect` (Utf8), and `cut`
+/// (`List<UInt64>`) if long texts are cut while they are read: see [`CutText`](crate::kernel::text::long_text::CutText). The partitions do
+/// not change. The input names the files, so that a distributed engine can assign files to tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ParseFiles {
     /// How the files are parsed.
@@ -173,7 +173,7 @@ struct PartitionReader {
     context: Arc<TaskContext>,
     /// Counts the file bytes that were read.
     read: Count,
-    /// The next files.
+    /// The indices of the next files.
     ahead: VecDeque<u32>,
     open: Option<OpenFile>,
     batch: DocumentBatch,

@@ -85,7 +85,7 @@ impl OriginColumns {
         }
     }
 
-    /// Appends rows of `file`. Returns the number of these rows.
+    /// Appends rows of `file`, and returns the number of these rows.
     pub(in crate::source) fn append(
         &mut self,
         file: &SourceFile,
@@ -106,7 +106,7 @@ impl OriginColumns {
         Ok(count)
     }
 
-    /// Returns the columns and starts new ones.
+    /// Returns the columns, and leaves empty columns.
     pub(in crate::source) fn finish(&mut self) -> Vec<ArrayRef> {
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(self.sources.finish()),
@@ -172,7 +172,7 @@ pub(in crate::source) fn carried(values: &NamedExpressions, columns: &[SourceCol
     columns.iter().enumerate().map(one).collect()
 }
 
-/// Returns the id as Utf8View or Int64. It is null if a part of it is null.
+/// Returns the id as Utf8View or Int64. The id is null if a part of the id is null.
 ///
 /// A row number is unique only within its file, so the id starts with the file's name. Ids therefore do not change when files are added.
 pub(in crate::source) fn id(source: &Source, values: &NamedExpressions, kind: IdType) -> Result<Expr> {
@@ -211,7 +211,7 @@ fn escaped(part: Expr, separator: &str) -> Expr {
         .fold(part, |part, c| replace(part, lit(c.to_string()), lit(format!("\\{c}"))))
 }
 
-/// Returns the text as Utf8View: all non-null parts, joined by newlines. It is null if all parts are null.
+/// Returns the text as Utf8View: all non-null parts, joined by newlines. The text is null if all parts are null.
 pub(in crate::source) fn text(source: &Source, values: &NamedExpressions) -> Result<Expr> {
     let parts = source.text.iter().map(|name| value(values, name)).collect::<Result<Vec<_>>>()?;
     let none = parts.iter().cloned().map(Expr::is_null).reduce(and);
@@ -231,7 +231,7 @@ fn joined(separator: &str, mut parts: Vec<Expr>, null: Option<Expr>) -> Result<E
     })
 }
 
-/// Returns the error for a column of `source` that does not exist in `place`. `there` are the existing columns.
+/// Returns the error for a column of `source` that does not exist in `place`. `there` contains the names of the existing columns.
 pub(in crate::source) fn missing(
     source: &Source,
     name: &str,
@@ -268,7 +268,7 @@ fn other_delimiter(there: &[String]) -> Option<String> {
     ))
 }
 
-/// Projects `plan` to the columns `wanted` of `schema`, which are at `place` in the plan.
+/// Projects `plan` to the columns of `schema` with the indices `wanted`. `place` returns the index in `plan` of a column of `schema`.
 pub(in crate::source) fn project(
     plan: Arc<dyn ExecutionPlan>,
     schema: &SchemaRef,

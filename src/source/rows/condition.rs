@@ -34,7 +34,7 @@ pub(super) struct Converted {
     pub name: String,
     /// The text.
     pub text: Expr,
-    /// The converted value. It is null if the text cannot be converted.
+    /// The converted value. The value is null if the text cannot be converted.
     pub value: Expr,
 }
 

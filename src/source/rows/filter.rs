@@ -1,8 +1,8 @@
 //! `source.where` and `source.limit` select the rows of a source that are documents.
 //!
-//! The condition also excludes files by their partition columns. A limit draws a random sample: each document has a rank, a hash of the
-//! seed, the name of its file and its position. A sample contains the documents with the smallest ranks. It therefore depends neither on
-//! threads nor on the order in which files are read.
+//! The condition also excludes files by their partition columns. A limit draws a random sample. The rank of a document is a hash of the
+//! seed, the name of its file and its position. A sample contains the documents with the smallest ranks. The sample therefore depends
+//! neither on threads nor on the order in which files are read.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::kernel::hash::document_key;
 use crate::source::file::SourceFile;
 use crate::udf::expr_fn;
 
-/// Returns the rows that are documents. If the limit is a number, the rows are read an additional time to find the sample.
+/// Returns the rows that are documents. If the limit is a number of documents, the rows are read one additional time to find the sample.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns, or an error of reading the rows.
+/// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns. Reading the rows can also fail.
 pub(in crate::source) async fn documents(
     ctx: &SessionContext,
     source: &Source,
@@ -46,10 +46,10 @@ pub(in crate::source) async fn documents(
 }
 
 /// Counts the rows that are not documents: one row (by_where: UInt64, by_limit: UInt64, unread: Utf8). `unread` names the texts that the
-/// condition cannot convert, or is empty if there are none.
+/// condition cannot convert. The column is empty if there are no such texts.
 ///
 /// # Errors
-/// As [`documents`].
+/// See [`documents`].
 pub(in crate::source) async fn left_out(
     ctx: &SessionContext,
     source: &Source,
@@ -113,7 +113,7 @@ fn matching(
     values: &NamedExpressions,
 ) -> Result<Option<Typed>> {
     let Some(condition) = &source.condition else { return Ok(None) };
-    // False becomes null: the nullability of a comparison differs between logical and physical plans.
+    // A false result becomes null, because the nullability of a comparison differs between logical and physical plans.
     let Typed { meets, converted } = condition::expression(ctx, condition, values, rows.schema())?;
     let meets = nullif(meets, lit(false));
     let has_defect = rows.schema().has_column_with_unqualified_name("defect");
@@ -121,8 +121,8 @@ fn matching(
     Ok(Some(Typed { meets, converted }))
 }
 
-/// Returns the files whose partition columns `names` meet the condition. If no file meets it, returns the first file, which determines the
-/// columns.
+/// Returns the files whose partition columns `names` meet the condition. If no file meets the condition, returns the first file, because it
+/// determines the columns.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns.
@@ -155,7 +155,7 @@ pub(in crate::source) async fn matching_files(
     Ok(found.into_iter().filter_map(|at| files.get(at as usize).cloned()).collect())
 }
 
-/// Returns the files whose partition columns do not meet the condition of `source`. They are not read.
+/// Returns the files whose partition columns do not meet the condition of `source`. These files are not read.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns.
@@ -171,7 +171,8 @@ pub(in crate::source) async fn files_left_out(
     Ok(files.iter().filter(is_left_out).cloned().collect())
 }
 
-/// The maximum number of rows in a sample that is a [`Selection`]. Its bits take 4 MiB in memory and in plans.
+/// The maximum number of rows in a source whose sample becomes a [`Selection`]. The bits of the selection take 4 MiB in memory and in
+/// plans.
 const MOST_KNOWN_ROWS: u64 = 1 << 25;
 
 /// Returns the rank of each row.
@@ -225,7 +226,8 @@ pub(in crate::source) struct KnownRows<'a> {
     pub rows: u64,
 }
 
-/// Returns the sample of these files if all their rows are documents and their number is not too large.
+/// Returns the sample of the rows in these files. Returns `None` if the source has a condition or no limit, if there are too many rows, or
+/// if the sample contains all rows.
 pub(in crate::source) fn sample_known_rows(source: &Source, files: &[KnownRows<'_>]) -> Option<Selection> {
     let limit = source.limit.filter(|_| source.condition.is_none())?;
     let rows = files.iter().try_fold(0_u64, |sum, file| sum.checked_add(file.rows))?;

@@ -22,7 +22,7 @@ pub(crate) struct RowSet {
     /// The row of the lowest bit of the first word, a multiple of 64.
     first: u64,
     words: Arc<Vec<u64>>,
-    /// The object that contains the words if they are too large for a plan that is sent: see [`RowSet::load`].
+    /// The object that contains the words, if a plan with the words would be too large to be sent: see [`RowSet::load`].
     stored: Option<StoredWords>,
 }
 
@@ -184,14 +184,14 @@ impl Selection {
     }
 }
 
-/// Wanted documents of several sources, by origin: the number of a source in a list of sources.
+/// Wanted documents of several sources, by origin. The origin is the number of the source.
 ///
 /// Two sources may read different columns of one file, so a file and a row do not identify a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DocumentPlaces(BTreeMap<u64, Selection>);
 
 impl DocumentPlaces {
-    /// Returns the documents in `frame` (source, position: UInt64, ..). `origin` is the expression of their origin.
+    /// Returns the documents in `frame` (source, position: UInt64, ..). `origin` is the expression for the origin of each document.
     ///
     /// # Errors
     /// If the frame has other columns or cannot be computed.
@@ -219,7 +219,7 @@ impl DocumentPlaces {
         self.0.entry(origin).or_default().insert(source, position);
     }
 
-    /// Returns the documents. If there are none, adds an empty selection for `origin`.
+    /// Returns the documents. If there are none, adds an empty selection for the source `origin`.
     pub(crate) fn or_none_in(mut self, origin: u64) -> Self {
         if self.0.is_empty() {
             self.0.insert(origin, Selection::default());
@@ -232,10 +232,10 @@ impl DocumentPlaces {
         self.0.remove(&origin)
     }
 
-    /// Checks that the documents of all origins were taken.
+    /// Checks that [`Self::take`] has removed the documents of all origins.
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) with an origin that does not belong to any source.
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if an origin remains that does not belong to any source.
     pub(in crate::source) fn all_taken(&self) -> Result<()> {
         match self.0.keys().next() {
             None => Ok(()),
@@ -244,7 +244,7 @@ impl DocumentPlaces {
     }
 }
 
-/// Returns the error for a file with `rows` documents if document number `last` is needed.
+/// Returns the error for a file that has only `rows` documents, although document number `last` is needed.
 pub(in crate::source) fn too_few(source: &str, rows: u64, last: u64) -> Error {
     Error::input(format!(
         "{source} has {rows} documents, but number {last}, counted from 0, must be read again: the file was changed, \

@@ -13,7 +13,7 @@ use crate::source::file::SourceFile;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Split {
     pub file: Arc<SourceFile>,
-    /// The byte range in which the row groups start, or `None` for the whole file. In a plan, the scan contains it.
+    /// The byte range in which the row groups start, or `None` for the whole file. In a plan, the scan contains the range.
     #[serde(skip)]
     pub range: Option<FileRange>,
     /// The number of the first row in its file, from 0.
@@ -22,15 +22,15 @@ pub(crate) struct Split {
     pub rows: Option<u64>,
     /// The number of rows of the whole file.
     pub file_rows: Option<u64>,
-    /// The numbers of the rows to read in the file, or `None` for all rows.
+    /// The numbers, in the file, of the rows to read, or `None` for all rows.
     pub wanted: Option<RowSet>,
     /// The cost of reading the split, in bytes. Only planning uses it.
     #[serde(skip)]
     pub weight: u64,
 }
 
-/// Gaps between wanted rows that are shorter than this are read too. The Parquet reader decodes them in any case, and each run of rows
-/// takes memory while the plan exists.
+/// Gaps of fewer rows between wanted rows are also read. The Parquet reader decodes these rows in any case, and each run of rows takes
+/// memory while the plan exists.
 const READ_GAP: u64 = 32;
 
 /// A part of a file that a partition of a plan reads.
@@ -62,7 +62,7 @@ impl Split {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(row))
     }
 
-    /// The number of rows that are read, if it is known.
+    /// The number of rows that are read, or `None` if it is unknown.
     pub(in crate::source) fn expected_rows(&self) -> Option<u64> {
         self.wanted.as_ref().map(RowSet::count).or(self.rows)
     }
@@ -76,13 +76,13 @@ pub(in crate::source) fn next_run(wanted: &RowSet, row: u64) -> Option<Range<u64
 /// The target size of a batch, in bytes of values.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Returns the number of rows in a batch if a row takes about `row_bytes` bytes. It is at most `most`.
+/// Returns the number of rows in a batch if a row takes about `row_bytes` bytes. The result is at most `most`.
 pub(in crate::source) fn batch_rows(row_bytes: u64, most: usize) -> usize {
     usize::try_from(BATCH_BYTES / row_bytes.max(1)).unwrap_or(most).clamp(1, most)
 }
 
-/// Distributes splits over at most `partitions` partitions, in order and with about equal weights. No partition is empty. Splits that are
-/// neighbours in a file and in the same partition are joined, so that the file is opened once.
+/// Distributes splits over at most `partitions` partitions, in order and with about equal weights. No partition is empty. If two splits are
+/// neighbours in a file and are in the same partition, they are joined, so that the file is opened once.
 pub(in crate::source) fn distribute(splits: &[Split], partitions: usize) -> Vec<Vec<Split>> {
     let partitions = partitions.max(1);
     // Opening an empty file also has a cost.

@@ -1,4 +1,4 @@
-//! CSV: the first record of each file contains the column names, and each further record is a document.
+//! CSV: the first record of each file contains the column names, and each of the other records is a document.
 
 mod records;
 
@@ -121,7 +121,7 @@ impl DocumentReader for CsvReader {
 }
 
 impl CsvReader {
-    /// Reads records until the sink is full, or all remaining records at the end of the file.
+    /// Reads records until the sink is full. At the end of the file, reads all remaining records.
     fn read_records(&mut self, is_end: bool, documents: &mut DocumentSink<'_>) -> Result<()> {
         while is_end || !documents.is_full() {
             match self.records.next_piece(is_end) {
@@ -185,7 +185,7 @@ fn place_without_header(name: &str) -> Option<usize> {
     name.strip_prefix("column_")?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// Returns the fields of at most `most` records at the start of a text. The last record is skipped unless the text is `whole`.
+/// Returns the fields of at most `most` records at the start of a text. If `whole` is false, the last record is skipped.
 pub(crate) fn first_records(text: &str, whole: bool, csv: job::Csv, most: usize) -> Vec<Vec<String>> {
     let (mut records, mut found) = (RecordCutter::new(csv), Vec::new());
     records.feed(Bytes::copy_from_slice(text.as_bytes()));
@@ -344,7 +344,7 @@ impl<'a> HeadReader<'a> {
         Self { records, source, path, columns: None, has_rows: false }
     }
 
-    /// Reads the next bytes of the file. They are empty at the end of the file. Returns true if no more bytes are needed.
+    /// Reads the next bytes of the file. `chunk` is empty at the end of the file. Returns true if no more bytes are needed.
     fn take(&mut self, chunk: Bytes) -> Result<bool> {
         let is_end = chunk.is_empty();
         self.records.feed(chunk);
@@ -484,7 +484,7 @@ mod tests {
     }
 
     proptest! {
-        /// Only the field with the text changes; it loses the span.
+        /// Only the field with the text changes, and only by the span.
         #[test]
         fn other_fields_keep_their_bytes(
             fields in prop::collection::vec("[aé,\"\r\n ]{0,8}", 1..4),

@@ -11,7 +11,7 @@
 //! A stray quote can swallow many lines. A record of several lines is therefore accepted only if:
 //! - it has as many fields as the first record,
 //! - no field spans more than `MAX_LINES` lines,
-//! - every quote that closes on a later line also ends its field.
+//! - every closing quote on a later line also ends its field.
 //!
 //! Otherwise the first line becomes a malformed record, and the next record starts on the line after it.
 
@@ -46,18 +46,18 @@ pub(super) struct RecordCutter {
     defect: Option<Defect>,
     /// Whether the next record is the header.
     header: bool,
-    /// The number of rows so far.
+    /// The number of rows that were cut so far.
     rows: u64,
 }
 
-/// The state of scanning a record. Positions are relative to its start.
+/// The state of scanning a record. Positions are relative to the start of the record.
 #[derive(Debug, Default)]
 struct RecordScan {
     at: usize,
     state: CsvState,
     /// Whether quotes are ordinary characters.
     is_literal: bool,
-    /// The ends of the fields so far.
+    /// The ends of the fields that were already scanned.
     ends: Vec<usize>,
     /// The number of line ends in the current field.
     lines: usize,
@@ -97,7 +97,7 @@ impl Defect {
         }
     }
 
-    /// Describes the defect after the path and the line in a message.
+    /// Returns a description of the defect that follows the path and the line in a message.
     pub(super) fn complaint(self) -> String {
         let quote = match self {
             Self::Fields(fields, columns) => {
@@ -127,7 +127,7 @@ enum RecordEnd {
 /// A record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CsvRecord<'a> {
-    /// The syntax. Its quote character is unset if quotes are ordinary characters.
+    /// The syntax. The quote character is unset if quotes are ordinary characters.
     pub csv: job::Csv,
     /// The ends of the fields.
     ends: &'a [usize],
@@ -292,7 +292,7 @@ impl RowCutter for RecordCutter {
 }
 
 impl RecordScan {
-    /// Continues the scan in `bytes`, which begin with the record.
+    /// Continues the scan in `bytes`, which start with the record.
     fn read(&mut self, csv: job::Csv, bytes: &[u8], is_end: bool) -> RecordEnd {
         let quote = csv.quote.filter(|_| !self.is_literal);
         while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
@@ -379,7 +379,7 @@ impl RecordScan {
         RecordEnd::Bytes
     }
 
-    /// Advances over the characters of a field up to `to` and counts the line ends.
+    /// Advances to `to` inside a field, and counts the line ends up to this position.
     fn pass(&mut self, csv: job::Csv, bytes: &[u8], to: usize) -> Option<RecordEnd> {
         let passed = std::mem::replace(&mut self.at, to)..to;
         let first = memchr2(b'\n', b'\r', &bytes[passed.clone()])?;

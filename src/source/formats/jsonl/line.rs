@@ -175,7 +175,7 @@ fn gather<'a>(
     }
 }
 
-/// Returns the text of a value, or `None` if it is null.
+/// Returns the text of a value, or `None` if the value is null.
 fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, UnusableLine> {
     let (kind, found) = match raw.as_bytes().first() {
         Some(b'n') => return Ok(None),
@@ -250,7 +250,8 @@ fn find_fields<'a>(
     Ok(())
 }
 
-/// Passes the name and the value of each field of the object in `text` to `take`. An error of `take` becomes an error of the object.
+/// Passes the name and the value of each field of the object in `text` to `take`. An error that `take` returns becomes an error of the
+/// object.
 ///
 /// # Errors
 /// If `text` is not a JSON object.
@@ -346,7 +347,7 @@ pub(super) fn with_whole_pairs(line: &[u8]) -> Cow<'_, [u8]> {
     whole
 }
 
-/// Makes both replacements, for uses that do not depend on the replaced values.
+/// Replaces non-finite numbers and lone surrogates, for callers that do not depend on the replaced values.
 pub(crate) fn readable(line: &[u8]) -> Cow<'_, [u8]> {
     let whole = with_whole_pairs(line);
     with_finite_numbers(&whole).map_or(whole, Cow::Owned)

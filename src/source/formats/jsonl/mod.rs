@@ -193,7 +193,7 @@ impl RowFormat for JsonLines {
 /// unchanged.
 ///
 /// # Errors
-/// The name of an additional field that the object already contains.
+/// Returns the name of an additional field that the object already contains.
 fn append_fields(
     row: &[u8],
     columns: &[(&'static str, AddedValue)],
@@ -273,7 +273,7 @@ fn character(text: &str) -> Option<(usize, usize)> {
 struct JsonSample {
     file: Arc<SourceFile>,
     shape: JsonShape,
-    /// The number of rows without blank lines.
+    /// The number of rows. Blank lines are not counted.
     rows: usize,
 }
 

@@ -29,9 +29,9 @@ pub(super) struct JsonShape {
 pub(super) enum Role {
     Text,
     Id,
-    /// The table `documents` contains it as text.
+    /// The table `documents` contains the column as text.
     Carried,
-    /// `source.where` uses it in a comparison.
+    /// `source.where` uses the column in a comparison.
     Compared,
 }
 
@@ -158,8 +158,8 @@ impl JsonShape {
 /// Returns the kind that the value called `name` at `path` must have in every row.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the values cannot be used in this role, and [`Kind::Input`](crate::error::Kind::Input) if the
-/// ids have several kinds.
+/// [`Kind::Job`](crate::error::Kind::Job) if the values cannot be used in this role. [`Kind::Input`](crate::error::Kind::Input) if the ids
+/// have several kinds.
 pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));

@@ -1,7 +1,7 @@
 //! Parquet files and their footers.
 //!
-//! The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other panics are caught. Both result in
-//! an error that names the file.
+//! The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other panics are caught. In both cases,
+//! the error names the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -48,7 +48,7 @@ pub(crate) struct ParquetFile {
 }
 
 impl ParquetFile {
-    /// Reads the footer of a file, or takes it from the session's cache.
+    /// Reads the footer of a file, or takes the footer from the session's cache.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if the file has no readable footer or was replaced.
@@ -102,11 +102,11 @@ impl ParquetFile {
         bytes.context(|| format!("reading {} failed", self.path()))
     }
 
-    /// Returns the CRC-32 of the columns `names` and the footer in file order, or of the footer alone. The alternative that covers `bytes`
-    /// bytes is chosen. Returns `None` if neither covers this number of bytes.
+    /// Returns the CRC-32 of the columns `names` and the footer in file order, or of the footer alone. Chooses the alternative that covers
+    /// `bytes` bytes. Returns `None` if neither alternative covers this number of bytes.
     ///
     /// # Errors
-    /// As [`Self::bytes`].
+    /// See [`Self::bytes`].
     pub(in crate::source) async fn checksum(&self, names: &[&str], bytes: u64) -> Result<Option<u32>> {
         let footer = footer_bytes(self.store.as_ref(), &self.file).await?;
         let mut ranges = BTreeMap::new();
@@ -142,8 +142,8 @@ impl ParquetFile {
     }
 }
 
-/// Returns the footer of a file, and also its bytes unless the footer comes from the cache. The footer can contain an Arrow schema that
-/// only other programs can decode: see [`without_foreign_schema`].
+/// Returns the footer of a file. If the footer does not come from the cache, also returns its bytes. The footer can contain an Arrow schema
+/// that only other programs can decode: see [`without_foreign_schema`].
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if the file has no readable footer or was replaced.

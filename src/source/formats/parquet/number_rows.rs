@@ -44,7 +44,7 @@ pub(crate) struct NumberRows {
 }
 
 impl NumberRows {
-    /// The number of rows that are read, if it is known.
+    /// The number of rows that are read, or `None` if it is unknown.
     pub(crate) fn rows(&self) -> Option<u64> {
         self.splits.iter().map(Split::expected_rows).sum()
     }
@@ -99,7 +99,7 @@ impl Description for NumberRows {
         }
         let schema = numbered_schema(values.iter().map(|f| f.data_type()), self.partition_columns.len());
         let shape = Shape::in_partitions_of(input, schema);
-        // Rows in short gaps between wanted rows are read too.
+        // Rows in short gaps between wanted rows are also read.
         let reads_all = self.splits.iter().all(|split| split.wanted.is_none());
         Ok(if reads_all { shape.row_by_row() } else { shape })
     }
@@ -146,13 +146,13 @@ struct Numbering {
     elapsed: Time,
     /// The store of the files, or `None` if the input is not a file scan.
     store: Option<Arc<dyn ObjectStore>>,
-    /// The current split and the number of its rows so far.
+    /// The current split and the number of its rows that were already read.
     current: Option<(usize, u64)>,
-    /// The number of rows of the last batch.
+    /// The number of rows in the batch that was read last.
     last_batch: usize,
     /// The position after the last row.
     next_row: u64,
-    /// The end of the current run of wanted rows. It is not used if all rows are wanted.
+    /// The end of the current run of wanted rows. The field is not used if all rows are wanted.
     run_end: u64,
 }
 
@@ -170,7 +170,7 @@ impl Numbering {
                 let rest = numbered.is_ok().then_some(self);
                 Some((numbered, rest))
             }
-            // Any error of the reader may be caused by a change of the file.
+            // A change of the file can cause any error of the reader.
             Some(Err(e)) => {
                 let changed = self.check_files().await.err();
                 Some((Err(changed.unwrap_or_else(|| self.explain(e))), None))

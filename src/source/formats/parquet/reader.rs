@@ -34,7 +34,7 @@ use crate::source::identity::Checksums;
 use crate::source::rows::selection::RowSet;
 use crate::source::rows::split::{Split, next_run};
 
-/// Returns the index of the split to which a file of a scan belongs. It is the value of the scan's partition column.
+/// Returns the index of the split to which a file of a scan belongs. The index is the value of the scan's partition column.
 pub(super) fn split_index(file: &PartitionedFile) -> Option<usize> {
     match file.partition_values.last() {
         Some(ScalarValue::UInt32(Some(split))) => Some(*split as usize),
@@ -117,7 +117,7 @@ struct Readers {
     checksums: Option<Arc<Checksums>>,
     /// The maximum size of a decompressed page, in bytes.
     page_limit: usize,
-    /// The columns that are read, or `None` if no column is read as bytes.
+    /// The columns that are read, or `None` if none of them is read as bytes.
     bytes: Option<SchemaRef>,
 }
 
