@@ -1,4 +1,4 @@
-//! Functions from frames to frames, shared by stages, look-ups and measurements.
+//! Functions that take and return frames. Stages, look-ups and measurements share them.
 //!
 //! They are lazy: they read no files and need no session. Unless documented otherwise, a function fails only if a frame lacks a column.
 
@@ -42,7 +42,7 @@ pub(crate) fn columns<const N: usize>(names: [&str; N]) -> Vec<Expr> {
     names.map(col).to_vec()
 }
 
-/// Columns under new names: (name, new name).
+/// Renames columns. Each element of `names` is (name, new name).
 pub(crate) fn renamed<const N: usize>(names: [(&str, &str); N]) -> Vec<Expr> {
     names.map(|(name, new)| col(name).alias(new)).to_vec()
 }
@@ -88,17 +88,18 @@ fn carried(frame: &DataFrame) -> impl Iterator<Item = Expr> {
     (0..).map(crate::schema::carried).take_while(|name| has_column(frame, name)).map(ident)
 }
 
-/// The columns of documents after a step: their place, their id, `own`, and the carried columns of `frame`.
+/// The columns `source`, `position` and `id`, then `own`, then the carried columns of `frame`.
 pub(crate) fn document_columns(frame: &DataFrame, own: impl IntoIterator<Item = Expr>) -> Vec<Expr> {
     columns(["source", "position", "id"]).into_iter().chain(own).chain(carried(frame)).collect()
 }
 
-/// The column `text` and, if the frame contains it, [`CUT`]: the shingles of texts that the reader has already split.
+/// The column `text`, followed by [`CUT`] if the frame contains it. [`CUT`] contains the shingles of texts that the reader has already
+/// split.
 pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
     std::iter::once("text").chain(has_column(frame, CUT).then_some(CUT)).map(col).collect()
 }
 
-/// The shingles of the texts of a frame; null for a text that is null.
+/// The shingles of each text in a frame, or null if the text is null.
 pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle) -> Result<Expr> {
     if !has_column(frame, CUT) {
         return Ok(shingles(text, shingle));
@@ -109,7 +110,7 @@ pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle)
     Ok(coalesce(vec![cut, shingles(uncut, shingle)]))
 }
 
-/// Adds the other columns of `by_doc` (doc, ..) to each document in (doc, ..).
+/// Adds the other columns of `by_doc` (doc, ..) to the rows of `frame` (doc, ..).
 pub(crate) fn with_columns(frame: DataFrame, by_doc: DataFrame) -> Result<DataFrame> {
     let names = by_doc.schema().columns().into_iter().map(|column| column.name);
     let others: Vec<Expr> = names.filter(|name| name != "doc").map(ident).collect();
@@ -118,7 +119,7 @@ pub(crate) fn with_columns(frame: DataFrame, by_doc: DataFrame) -> Result<DataFr
     Ok(by_doc.join(frame, JoinType::Right, &["of_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).
+/// Keeps the rows of `documents` (doc, ..) with a key in `needed` (needed: UInt64).
 pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
@@ -163,7 +164,7 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
 
 /// `frame`, planned with sort-merge joins.
 ///
-/// A hash join would hold its whole left side in memory. A sort-merge join holds one batch from its right side, and the left rows for one
+/// A hash join would keep its whole left side in memory. A sort-merge join keeps one batch from its right side, and the left rows with one
 /// key.
 pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
     let (mut state, plan) = frame.into_parts();
@@ -206,7 +207,7 @@ mod tests {
         union((0..runs).map(with_run)).unwrap().unwrap()
     }
 
-    /// The number of nodes of a plan, and its depth.
+    /// The number of nodes in a plan, and its depth.
     fn extent(frame: DataFrame) -> (usize, usize) {
         let plan = frame.into_optimized_plan().unwrap();
         let (mut nodes, mut depth, mut level) = (0, 0, vec![&plan]);
@@ -217,7 +218,7 @@ mod tests {
         (nodes, depth)
     }
 
-    /// A plan over many outputs has one branch per output, without nesting.
+    /// A plan that reads many outputs has one branch per output, without nesting.
     #[test]
     fn plans_grow_with_the_outputs_and_no_faster() {
         let session = SessionContext::new();

@@ -1,10 +1,10 @@
-//! The prefix join: pairs of documents that share one of their rarest shingles. All similar documents share one.
+//! The prefix join, which pairs documents that share one of their rarest shingles. Any two similar documents share such a shingle.
 //!
 //! It is the exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*, SIGMOD
-//! 2010. Shingles are counted over the collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
-//! shingle are joined. The pairs that pass the filters on sizes and positions are candidates.
+//! 2010. Shingles are counted in the whole collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
+//!       shingle are joined. Pairs become candidates if they pass the filters on sizes and positions.
 //!
-//! If pairs are kept by their estimate, the signature is used as the set instead of the shingles, with the elements (number of the
+//! If pairs are kept by their estimate, the signature is used as the set instead of the shingles. Its elements are (index of the
 //! permutation, value). An estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
 //!
 //! If pairs are kept by their containment, a shingle in the smaller document's prefix can be anywhere in the larger document. So rows of
@@ -19,8 +19,8 @@
 //! 1. A *round* chooses leaders among the documents without a leader, ordered by the fewest rarer shingles, then the most shingles, then
 //!    the smallest key. The pairs of leaders are scored like all candidates. A document with a score then has a leader or is a leader, and
 //!    is *settled*.
-//! 2. The next round chooses twice as many leaders among the remaining documents.
-//! 3. After the last round, each remaining document is compared with all other documents in its dense buckets.
+//! 2. The next round chooses twice as many leaders among the unsettled documents.
+//! 3. After the last round, each unsettled document is compared with all other documents in its dense buckets.
 //!
 //! This guarantees, for any order of documents and any number of partitions:
 //!
@@ -60,14 +60,14 @@ pub struct Join {
     least: u8,
 }
 
-/// The number of counters, `2^bits`, does not depend on the memory budget, so candidates are the same for every budget. Counters take at
-/// most 16 MiB.
+/// The number of counters, `2^bits`, does not depend on the memory budget. So every budget gives the same candidates. Counters take at most
+/// 16 MiB.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 24;
 
 impl Join {
-    /// The join for the pairs that `score` keeps. Signatures have `permutations` values, and all sets together have `elements`. In a run
-    /// `against` reference documents, `elements` counts only new documents.
+    /// The join that finds the pairs that `score` keeps. Signatures have `permutations` values, and all sets together have `elements`. In a
+    /// run `against` reference documents, `elements` counts only the sets of new documents.
     pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
             ScoreBy::Shingles => score.least_jaccard(),
@@ -83,7 +83,7 @@ impl Join {
         Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS), least }
     }
 
-    /// Whether prefixes are joined with whole sets instead of prefixes, because similar sets may have any size.
+    /// Whether prefixes are joined with whole sets instead of prefixes. This is necessary if sets of any two sizes can be similar.
     pub(crate) fn meets_whole_sets(&self) -> bool {
         self.measure.takes_any_size()
     }
@@ -98,12 +98,13 @@ impl Join {
         self.threshold
     }
 
-    /// The maximum number of rows in the join: the elements of all prefixes, or of whole sets if prefixes are joined with whole sets.
+    /// The maximum number of rows in the join. The rows are the elements of all prefixes, or of all sets if prefixes are joined with whole
+    /// sets.
     pub(crate) fn rows(&self) -> u64 {
         if self.meets_whole_sets() {
             return self.elements;
         }
-        // A prefix omits the share of a set's elements that a similar set must contain.
+        // A similar set must contain a certain share of a set's elements. The prefix omits this share.
         (self.elements as f64 * (1.0 - self.threshold)) as u64
     }
 
@@ -126,13 +127,13 @@ impl Join {
     }
 }
 
-/// Counts the `tokens` (a list) in each row. There are `2^bits` counters and `probes` counters per token.
+/// Counts the `tokens` (a list) in all rows. There are `2^bits` counters, and each token uses `probes` of them.
 pub(super) fn token_counts(rows: DataFrame, tokens: Expr, (bits, probes): (u32, u32)) -> Result<DataFrame> {
     let tokens = rows.select(vec![tokens.alias("tokens")])?;
     apply(Operator::TokenCounts(TokenCounts { bits, probes }), vec![tokens])
 }
 
-/// (doc, ..) -> the documents of hot or dense buckets, whose keys are in `members` (a, ..). Such buckets have no copies.
+/// Keeps the `documents` (doc, ..) in hot or dense buckets. `members` (a, ..) contains their keys, but not the keys of copies.
 pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
     among(documents, members.select(renamed([("a", "needed")]))?)
 }
@@ -159,11 +160,11 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
     apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }
 
-/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b, with every pair that reaches the
-/// threshold.
+/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b. The result contains every pair that reaches
+/// the threshold.
 ///
-/// With `dense`, a shingle in more than `dense` prefixes makes no pairs. Each of its documents has one row (doc, null), and
-/// [`leader_pairs`] finds the pairs. Two `reference` documents (doc, ..) are never a pair.
+/// With `dense`, a shingle in more than `dense` prefixes makes no pairs. Each document with such a shingle has one row (doc, null), and
+/// [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.
@@ -186,15 +187,15 @@ pub fn candidates(
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }
 
-/// Like [`prefixes`], but with every element of a document that is in the prefix of any document.
+/// Like [`prefixes`], but returns every element of a document that any document has in its prefix.
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
     let of_prefixes = token_counts(tokens, make_array(columns(["token"])), (join.bits, 1))?;
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
 
-/// Returns the latest state of each document that took part in a round, as (reference, state), or `None` if there are no rounds. Each round
-/// is given as its scored pairs (a, b, ..) and its leaders (a).
+/// Returns the latest state of each document that took part in a round, as (reference, state). Returns `None` if there are no rounds. Each
+/// element of `rounds` contains the scored pairs (a, b, ..) and the leaders (a) of one round.
 ///
 /// # Errors
 /// If a column is missing.
@@ -217,8 +218,9 @@ pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(renamed([("reference", "settled")]))?)
 }
 
-/// (token, doc, size, position), the states so far -> distinct (a: UInt64, b: UInt64), a < b: the pairs of `pairs`, and one row
-/// (leader, null) for each leader.
+/// (token, doc, size, position), the states after the previous rounds -> distinct (a: UInt64, b: UInt64), a < b.
+///
+/// Returns the pairs that `pairs` asks for, and one row (leader, null) for each leader.
 ///
 /// Only a shingle in the prefixes of more than `dense` documents makes pairs. Two `reference` documents (doc, ..) are never a pair.
 ///
@@ -251,7 +253,7 @@ pub fn leader_pairs(
     Ok(joined_by_sorting(found))
 }
 
-/// The scores (a, b, ..) between two settled documents -> (a, b).
+/// Scores (a, b, ..) -> (a, b). Keeps the scores of two settled documents.
 pub(crate) fn scores_of_settled(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
     let end = |column| settled.clone().select(renamed([("settled", column)]));
     let scores = scores.select(columns(["a", "b"]))?;
