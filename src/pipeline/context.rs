@@ -25,7 +25,7 @@ use crate::schema::SourceTypes;
 pub(crate) struct StageContext<'a> {
     pub(super) runner: Runner<'a>,
     pub(super) job: &'a Job,
-    /// The types that the source gives to the columns of tables.
+    /// The types of the source's columns in tables.
     pub(super) types: SourceTypes,
     pub(super) input: &'a RunInput,
     /// The reference documents, if the job has any.
@@ -58,7 +58,7 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The table as a frame, with its numbers signed as in the files.
+    /// The table as a frame, with signed numbers as in its files.
     pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
         let schema = table.schema(self.job, &self.types);
@@ -85,18 +85,18 @@ impl<'a> StageContext<'a> {
         self.runner.is_taken(&table.name())
     }
 
-    /// Whether an earlier attempt finished the stage of the table, so that nothing has to be prepared for it.
+    /// Whether an earlier attempt finished the stage of the table. Then the stage needs no preparation.
     pub(super) async fn is_done(&self, table: impl Into<AnyTable>) -> Result<bool> {
         Ok(self.runner.find(&table.into().name()).await?.is_some())
     }
 
-    /// Runs the stage of a table that is in no list of stages, because the data decides whether it is needed.
+    /// Runs the stage that writes a table. The stage is in no list of stages, because the data decides whether it is needed.
     pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
         self.runner.expect(1);
         self.write(&table.name(), vec![(table.into(), TableRows::All)], rows).await
     }
 
-    /// Writes rows into the `tables` of the stage `name`, or takes over the tables of an earlier attempt.
+    /// Writes rows into the `tables` of the stage `name`, or takes over the tables that an earlier attempt wrote.
     pub(super) async fn write(&self, name: &str, tables: StageTables, rows: Planned<'_>) -> Result<()> {
         let tables = tables.into_iter();
         let targets = tables.map(|(table, rows)| table.target(rows, self.job, &self.types)).collect();

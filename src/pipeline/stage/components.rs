@@ -1,4 +1,4 @@
-//! components, large_star, small_star: the documents that scores connect, by union-find while it fits in memory, else by the rounds of
+//! components, large_star, small_star: finds the documents that scores connect. Uses union-find if it fits in memory, else the rounds in
 //! [`crate::frames::components`].
 
 use std::fmt;
@@ -60,7 +60,7 @@ pub(super) static COMPONENTS: Stage = Stage::work(
 /// The name of the union-find in the memory pool.
 const CONSUMER: &str = "connected components";
 
-/// The number of quarters of the memory pool that the union-find may use. The rest is for the table that the stage writes.
+/// The union-find may use this many quarters of the memory pool. The rest is for the table that the stage writes.
 const QUARTERS: usize = 3;
 
 /// The number of rows per batch of the table.
