@@ -1,4 +1,4 @@
-//! Atomic writes to the local disk: a file is synced before it gets its name.
+//! Atomic writes to the local disk. A file is synced before it gets its final name.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -63,7 +63,7 @@ pub(crate) fn partial_file(folder: &Path, writer: &str) -> io::Result<tempfile::
     let prefix = format!("{}{writer}", STAGED.0);
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(STAGED.1);
-    // The umask determines who may read the file, as for any new file.
+    // As for any new file, the umask determines who may read the file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
@@ -105,7 +105,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 /// The prefix and the suffix of the name of an unfinished file.
 const STAGED: (&str, &str) = (".resemblance-", ".tmp");
 
-/// Whether `name` is the name of an unfinished file of `writer`, which may be empty.
+/// Whether `name` is the name of an unfinished file of `writer`. `writer` can be empty.
 pub(super) fn is_staged(name: &str, writer: &str) -> bool {
     let rest = name.strip_prefix(STAGED.0).and_then(|rest| rest.strip_prefix(writer));
     let random = rest.and_then(|rest| rest.strip_suffix(STAGED.1));
@@ -159,6 +159,6 @@ pub(super) fn remove_empty(folder: &Path) {
             }
         }
     }
-    // The call fails for a folder that is not empty, which is kept.
+    // If the folder is not empty, the call fails and the folder is kept.
     let _ = std::fs::remove_dir(folder);
 }
