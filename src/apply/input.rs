@@ -15,7 +15,7 @@ use crate::output::Stored;
 use crate::rewrite::{DocumentCounts, Rejects, rows_of_file};
 use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
 
-/// The number of files whose rows are counted at the same time.
+/// Rows are counted in this many files at the same time.
 const CONCURRENT_FILES: usize = 8;
 
 /// A finished output with unchanged sources, and the settings with which it is applied.

@@ -26,16 +26,16 @@ pub(crate) enum ClusterId {
     LeastNew,
 }
 
-/// The founders of earlier clusters: documents whose ids are also cluster ids in earlier runs.
+/// The founders of earlier clusters. The id of a founder is also the id of a cluster in an earlier run.
 #[derive(Debug, Clone)]
 pub(crate) struct Founders {
     /// The founders (id) with the same text as in the earlier runs.
     pub present: DataFrame,
-    /// The clusters that lost their founder; `None` if no document was ever replaced.
+    /// The clusters that lost their founder. `None` if no document was ever replaced.
     pub replaced: Option<Replaced>,
 }
 
-/// Clusters in earlier runs whose founder now has another text.
+/// Clusters in earlier runs with a founder that now has another text.
 ///
 /// The new cluster of such a founder takes over the old cluster's id only if it contains another document from the old cluster.
 #[derive(Debug, Clone)]
@@ -189,7 +189,7 @@ pub(crate) fn cluster_level(
     let sets = ranks_of_sets(documents.clone())?;
     let edges = edges(&sets, scores)?;
     let found = representatives_of_edges(edges.clone(), Division::Part(method))?;
-    // The sets that are in a pair with another set, or whose copies are pairs.
+    // The sets that are in a pair with another set, and the sets of copies that are pairs.
     let end = |rank| edges.clone().select(renamed([("root", "edge_root"), (rank, "edge_rank")]));
     let ends = end("high")?.union(end("low")?)?.distinct()?;
     let keys = (&["edge_root", "edge_rank"], &["root", "rank"]);

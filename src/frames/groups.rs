@@ -1,6 +1,6 @@
 //! Groups of documents, by `source.group`, and the pairs between them.
 //!
-//! All documents without a group together form one group, whose name is null.
+//! All documents without a group together form one group. The name of this group is null.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::job::{Compare, Source};
 use crate::udf::expr_fn::document_key;
 
-/// The group of a document as text, from the column `name` of the source; null without such a column.
+/// The group of a document as text, from the column `name` of the source. It is null if `name` is `None`.
 pub(crate) fn group(name: Option<&str>) -> Expr {
     let group = match name {
         Some(name) => cast(ident(Source::stored(name)), DataType::Utf8),

@@ -154,8 +154,8 @@ pub(crate) enum Basis {
 /// Removals (set, documents, shared, shingles, ..) -> the columns of [`operator::clusters::losses_schema`]. These losses follow from
 /// scores, so no texts are read.
 ///
-/// The result has a row for each set that is part of its representative, for each set with losses that follow from its score, and for each
-/// set without new documents. With [`Basis::Scores`], it has a row for every set.
+/// The result has a row for each set that is part of its representative, and for each set with losses that follow from its score. It also
+/// has a row for each set without new documents. With [`Basis::Scores`], it has a row for every set.
 pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
     let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let no_document = col("documents").eq(lit(0_u64));

@@ -36,7 +36,7 @@ pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<Data
     Ok(spared.join(clusters, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 
-/// [`pair_columns`], copies (rep, doc, size) -> the columns of scores. This holds only if no document was ever replaced.
+/// [`pair_columns`], copies (rep, doc, size) -> the columns of scores. Call it only if no document was ever replaced.
 pub(crate) fn scores(pairs: DataFrame, copies: DataFrame) -> Result<DataFrame> {
     let copies = copies.filter(col("rep").not_eq(col("doc")))?;
     let end = |end: &str| suffixed(&copies, &["doc", "rep"], end);

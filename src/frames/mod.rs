@@ -146,7 +146,7 @@ pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> 
     Ok(rows.select(columns)?)
 }
 
-/// The rows of all frames, which have the same columns; `None` if there are no frames.
+/// Returns the rows of all frames. The frames must have the same columns. Returns `None` if there are no frames.
 pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
     let frames = frames.into_iter().collect::<Result<Vec<_>>>()?;
     let mut frames = frames.into_iter();

@@ -30,8 +30,8 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
 /// A score between two groups of copies becomes a pair for each document in one group and each document in the other. If copies are pairs,
 /// every two documents in a group become a pair with a similarity of 1.
 ///
-/// If a group is written as a star, only its smallest id has pairs with other groups, and every other document is paired only with that id.
-/// The number of rows then equals the number of documents, and the clusters are the same.
+/// If a group is written as a star, only its smallest id has pairs with other groups. Every other document in the group is paired only with
+/// the smallest id. The number of rows then equals the number of documents, and the clusters are the same.
 ///
 /// If every pair consists of a new and a reference document, copies are not pairs. Every other new document in a star is then paired with
 /// the smallest id in each group of reference documents.

@@ -12,13 +12,13 @@
 //!
 //! # Dense groups
 //!
-//! Some documents share a rare shingle with very many other documents, for example pages that consist mostly of a header: 54,000 pages have
-//! 1.5 billion pairs. Such pairs may be similar, but they are useless. Therefore a few documents become *leaders*, and the other documents
-//! are compared only with the leaders:
+//! Some documents share a rare shingle with very many other documents, for example pages that consist mostly of a header. 54,000 such pages
+//! have 1.5 billion pairs. Such pairs may be similar, but they are useless. Therefore a few documents become *leaders*, and the other
+//! documents are compared only with the leaders:
 //!
-//! 1. A *round* chooses leaders among the documents without a leader, ordered by the fewest rarer shingles, then the most shingles, then
-//!    the smallest key. The pairs of leaders are scored like all candidates. A document with a score then has a leader or is a leader, and
-//!    is *settled*.
+//! 1. A *round* chooses leaders among the documents without a leader. Documents with fewer rarer shingles come first, then documents with
+//!    more shingles, then documents with smaller keys. The pairs of leaders are scored like all candidates. A document with a score then
+//!    has a leader or is a leader, and is *settled*.
 //! 2. The next round chooses twice as many leaders among the unsettled documents.
 //! 3. After the last round, each unsettled document is compared with all other documents in its dense buckets.
 //!

@@ -21,7 +21,7 @@ pub(crate) struct PairBlock {
     pub left: u64,
     /// The second key segment.
     pub right: u64,
-    /// The number of key segments; the segment of a document is `doc % segments`.
+    /// The number of key segments. The segment of a document is `doc % segments`.
     pub segments: u64,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum SketchJoin {
 /// The number of blocks per partition. Several blocks even out the number of candidates per partition.
 const BLOCKS_PER_PARTITION: usize = 8;
 
-/// The number of segments of the documents; the segment of a document is `doc % segments`.
+/// The number of segments into which documents are divided. The segment of a document is `doc % segments`.
 pub(crate) fn segments(partitions: usize) -> u64 {
     // n segments make a little more than n * n / 2 blocks.
     (2.0 * (BLOCKS_PER_PARTITION * partitions.max(1)) as f64).sqrt().ceil() as u64

@@ -67,7 +67,7 @@ pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     with_sizes(cut, wrong_length(shingle, "too_short")?)
 }
 
-/// The length of a list; 0 for null.
+/// The length of a list, or 0 if it is null.
 fn length(list: &str) -> Expr {
     coalesce(vec![array_length(col(list)), lit(0_u64)])
 }
@@ -120,8 +120,8 @@ pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame>
     Ok(cut.select(columns)?)
 }
 
-/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row per shingle in each document.
-/// `shingle` is null except in one row per number; these rows are the dictionary.
+/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row per shingle in each document. For
+/// each number, `shingle` is null in all rows but one. The rows with a shingle are the dictionary.
 ///
 /// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So the numbers do not depend on the
 /// order of documents. They also do not follow the order of words, as the hash functions of signatures require. One sort finds all ranks.

@@ -19,8 +19,8 @@ use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short
 /// number of entries in the collection's dictionary, if any.
 ///
 /// # Errors
-/// If the modulus is the first prime above the dictionary's size, and the dictionary is smaller than the number of permutations or too
-/// large for a prime under 2^32.
+/// If the modulus is the first prime above the dictionary's size, and this size is unsuitable. It must be at least the number of
+/// permutations, and the prime must be below 2^32.
 pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let set = col("shingles");
     let by = &job.minhash;

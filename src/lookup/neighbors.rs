@@ -132,14 +132,14 @@ pub struct Query<'a> {
     pub top: NonZeroUsize,
 }
 
-/// Returns the most similar documents among the candidates of a query.
+/// Returns the candidates that are most similar to the document of a query.
 ///
 /// If the output keeps no shingles, they are computed from the texts in `again`. Without `again`, there are only estimates. One batch is in
 /// memory, and the keys and similarities of the best candidates. If there is a table of buckets, the positions of all candidates are in
 /// memory too.
 ///
 /// # Errors
-/// If the table or the source cannot be read, if the output keeps no signatures, or if the signatures do not fit the bands of its job.
+/// If the table or the source cannot be read. Also if the output keeps no signatures, or if the signatures do not fit the bands of its job.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,

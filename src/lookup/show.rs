@@ -319,9 +319,8 @@ fn reference_members(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Membe
     texts.into_iter().map(|(id, text)| (Member { id, is_reference: true }, text))
 }
 
-/// Returns the Jaccard similarity of two sets, the containment of the first set in the second, and the containment of the second set in the
-/// first. The sets have `a` and `b` shingles, and `shared` shingles are in both. Two empty sets are equal, and an empty set is a subset of
-/// every other set.
+/// Returns the Jaccard similarity of two sets a and b, the containment of a in b, and the containment of b in a. The sets have `a` and `b`
+/// shingles, and `shared` shingles are in both. Two empty sets are equal, and an empty set is a subset of every other set.
 pub(super) fn similarities(shared: u64, a: u64, b: u64) -> [f64; 3] {
     let containment = |len: u64| if len == 0 { 1.0 } else { containment_of(shared, len) };
     let jaccard = if a + b == 0 { 1.0 } else { jaccard_of(shared, a, b) };

@@ -70,7 +70,7 @@ fn path(attempt: &str) -> String {
     format!("{ATTEMPTS}/{attempt}.json")
 }
 
-/// Returns the attempt whose record has this path inside the output.
+/// Returns the attempt with a record at this path inside the output.
 pub(super) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(ATTEMPTS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }

@@ -28,7 +28,7 @@ pub struct File {
 }
 
 impl File {
-    /// Returns the schema of [`File::write_rows`], whose only column contains files as JSON.
+    /// Returns the schema of [`File::write_rows`]. Its only column contains files as JSON.
     pub fn schema() -> SchemaRef {
         Arc::new(Schema::new(vec![Field::new("file", DataType::Utf8, false)]))
     }
@@ -105,7 +105,7 @@ pub struct Run {
     /// The runs that read the texts, if this output was merged from other outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
-    /// The reference outputs of the run, in their order.
+    /// The reference outputs of the run, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
     /// The fingerprints of the merged outputs. A merged output among them is replaced by the fingerprints of its own parts.

@@ -1,5 +1,5 @@
-//! An output, with its layout, its manifests and its tables, the claim of the process that writes to the output, and the removal of
-//! unneeded files.
+//! An output, with its layout, manifests and tables. Also the claim of the process that writes to the output, and the removal of unneeded
+//! files.
 //!
 //! ```text
 //! OUTPUT/manifest.json            written last, in one put: its readers see a whole result

@@ -2,11 +2,11 @@
 //!
 //! A file belongs to this program if another file of this program, or the content of the file, proves it:
 //!
-//! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt in its name
-//!   together with its folder (see [`Attempt::part`]).
-//! - The content of the file contains a **mark**: the keys of a `manifest.json`, the first bytes of a record or a claim ([`is_marked`]),
-//!   the program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in the lock
-//!   of a spill folder ([`FOLDER`]).
+//! - A manifest, a stage's manifest or the record of an attempt **names** the file. It contains the path of the file, or the attempt in the
+//!   name of the file (see [`Attempt::part`]).
+//! - The content of the file contains a **mark**. This is the program in a commit of a Delta log, the name in the footer of a generated
+//!   Parquet file ([`generated_as`]), or the line in the lock of a spill folder ([`FOLDER`]). In JSON files, it is the keys of a
+//!   `manifest.json`, or the first bytes of a record or a claim ([`is_marked`]).
 //!
 //! A name alone proves nothing, and a copy of such a file is foreign. Foreign files are kept. If a foreign file is in the way, the command
 //! fails with an error that names the file.

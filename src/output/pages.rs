@@ -83,7 +83,7 @@ pub(super) fn with_pages(properties: WriterPropertiesBuilder, table: &str) -> Wr
     }
 }
 
-/// The number of files whose bounds are read at the same time.
+/// Bounds are read from this many files at the same time.
 const CONCURRENT_FILES: usize = 16;
 
 /// The rows to look up.

@@ -38,8 +38,8 @@ impl Stored {
     /// Opens the output at `url`. Reads only its manifest and the sizes of its files.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if there is no finished output, another version wrote its manifest, its job cannot be
-    /// read, or a file is missing or has a different size.
+    /// [`Kind::Input`](crate::error::Kind::Input) if there is no finished output, or if another version wrote its manifest. Also if its job
+    /// cannot be read, or if a file is missing or has a different size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
         let depth = |manifest: &Run| {

@@ -77,7 +77,7 @@ pub struct Write {
     pub store_url: String,
     /// The path in this store that contains the tables' folders.
     pub root: String,
-    /// The attempt whose id is part of the files' names.
+    /// The attempt. Its id is part of the names of the files.
     pub attempt: Attempt,
     /// The tables to write.
     pub targets: Vec<TableTarget>,

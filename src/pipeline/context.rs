@@ -128,7 +128,7 @@ impl<'a> StageContext<'a> {
         Ok(self.reference_documents()?.map(|known| known.select(columns(["doc"]))).transpose()?)
     }
 
-    /// The founders of the clusters of reference outputs or of merged outputs; `None` if there is no such output.
+    /// The founders of the clusters in reference outputs or in merged outputs. `None` if there is no such output.
     pub(super) fn founders(&self) -> Result<Option<Founders>> {
         match self.reference_outputs() {
             Some(outputs) => outputs.founders(self).map(Some),
@@ -136,7 +136,7 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The frequent shingles (shingle, ..), which comparisons ignore; `None` if all shingles are compared.
+    /// The frequent shingles (shingle, ..), which comparisons ignore. `None` if all shingles are compared.
     pub(super) fn frequent(&self) -> Result<Option<DataFrame>> {
         if self.job.max_frequency.is_none() {
             return Ok(None);

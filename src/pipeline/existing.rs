@@ -21,9 +21,9 @@ use crate::output::{Layout, ownership};
 pub struct Outcome {
     /// The manifest of the output.
     pub manifest: Manifest,
-    /// Whether the output was finished before this run, which then did nothing.
+    /// Whether the output was already finished. Then this run did nothing.
     pub already_finished: bool,
-    /// The number of stages that an earlier run had finished.
+    /// The number of stages that earlier attempts had finished.
     pub stages_reused: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::source::{self, InputComparison, Listed, ReadRequest};
 
 /// The input of a run: see [`job::Input`].
 pub(crate) struct RunInput {
-    /// The files from which texts are read; `None` if no text is read.
+    /// The files from which texts are read. `None` if no text is read.
     listed: Option<Listed>,
     /// The output with the reused sketches, or the outputs that are merged. `None` if all documents come from texts.
     outputs: Option<Chain>,
@@ -206,7 +206,7 @@ impl RunInput {
         self.outputs.as_ref().map(Chain::origins).unwrap_or_default()
     }
 
-    /// The manifests of the outputs whose documents are reused or merged.
+    /// The manifests of reused or merged outputs.
     pub(crate) fn earlier(&self) -> impl Iterator<Item = &Manifest> {
         self.outputs.iter().flat_map(Chain::manifests)
     }

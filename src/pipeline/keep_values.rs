@@ -76,8 +76,8 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reports what is wrong with the entry for `column`, if anything. `found` contains the minimum value, the maximum value, the number of
-/// documents, the number of documents with NaN, and the number of documents with each listed value.
+/// Reports what is wrong with the entry for `column`, if anything. `found` contains the minimum and the maximum value, the number of
+/// documents, and the number of documents with NaN. For a list, it also contains the number of documents with each listed value.
 fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     const KEY: &str = "clusters.keep";
     let [least, most, documents, nan, listed @ ..] = found else {

@@ -4,11 +4,11 @@
 //! the run is published by `manifest.json`.
 //!
 //! - `overlap`, `existing`: check the output before a run; `keep_values`: checks `clusters.keep`.
-//! - `input`: the texts, the finished output, or the outputs to merge; `reference`: the reference documents.
-//! - `stage`: the stages by subject, their list, and the walk through it; `context`: the tables and inputs that stages share.
+//! - `input`: opens the texts, the finished output, or the outputs to merge; `reference`: opens the reference documents.
+//! - `stage`: the stages by subject, and the code that runs them in order; `context`: the tables and inputs that stages share.
 //! - `tables`: the columns of tables; `runner`: runs one stage; `parts`: publishes a stage in parts.
 //! - `sketches`: stored sketches, and texts that are read again; `verify`: candidates and their scores; `groups`: columns of documents.
-//! - `numbers`: small queries of the driver; `publish`: names the tables and their counts in one manifest.
+//! - `numbers`: small queries of the driver; `publish`: writes the manifest with the tables and their counts.
 //!
 //! Unless documented otherwise, a function fails only if a table cannot be read or a frame lacks a column.
 
@@ -57,8 +57,8 @@ pub(crate) use verify::slices;
 /// the other. A finished output is replaced only when the new result is complete.
 ///
 /// # Errors
-/// If the job does not fit its input, if the input cannot be read, if the storage or the engine fails, or if `control` stopped the run. The
-/// result in the output is then unchanged, and the next run uses the finished stages.
+/// If the job does not fit its input, if the input, the storage or the engine fails, or if `control` stopped the run. The result in the
+/// output is then unchanged, and the next run uses the finished stages.
 pub async fn run(
     job: &Job,
     engine: &dyn Engine,

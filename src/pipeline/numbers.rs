@@ -1,4 +1,4 @@
-//! Small queries whose results the driver reads.
+//! Small queries. The driver reads their results.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};

@@ -47,7 +47,7 @@ pub(crate) struct StageWork<'w> {
     pub(crate) name: &'w str,
     /// The tables that the stage writes.
     pub(crate) targets: Vec<TableTarget>,
-    /// The columns by which the rows of each partition are sorted; empty if their order does not matter.
+    /// The columns that sort the rows in each partition. Empty if any order is allowed.
     pub(crate) sorted_by: &'static [&'static str],
     pub(crate) rows: Planned<'w>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Planned<'a> {
     pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
     /// The number of bytes that are shuffled between partitions. It determines the number of partitions.
     pub(crate) bytes: u64,
-    /// The number of rows per batch; `None` for the engine's batch size.
+    /// The number of rows per batch. `None` for the engine's batch size.
     pub(crate) batch_rows: Option<usize>,
     /// The number of parts in which the stage reads the source. Each part is published when it is written. With fewer than 2 parts, the
     /// stage is published as a whole.
@@ -91,7 +91,7 @@ struct RunProgress {
     total: usize,
     /// The number of stages that have begun.
     begun: usize,
-    /// The number of stages that an earlier run had finished.
+    /// The number of stages that earlier attempts had finished.
     reused: usize,
     /// The finished stages, by their numbers in the order in which they began.
     done: BTreeMap<usize, FinishedStage>,
@@ -125,7 +125,7 @@ impl<'a> Runner<'a> {
         self.control.stop.is_cancelled()
     }
 
-    /// The number of stages that an earlier run had finished.
+    /// The number of stages that earlier attempts had finished.
     pub(super) fn reused(&self) -> usize {
         self.reached.lock().reused
     }
@@ -335,7 +335,7 @@ impl<'a> Runner<'a> {
         options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
         let why = || format!("cannot plan {}", work.name);
         let mut physical = state.create_physical_plan(&plan).await.context(why)?;
-        // A plan that reads the source in parts needs joins that hold one side in memory.
+        // A plan that reads the source in parts needs joins that keep one side in memory.
         if let Some(config) = holding_less(&physical, state.config())
             && source::parts(&physical).is_none()
         {

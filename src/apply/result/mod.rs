@@ -80,7 +80,7 @@ fn file(WrittenFile { path, rows, bytes, crc32 }: &WrittenFile) -> File {
     File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
 }
 
-/// The number of files whose metadata is read at the same time.
+/// Metadata is read from this many files at the same time.
 const CONCURRENT_FILES: usize = 32;
 
 /// The names of the tables.

@@ -440,7 +440,7 @@ impl Claim {
         self.stop.cancel();
         let (output, path) = (self.output.clone(), path(&self.output, &self.attempt));
         Some(async move {
-            // The task makes no further put, regardless of its result.
+            // The task has ended and makes no more puts. Its result is not needed.
             let _ = beating.await;
             remove(&output, &path).await?;
             output.remove_empty_work();
@@ -575,7 +575,8 @@ mod tests {
             assert!(own.renew(false).await.unwrap() && own.renew(true).await.unwrap());
             let second = bytes(&own).await.unwrap();
             assert!(first != second && first.len() == second.len(), "{first:?} {second:?}");
-            // Simulates an earlier put that succeeded and whose response was lost: the stored version is not the expected one.
+            // Simulates an earlier put that succeeded although its response was lost. The stored version then differs from the expected
+            // version.
             own.version.e_tag = own.version.e_tag.map(|_| "another".into());
             assert!(own.renew(false).await.unwrap() && own.renew(false).await.unwrap());
 

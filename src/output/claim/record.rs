@@ -72,7 +72,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
     Ok(claims)
 }
 
-/// Returns the attempt whose claim has this path inside an output.
+/// Returns the attempt with a claim at this path inside an output.
 pub(in crate::output) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(CLAIMS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }

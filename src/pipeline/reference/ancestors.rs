@@ -117,7 +117,7 @@ pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
 /// Checks that every two documents in the outputs were compared. `against` contains the result of [`made_against`].
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the two outputs whose pairs are missing.
+/// [`Kind::Job`](crate::error::Kind::Job), with the outputs, if pairs are missing.
 pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>]) -> Result<()> {
     for (at, (later, seen)) in outputs.iter().zip(against).enumerate() {
         let shown = later.layout().shown();

@@ -1,8 +1,7 @@
 //! Rewrites Parquet files. Kept rows keep the values of every column, except for passages that are cut out of texts.
 //!
-//! Rows are copied as physical values with their levels, leaf column by leaf column (`leaves`) and row group by row group, with the schema
-//! and key-value metadata of the file. Values are not interpreted, so every type can be copied. Added columns are additional leaf columns
-//! (`added`).
+//! Rows are copied as physical values with their levels, by row group and by leaf column (`leaves`). The schema and the key-value metadata
+//! of the file are kept. Values are not interpreted, so every type can be copied. Added columns are additional leaf columns (`added`).
 
 mod added;
 mod blocking;

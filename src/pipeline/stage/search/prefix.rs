@@ -48,8 +48,8 @@ pub(super) fn describe_dense(job: &Job) -> String {
 
 /// The number of documents above which a group is dense. `None` if all pairs are compared.
 fn dense_limit(job: &Job) -> Option<u64> {
-    // A leader stands for the sets that are similar to the leader's set. This does not hold for containment: a set that contains the
-    // leader's set need not contain the other sets. It also fails if only some groups are compared: a document with a leader in its own
+    // A leader stands for the sets that are similar to the leader's set. This is not true for containment: a set that contains the leader's
+    // set need not contain the other sets. It is also not true if only some groups are compared. Then a document with a leader in its own
     // group can be similar to documents in other groups.
     let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
     job.output.most_expanded().filter(|_| is_plain)
