@@ -82,7 +82,7 @@ fn with_heirs(clustered: DataFrame, dropped: DataFrame) -> Result<DataFrame> {
     let own = [("own_kept_id", "CASE WHEN NOT kept_is_reference THEN kept_id END")];
     let rest =
         heirs.join(with_columns(rest, &own)?, JoinType::Right, &["dropped_id"], &["own_kept_id"], None)?;
-    // The known similarity is the similarity to the dropped document.
+    // The similarity is the similarity to the dropped document, so it becomes null.
     let columns = [
         ("representative", "CASE WHEN heir IS NULL THEN representative ELSE heir = member END"),
         ("kept_id", "coalesce(heir, kept_id)"),

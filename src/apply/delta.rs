@@ -1,4 +1,4 @@
-//! A result as Delta tables: the schema of the kept documents, and the log of each table.
+//! Writes a result as Delta tables. Computes the schema of the kept documents, and writes the log of each table.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The files of the sources: their paths in the result, and the parts in which they are rewritten.
+//! The files of the sources. Chooses their paths in the result, and divides them into parts to rewrite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -135,7 +135,8 @@ pub(super) struct Done {
     pub reused: u64,
 }
 
-/// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this stage, which is the last one.
+/// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this stage. This is the last
+/// stage.
 ///
 /// # Errors
 /// Returns the first error of a file. Finished parts remain recorded.

@@ -178,7 +178,7 @@ impl Opened {
         dropped(&self.stored, self.settings.contained, short).map(Some)
     }
 
-    /// Returns at most `most` removed documents (id, kept_id, jaccard): the first ones in the order of the source.
+    /// Returns removed documents (id, kept_id, jaccard) in the order of the source, at most `most`.
     ///
     /// # Errors
     /// If a table cannot be read.

@@ -1,4 +1,4 @@
-//! Candidates: documents that share a bucket, and the reference documents that may be similar to a new document.
+//! Finds candidates, which are documents that share a bucket, and the reference documents that may be similar to a new document.
 //!
 //! Few reference documents are similar to new documents. A first stage finds the reference documents that may match with counters, without
 //! a join, and writes these documents. Later stages read them together with the new documents.
@@ -51,8 +51,8 @@ const MAX_BITS: u32 = 25;
 /// The number of counters per token.
 const PROBES: u32 = 3;
 
-/// The number of bits for counting the tokens of new documents. With at least 32 counters per token and three probes, about one in a
-/// hundred reference documents without a common token is kept by chance.
+/// The number of bits for counting the tokens of new documents. With 32 counters per token and three probes, about one in a hundred
+/// reference documents without a common token is kept by chance.
 fn bits(tokens: u64) -> u32 {
     (tokens.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
 }

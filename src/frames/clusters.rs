@@ -1,4 +1,4 @@
-//! Clusters: groups of documents that pairs connect, or that share a representative.
+//! Clusters, which are groups of documents that pairs connect or that have the same representative.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;

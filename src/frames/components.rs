@@ -1,4 +1,4 @@
-//! Connected components in rounds of two operations on edges, for any number of nodes.
+//! Finds connected components in rounds of two operations on edges, for any number of nodes.
 //!
 //! Both operations are from Kiveris, Lattanzi, Mirrokni, Rastogi and Vassilvitskii, *Connected components in MapReduce and beyond* (SoCC
 //! 2014). An edge is a row (high: UInt64, low: UInt64) that joins a node with a smaller node. Large-star and small-star alternate until a
@@ -12,8 +12,8 @@
 //! small-star   2-1 3-1 4-1 5-1   nothing changes any more
 //! ```
 //!
-//! Each operation needs the smallest neighbour of every node. One aggregation finds it, and a sort-merge join adds it to the edges. Both
-//! sides of the join can spill, so a node can have any number of neighbours.
+//! Each operation needs the smallest neighbour of every node. An aggregation finds these neighbours, and a sort-merge join adds them to the
+//! edges. Both sides of the join can spill, so a node can have any number of neighbours.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -23,7 +23,7 @@ use datafusion::prelude::{DataFrame, col, lit, when};
 use super::{columns, joined_by_sorting, renamed};
 use crate::error::Result;
 
-/// (a, b, ..) -> (high, low): an edge for each pair of two nodes.
+/// (a, b, ..) -> (high, low). Each pair of two different nodes becomes an edge.
 pub(crate) fn edges(pairs: DataFrame) -> Result<DataFrame> {
     let ends = || columns(["a", "b"]);
     Ok(pairs
@@ -80,7 +80,7 @@ pub fn small_star(edges: DataFrame) -> Result<DataFrame> {
     Ok(joined_by_sorting(joined.select(vec![high.alias("high"), low.alias("low")])?.distinct()?))
 }
 
-/// (node, least): the smallest neighbour of every node with a smaller neighbour.
+/// (high, low) -> (node, least), one row per node with a smaller neighbour. `least` is its smallest neighbour.
 fn least_below(edges: &DataFrame) -> Result<DataFrame> {
     Ok(edges.clone().aggregate(renamed([("high", "node")]), vec![min(col("low")).alias("least")])?)
 }

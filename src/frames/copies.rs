@@ -1,8 +1,8 @@
 //! Copies: documents with the same shingle set. Such documents are similar to the same documents. So one document in each group of copies
 //! is compared, and the other documents are added to the pairs at the end.
 //!
-//! The documents in a group have the same shingle set, the same value of `source.group` (if the job compares by groups), and are all new or
-//! all reference documents. The pairs of a document depend only on these properties.
+//! The documents in a group have the same shingle set. They have the same value of `source.group` if the job compares by groups. All of
+//! them are new, or all of them are reference documents. The pairs of a document depend only on these properties.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{greatest, least};
@@ -53,7 +53,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The `groups` (reference, ..) in which every two documents are a pair.
+    /// Keeps the `groups` (reference, ..) in which every two documents are a pair.
     pub(crate) fn paired_groups(&self, groups: DataFrame) -> Result<DataFrame> {
         Ok(match self.paired() {
             Paired::All => groups,
@@ -97,7 +97,7 @@ pub fn copies(keys: DataFrame) -> Result<DataFrame> {
     Ok(joined.select(vec![col("rep"), col("doc"), col("size"), is_reference])?)
 }
 
-/// Adds `columns` of `left` to the rows of `right` with the same [`key`].
+/// Adds `columns` from `left` to the rows of `right` with the same [`key`]. Rows of `right` without such a row are dropped.
 pub(crate) fn with_same_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) -> Result<DataFrame> {
     let same = key(&right);
     let names: Vec<String> = same.iter().map(|name| format!("left_{name}")).collect();
@@ -159,7 +159,7 @@ pub(crate) fn scores_of_equal_sets(new: DataFrame, reference: DataFrame, bands: 
     ])?)
 }
 
-/// The `candidates` (a, b) without the pairs of `scores` (a, b, ..).
+/// Drops the `candidates` (a, b) that have a row in `scores` (a, b, ..).
 pub(crate) fn unscored(candidates: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let scores = scores.select(renamed([("a", "scored_a"), ("b", "scored_b")]))?;
     Ok(scores.join(candidates, JoinType::RightAnti, &["scored_a", "scored_b"], &["a", "b"], None)?)

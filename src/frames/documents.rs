@@ -126,7 +126,7 @@ pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<Data
     Ok(duplicates.join(documents, JoinType::Right, left, right, None)?.select(columns)?)
 }
 
-/// (doc, ..) -> (doc: UInt64): the keys that occur in more than one row.
+/// (doc, ..) -> (doc: UInt64). Returns the keys that occur in more than one row.
 pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
     Ok(keys
         .select(columns(["doc"]))?

@@ -1,4 +1,4 @@
-//! Frequent shingles, which occur in too many documents, and shingle sets without them.
+//! Finds frequent shingles, which occur in too many documents, and removes them from shingle sets.
 
 use datafusion::common::{JoinType, UnnestOptions};
 use datafusion::functions_aggregate::expr_fn::{array_agg, count, min};
@@ -26,7 +26,7 @@ pub(crate) fn with_group_key(documents: DataFrame, group: Option<&str>) -> Resul
     Ok(documents.with_column("group_key", groups::key(groups::group(group).unalias()).unalias())?)
 }
 
-/// (group_key, reason, ..) -> (group_key, documents: UInt64): the number of documents in each group, without rejects.
+/// (group_key, reason, ..) -> (group_key, documents: UInt64). Counts the documents in each group, without rejects.
 pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
     let counted = documents
         .filter(col("reason").is_null())?
@@ -39,7 +39,7 @@ pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
 pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFrame> {
     let columns = all_columns(&documents);
     let sizes = sizes.select(renamed([("group_key", "sized"), ("documents", "size")]))?;
-    // Keys are spread evenly over 2^64 numbers.
+    // Keys are hashes, which are spread evenly over 2^64 numbers.
     let is_drawn = (float(col("doc")) * float(col("size"))).lt(lit(SAMPLE as f64 * 2_f64.powi(64)));
     let rows = sizes.join(documents, JoinType::Inner, &["sized"], &["group_key"], None)?;
     Ok(rows.filter(is_drawn)?.select(columns)?)
@@ -49,8 +49,8 @@ pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFram
 ///
 /// Returns the shingles that occur in more than a share `max_frequency` of the documents in a group.
 ///
-/// The counts are from the group in which the shingle has its largest share. `documents` counts the documents with the shingle, and
-/// `of_documents` all documents with shingles. `doc` is a document with the shingle.
+/// The counts are from the group in which the shingle has its largest share. `documents` is the number of documents with the shingle, and
+/// `of_documents` is the number of all documents with shingles. `doc` is a document with the shingle.
 pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64) -> Result<DataFrame> {
     // Rejected texts are not split into shingles, since their content is arbitrary.
     let text = when(col("reason").is_null(), col("text")).end()?;

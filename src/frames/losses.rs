@@ -131,7 +131,8 @@ pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
     Ok(removed.union(kept)?)
 }
 
-/// Whether a document that does not represent its cluster is spared: [`crate::clusters::is_spared`] on the columns (shared, shingles).
+/// Whether a document that does not represent its cluster is spared. Applies the rule of [`crate::clusters::is_spared`] to the columns
+/// (shared, shingles).
 fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
     let Some(least) = contained else { return Ok(lit(false)) };
     Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
@@ -147,7 +148,7 @@ fn containment() -> Expr {
 pub(crate) enum Basis {
     /// The shingle sets of documents.
     Shingles,
-    /// Only the scores of pairs, for a merge without shingles.
+    /// Only the scores of pairs, if outputs without shingles are merged.
     Scores,
 }
 

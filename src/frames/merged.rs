@@ -89,7 +89,7 @@ pub(crate) fn pairs_of_groups(
     versions: DataFrame,
     representatives: DataFrame,
 ) -> Result<DataFrame> {
-    // The group of each version of a document, and the range of runs in which the version existed.
+    // The group of each version of a document, and the first and last runs with this version.
     let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
     let versions = with_representative(versions, representatives)?;
     let end = |end: &str| suffixed(&versions, &["since", "until", "version", "rep"], end);

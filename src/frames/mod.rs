@@ -53,7 +53,7 @@ pub(crate) fn suffixed(frame: &DataFrame, names: &[&str], end: &str) -> Result<D
     Ok(frame.clone().select(columns.collect::<Vec<_>>())?)
 }
 
-/// All columns of `frame`, to restore them after a join.
+/// All columns of `frame`. Used to restore the columns after a join.
 pub(crate) fn all_columns(frame: &DataFrame) -> Vec<Expr> {
     frame.schema().columns().into_iter().map(|column| ident(column.name)).collect()
 }
@@ -78,7 +78,7 @@ pub(crate) fn float(expr: Expr) -> Expr {
     cast(expr, DataType::Float64)
 }
 
-/// A column as plain strings, whatever string type the engine uses.
+/// Casts a column to plain strings, because the engine may use another string type.
 pub(crate) fn utf8(column: &str) -> Expr {
     cast(col(column), DataType::Utf8).alias(column)
 }
@@ -124,7 +124,7 @@ pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
 
-/// (a, b) -> distinct (needed: UInt64): the documents in pairs.
+/// (a, b) -> distinct (needed: UInt64). Returns the documents in pairs.
 pub(crate) fn needed(pairs: DataFrame) -> Result<DataFrame> {
     let a = pairs.clone().select(renamed([("a", "needed")]))?;
     Ok(a.union(pairs.select(renamed([("b", "needed")]))?)?.distinct()?)
@@ -135,7 +135,7 @@ pub(crate) fn lists(rows: DataFrame) -> Result<DataFrame> {
     apply(Operator::Lists(Lists), vec![rows])
 }
 
-/// `rows` in the columns of `schema`, matched by name. A missing column is null.
+/// Converts `rows` to the columns of `schema`, matched by name. A missing column is null.
 pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> {
     let column = |field: &FieldRef| {
         let value =
@@ -154,7 +154,7 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     if frames.len() == 0 {
         return Ok(Some(first));
     }
-    // One node for all inputs: the planning time of nested unions is quadratic in their number.
+    // A single node unites all inputs, because the planning time of nested unions is quadratic in their number.
     let (state, first) = first.into_parts();
     let others = frames.map(|frame| frame.into_parts().1);
     let plans = std::iter::once(first).chain(others).map(Arc::new).collect();
@@ -162,7 +162,7 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     Ok(Some(DataFrame::new(state, all)))
 }
 
-/// `frame`, planned with sort-merge joins.
+/// Plans `frame` with sort-merge joins.
 ///
 /// A hash join would keep its whole left side in memory. A sort-merge join keeps one batch from its right side, and the left rows with one
 /// key.

@@ -31,7 +31,7 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
 /// every two documents in a group become a pair with a similarity of 1.
 ///
 /// If a group is written as a star, only its smallest id has pairs with other groups. Every other document in the group is paired only with
-/// the smallest id. The number of rows then equals the number of documents, and the clusters are the same.
+/// the smallest id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
 ///
 /// If every pair consists of a new and a reference document, copies are not pairs. Every other new document in a star is then paired with
 /// the smallest id in each group of reference documents.
@@ -202,7 +202,7 @@ pub(crate) fn count_of_left_out(
     Ok(within.union(between)?.aggregate(vec![], vec![sum(col("out")).alias("left_out")])?)
 }
 
-/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): the texts for [`with_passages`].
+/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64). Returns the texts for [`with_passages`].
 pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
     let bytes = number(octet_length(col("text"))).alias("bytes");
     Ok(documents.select(vec![col("doc"), col("text"), bytes])?)

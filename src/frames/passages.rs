@@ -77,13 +77,13 @@ pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFram
     Ok(without_rejects(documents, unsearched(rejects, among)?)?.select(columns(["doc", "text"]))?)
 }
 
-/// The `rejects` (source, position, ..) without those in `among` (source, position, ..).
+/// Drops the `rejects` (source, position, ..) that are in `among` (source, position, ..).
 pub(crate) fn unsearched(rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
     Ok(among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?)
 }
 
-/// The `documents` (source, position, ..) without `rejects` (source, position, ..).
+/// Drops the `documents` (source, position, ..) that are in `rejects` (source, position, ..).
 pub(crate) fn without_rejects(documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
     let rejects =
         rejects.select(renamed([("source", "rejected_source"), ("position", "rejected_position")]))?;
@@ -152,7 +152,7 @@ impl PassageRows {
         Ok(repeated.join(rows, JoinType::Inner, &left, &key, None)?.select(all)?)
     }
 
-    /// (key, occurrences, reference_documents) for the keys of [`Self::repeated`].
+    /// Returns (key, occurrences, reference_documents) for the keys that [`Self::repeated`] keeps.
     fn counts<const N: usize>(&self, key: [&str; N]) -> Result<DataFrame> {
         let by_key = || columns(key);
         let occurrences = || count(lit(1)).alias("occurrences");

@@ -8,7 +8,7 @@
 //! permutation, value). An estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
 //!
 //! If pairs are kept by their containment, a shingle in the smaller document's prefix can be anywhere in the larger document. So rows of
-//! prefixes are joined with rows of whole sets, restricted to shingles in prefixes.
+//! prefixes are joined with rows of whole sets. Only shingles that are in some prefix are used.
 //!
 //! # Dense groups
 //!
@@ -25,8 +25,8 @@
 //! This guarantees, for any order of documents and any number of partitions:
 //!
 //! - Every pair has its exact score. A settled document has a pair with a leader.
-//! - A pair with an unsettled document is never missing. A pair of two settled documents can be missing, unless they also share a bucket
-//!   that is not dense.
+//! - A pair with an unsettled document is never missing. A pair of two settled documents can be missing if all buckets that they share are
+//!   dense.
 //! - Clusters are connected by scored pairs. Two groups of settled documents can be two clusters, even if a missing pair would have
 //!   connected them.
 
@@ -113,7 +113,7 @@ impl Join {
         Operator::Prefixes(Prefixes { bits, threshold, tokens, least })
     }
 
-    /// The set of a row (shingles, signature, ..): `List<UInt64>`.
+    /// The set of each row (shingles, signature, ..) as `List<UInt64>`.
     pub(crate) fn set(&self) -> Expr {
         match self.by {
             ScoreBy::Shingles => col("shingles"),
@@ -163,8 +163,8 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
 /// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b. The result contains every pair that reaches
 /// the threshold.
 ///
-/// With `dense`, a shingle in more than `dense` prefixes makes no pairs. Each document with such a shingle has one row (doc, null), and
-/// [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
+/// If `dense` is given, a shingle in more than `dense` prefixes gives no pairs. Each document with such a shingle has one row (doc, null),
+/// and [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.
@@ -213,7 +213,7 @@ pub fn states(rounds: Vec<(DataFrame, DataFrame)>) -> Result<Option<DataFrame>> 
     Ok(super::union(frames)?.map(latest).transpose()?)
 }
 
-/// [`states`] -> (settled): the settled documents.
+/// [`states`] -> (settled). Returns the settled documents.
 pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(renamed([("reference", "settled")]))?)
 }
@@ -222,7 +222,7 @@ pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
 ///
 /// Returns the pairs that `pairs` asks for, and one row (leader, null) for each leader.
 ///
-/// Only a shingle in the prefixes of more than `dense` documents makes pairs. Two `reference` documents (doc, ..) are never a pair.
+/// Pairs come only from shingles in the prefixes of more than `dense` documents. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.

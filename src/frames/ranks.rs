@@ -105,8 +105,8 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
 ///
 /// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and its representative,
 /// or null if they are not a pair. `weakest_link` is the minimum similarity on the best path between the group and its representative. It
-/// is null if the method divides chains, or if the component is too large for a search of paths. `copies_are_pairs` says by `reference`
-/// whether two documents in one group are a pair.
+/// is null if the method divides chains, or if the component is too large for a path search. `copies_are_pairs` says by `reference` whether
+/// two documents in one group are a pair.
 pub(crate) fn represented(
     documents: DataFrame,
     scores: DataFrame,
@@ -143,7 +143,8 @@ pub(super) fn representatives_of_edges(edges: DataFrame, division: Division) -> 
     ]))?)
 }
 
-/// The pairs of groups of copies, identified by their ranks: (root, high, low: UInt64, jaccard: Float64).
+/// Returns the pairs between groups of copies as (root, high, low: UInt64, jaccard: Float64). `high` and `low` are the ranks of the two
+/// groups.
 pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let union = float(col("shingles_a") + col("shingles_b") - col("shared"));
     let scores = scores.select(vec![col("a"), col("b"), (float(col("shared")) / union).alias("jaccard")])?;

@@ -1,4 +1,4 @@
-//! Scores: the similarity of candidates, computed from their sketches. Only scores that reach the threshold are kept.
+//! Scores, which are the similarities of candidates. They are computed from sketches. Only scores that reach the threshold are kept.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;

@@ -47,7 +47,7 @@ pub(crate) fn bands(signatures: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     Ok(signatures.with_column("buckets", band_buckets(col("signature"), lsh))?)
 }
 
-/// The bucket of a signature in each band: a `List<UInt64>`.
+/// The bucket of a signature in each band, as a `List<UInt64>`.
 pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
     lsh_bands(signature, lsh.bands, lsh.rows, lsh.bucket_hash, lsh.table_size)
 }

@@ -59,7 +59,7 @@ impl Finished {
         Self(self.0.with_source_in(places))
     }
 
-    /// Opens a reference output of this output's run in a separate session.
+    /// Opens a reference output of the run that made this output, in a separate session.
     ///
     /// # Errors
     /// Returns the errors of [`Self::open`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if a run over other documents has

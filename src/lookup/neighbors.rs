@@ -153,7 +153,7 @@ pub async fn neighbors(
         None => finished.stored(Table::Documents).await?,
     };
     let others = match query.id {
-        // Filters by the key, since the plan reads it anyway.
+        // Filters by the key, since the plan reads this column anyway.
         Some(id) => {
             let is_other = col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed()));
             documents.clone().filter(is_other)?
@@ -204,7 +204,7 @@ struct BestCandidates {
 }
 
 impl BestCandidates {
-    /// Adds a candidate, and drops the lowest level while higher levels have enough candidates.
+    /// Adds a candidate, and drops the lowest level if the other levels contain enough candidates.
     fn take(&mut self, doc: u64, level: usize) {
         self.found += 1;
         self.levels.entry(level).or_default().push(doc);

@@ -115,7 +115,7 @@ pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> R
 /// Returns a lazy frame with the compared documents (source, position, id, text, ..) in the second source.
 ///
 /// # Errors
-/// The errors of [`all_of_second_source`].
+/// Returns the errors of [`all_of_second_source`].
 pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     // The rejects include duplicate ids, so one document per id remains.
     let rejects = finished.table(Table::ReferenceRejects)?;

@@ -31,8 +31,8 @@ pub(crate) struct AttemptRecord {
     pub fingerprint: String,
     /// The version of this program.
     pub resemblance: String,
-    /// The files of the finished output that this attempt replaces, as paths inside the output. They are removed after the replacement.
-    /// Without this list, the files would count as foreign if the process died before it removed them.
+    /// The files of the finished output that this attempt replaces, as paths inside the output. These files are removed after the
+    /// replacement. Without this list, the files would count as foreign if the process died before it removed them.
     pub replaces: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ const FILE_DIGITS: usize = 12;
 /// The number of hexadecimal digits in the hash of a file's name and folder.
 const PLACE_DIGITS: usize = 8;
 
-/// An attempt at a run: one process that writes to an output. A resumed run has several attempts.
+/// An attempt at a run, which is one process that writes to an output. A resumed run has several attempts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Attempt(String);
 

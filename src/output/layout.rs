@@ -46,7 +46,7 @@ impl Layout {
     /// Opens the output at `url`, which is a path or a URL. The session must contain the store of the URL.
     ///
     /// # Errors
-    /// When the URL is invalid or its store is unknown.
+    /// If the URL is invalid, or if its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
         address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
         let (parsed, folder) = match address::scheme(url) {
@@ -248,7 +248,7 @@ impl Layout {
     async fn created(&self, inside: &str, put: object_store::Result<()>, bytes: &Bytes) -> Result<bool> {
         let there = match put {
             Ok(()) => return Ok(true),
-            // A put is retried if its answer was lost. The second put then finds the file of the first one.
+            // A put is retried if its answer was lost. The second put then finds the file that the first put wrote.
             Err(object_store::Error::AlreadyExists { .. }) => {
                 match self.store().get(&self.path(inside)).await {
                     Ok(got) => got.bytes().await,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 /// Writes a new file. Until the file is complete, its name contains `writer`.
 ///
 /// # Errors
-/// [`object_store::Error::AlreadyExists`] if the file exists, or the error of the system.
+/// Returns [`object_store::Error::AlreadyExists`] if the file exists, or the error of the system.
 pub(super) async fn create(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(path, writer, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
@@ -88,7 +88,7 @@ impl Staged {
     /// Renames the file unless a file with the final name exists. The caller has synced its bytes.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`], or the error of the system.
+    /// Returns [`io::ErrorKind::AlreadyExists`] if a file with this name exists, or the error of the system.
     pub(super) async fn persist(self) -> io::Result<()> {
         blocking(move || {
             self.staged.persist_noclobber(&self.path).map_err(|e| e.error)?;

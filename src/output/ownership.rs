@@ -33,9 +33,9 @@ use crate::schema::Table;
 /// The writer of a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
-    /// A run of any version of this program.
+    /// A run with any version of this program.
     Run,
-    /// `apply` of any version of this program.
+    /// `apply` with any version of this program.
     Apply,
     /// Another program.
     Other,
@@ -200,7 +200,7 @@ impl Ours {
     /// attempt does not protect its files.
     ///
     /// # Errors
-    /// See [`Self::named`].
+    /// Returns the errors of [`Self::named`].
     pub(super) async fn among<'a>(
         output: &Layout,
         own: &Attempt,

@@ -42,7 +42,7 @@ impl Layout {
     /// Starts the upload of a file. An existing file is never replaced. If the file exists, the upload must have the same bytes.
     ///
     /// # Errors
-    /// If the store refuses, or the path leads outside the output.
+    /// If the store refuses the file, or if the path leads outside the output.
     pub(crate) async fn upload(&self, inside: &str) -> Result<Upload> {
         let failed = || format!("cannot write {}/{inside}", self.shown());
         let to = match (self.digest(inside).await?, self.folder()) {
@@ -102,7 +102,7 @@ impl Layout {
         Ok(self.meta(inside).await?.map(|meta| meta.size))
     }
 
-    /// Returns the path of a file on this machine. It keeps characters that [`Layout::path`] would encode.
+    /// Returns the path of a file on this machine. The path keeps characters that [`Layout::path`] would encode.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let folder = self.folder().ok_or_else(|| Error::bug("an output in a store has no folder"))?;
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))

@@ -1,4 +1,4 @@
-//! The writer node: each partition writes uniquely named Parquet files and returns one row per file.
+//! The writer node. Each partition writes uniquely named Parquet files and returns one row per file.
 //!
 //! The node commits nothing. The driver collects the rows and lists the files in a manifest. If a partition runs twice or dies, its unused
 //! files are in no manifest.

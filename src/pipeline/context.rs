@@ -1,4 +1,4 @@
-//! The context that the stages of a run share: its job, its tables, its input and its reference documents.
+//! The context of the stages of a run. It gives access to the job, the tables, the input and the reference documents.
 
 use datafusion::prelude::{DataFrame, SessionContext};
 use tokio::sync::OnceCell;
@@ -113,7 +113,7 @@ impl<'a> StageContext<'a> {
         self.input.files().iter().map(|file| file.bytes).sum()
     }
 
-    /// The outputs with the reference documents, if the reference documents come from outputs.
+    /// The reference outputs, if the reference documents come from outputs.
     pub(super) fn reference_outputs(&self) -> Option<&'a ReferenceOutputs> {
         self.reference.and_then(ReferenceDocuments::outputs)
     }

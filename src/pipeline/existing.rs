@@ -60,8 +60,8 @@ pub(super) async fn finished(
                 difference(job, input, manifest)
             )));
         }
-        // Files are not synced one by one, so a power cut can damage them. A check of sizes is enough only if the machine that wrote the
-        // files has not restarted.
+        // Files are not synced one by one, so a power cut can damage them. Sizes are a sufficient check only if the machine has not
+        // restarted since it wrote the files.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
         Ok(if output.folder().is_some() && !same_start { CheckDepth::Bytes } else { CheckDepth::Sizes })
     };
@@ -91,7 +91,7 @@ impl PreviousResult {
         let stored = output.manifest_bytes().await?;
         let manifest = stored.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&stored, &manifest) {
-            // A manifest of another version can be replaced. Its files are unknown, so they are kept.
+            // A manifest from another version can be replaced. The files in such a manifest are unknown, so they are kept.
             ownership::refuse_writer(bytes, output.shown())?;
         }
         if stored.is_none() && output.is_applied().await? {

@@ -175,7 +175,7 @@ impl RunInput {
         self.outputs.as_ref().filter(|_| self.merges)
     }
 
-    /// The files or outputs that a manifest names as read.
+    /// The files or outputs that the manifest lists as inputs.
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
         let mut inputs = match &self.outputs {
             None => self.files(),

@@ -83,7 +83,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         publish_logs(output, job).await?;
         return Ok(other);
     }
-    // The result is published. Next come the logs, then the removal of files, since the old logs still name these files.
+    // The result is published. The logs are updated before files are removed, since the old logs still name these files.
     publish_logs(output, job).await?;
     tidy(output, claim.attempt()).await;
     Ok(Outcome { manifest, already_finished: false, stages_reused })
@@ -198,7 +198,7 @@ fn pinned(job: &Job, input: &RunInput) -> Job {
     job
 }
 
-/// The ids of all known attempts that wrote to the output. This attempt comes last.
+/// The ids of the attempts that wrote to the output. This attempt comes last.
 async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> Result<Vec<String>> {
     let mut ids = replaced.attempts();
     for id in attempt::ids(output).await? {

@@ -52,7 +52,7 @@ pub(crate) struct StageWork<'w> {
     pub(crate) rows: Planned<'w>,
 }
 
-/// The plan of a stage: its frames, the bytes that they shuffle, and the division into parts.
+/// The plan of a stage, with its frames, the bytes that they shuffle, and the number of parts.
 pub(crate) struct Planned<'a> {
     pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
     /// The number of bytes that are shuffled between partitions. It determines the number of partitions.
@@ -186,7 +186,7 @@ impl<'a> Runner<'a> {
         self.output.stages(&self.key).await
     }
 
-    /// Removes the files of a stage that no later stage reads. If that fails, they are removed at the end of the run.
+    /// Removes the files of a stage that no later stage reads. If the removal fails, the files are removed at the end of the run.
     pub(super) async fn remove(&self, name: &str) {
         self.earlier.lock().remove(name);
         let written = self.reached.lock().done.values().find(|done| done.stage == name).cloned();
@@ -398,7 +398,7 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().map(|done| done.rows(table)).sum()
     }
 
-    /// The records of `inputs`, with the checksums of the ranges that stages read.
+    /// Adds the checksums of the ranges that stages read to `inputs`.
     pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<InputFile> {
         let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
         for ReadRanges { path, bytes, modified, ranges } in self.read_so_far() {

@@ -176,7 +176,7 @@ pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame)
     Ok(BoundedRows { frame, count: cx.rows(at) + cx.rows(WorkTable::REFERENCE) })
 }
 
-/// Selects the columns `names` of the sketches of the documents `needed` (needed).
+/// Returns the sketches of the documents `needed` (needed), in the columns `names`.
 ///
 /// Stored sketches of new documents and the sketches in `known` (reference documents) are read. All other sketches are computed from the
 /// texts at `positions`, which [`find_texts_to_cut`] found.

@@ -1,4 +1,4 @@
-//! The tables of a run: public tables with their contracts, and work tables between stages.
+//! The tables of a run. Public tables have contracts, and work tables pass rows between stages.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -134,7 +134,7 @@ pub(super) fn remaining_candidates(cx: &StageContext<'_>) -> Result<BoundedRows>
     BoundedRows::read(cx, candidate_table(cx))
 }
 
-/// The remaining candidates (a, b) without a known score.
+/// The remaining candidates (a, b) that are not in [`known_scores`].
 pub(super) fn candidates_to_compare(cx: &StageContext<'_>) -> Result<BoundedRows> {
     let found = remaining_candidates(cx)?;
     Ok(match known_scores(cx)? {
@@ -173,7 +173,7 @@ pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     scores_of_equal_sets(new, known, cx.job.lsh.bands).map(Some)
 }
 
-/// Scores candidates by the sketches of their documents, and adds the known `scores`.
+/// Scores candidates by the sketches of their documents, and adds `scores`, which are already computed.
 pub(super) async fn verify<'a>(
     cx: &'a StageContext<'_>,
     documents: BoundedRows,
@@ -213,7 +213,7 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
         return Ok(true);
     }
     let candidates = cx.rows(candidate_table(cx));
-    // If there are few candidates, most of them may be pairs.
+    // If there are few candidates, most of them can be pairs, and signatures would drop few.
     if candidates < signatures.count {
         return Ok(false);
     }

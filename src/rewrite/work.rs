@@ -220,7 +220,7 @@ fn part_name(number: usize) -> String {
     format!("{PARTS}/{number:06}.json")
 }
 
-/// Whether the content of a file caused the error, as opposed to a failed read.
+/// Whether the content of a file caused the error. False if the file could not be read.
 pub(crate) fn is_content(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.is::<serde_json::Error>())
 }

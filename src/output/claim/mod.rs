@@ -103,7 +103,7 @@ impl ClaimWait {
     /// The caller then checks for changes and asks again.
     ///
     /// # Errors
-    /// If the store does not answer, the variable [`LEASE`] is wrong, or `stop` is cancelled.
+    /// If the store does not answer, if the variable [`LEASE`] has an invalid value, or if `stop` is cancelled.
     pub(crate) async fn ask(
         &mut self,
         output: &Layout,
@@ -177,7 +177,7 @@ pub(crate) struct Claim {
 /// `others`. They record when each claim last changed, which shows whether the claim is dead.
 ///
 /// # Errors
-/// If the store does not answer, or the variable [`LEASE`] is wrong.
+/// If the store does not answer, or if the variable [`LEASE`] has an invalid value.
 async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<ClaimAnswer> {
     let mut content = Content {
         owner: false,
@@ -549,7 +549,7 @@ mod tests {
         }
     }
 
-    /// The claim was taken over between two renewals. It is not restored, so the new owner is alone.
+    /// Another process removed the claim between two renewals. The claim is not restored, so the output has only one owner.
     #[tokio::test]
     async fn a_claim_that_was_taken_over_is_never_put_again() {
         let (outputs, _folder) = outputs();

@@ -31,7 +31,7 @@ impl Published {
         Self { manifest, hash: format!("{:032x}", xxh3_128(bytes)), at }
     }
 
-    /// The files of a table, or `None` if the result does not contain the table.
+    /// Returns the files of a table, or `None` if the result does not contain the table.
     pub(super) fn files(&self, table: Table) -> Option<&[File]> {
         self.manifest.tables.get(table.name()).map(|table| table.files.as_slice())
     }
@@ -144,7 +144,7 @@ pub(crate) async fn put_whole(
     })?;
     let modified = last_modified(output, folder).await?;
     let at = |file: &WholeFile| modified.get(&below(folder, &file.path)).copied().unwrap_or_default();
-    // Commits contain no other times than the times of the files.
+    // Commits contain only the times of the files, so that two attempts write the same bytes.
     let newest = files.iter().map(at).max().unwrap_or_default();
     let id = table_id(&format!("{key} {folder}"));
     let commit = TableCommit {

@@ -14,15 +14,15 @@
 //!   them. `resemblance clean` also does this before it removes files.
 //! - A commit is written only if no file with its name exists. If another process was first, this process reads the log again, and then the
 //!   manifest. In the other order, it could write a commit for an older manifest.
-//! - Each commit of this program contains the whole table: protocol, schema and every file. A log is therefore read backwards from its end
-//!   to the newest such commit, even if other programs removed older commits.
+//! - Each commit of this program describes the whole table, with the protocol, the schema and every file. A log is therefore read backwards
+//!   from its end to the newest such commit, even if other programs removed older commits.
 //!
 //! A folder that is written once, such as the target of `apply`, gets a single commit, which is written before the folder's manifest
 //! (`commit`).
 //!
 //! A log without a commit of this program belongs to another program. A job with Delta tables continues such a log only if it lists no
-//! foreign files. A job without Delta tables does not change it. The log of a replaced result is always updated, because the result's files
-//! are removed. Files are never removed if a log refers to them that this program does not update (`held`).
+//! foreign files. A job without Delta tables does not change such a log. The log of a replaced result is always updated, because the
+//! result's files are removed. Files are never removed if a log refers to them that this program does not update (`held`).
 
 mod commit;
 mod log;

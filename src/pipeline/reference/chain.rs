@@ -1,4 +1,4 @@
-//! Finished outputs in the order in which they were made: the reference outputs of a run, or outputs to merge.
+//! Finished outputs in the order in which they were made. They are the reference outputs of a run, or the outputs to merge.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::max;
@@ -191,7 +191,7 @@ impl Chain {
     /// Checks that all outputs carry the column `name`, which the job's `key` names.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the output that lacks the column.
+    /// [`Kind::Job`](crate::error::Kind::Job), with the output, if an output lacks the column.
     pub(crate) fn check_column(&self, name: &str, key: &str) -> Result<()> {
         let lacks =
             |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
@@ -209,7 +209,7 @@ impl Chain {
     /// checked this. But new documents can have the same ids as documents in a second source.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
+    /// [`Kind::Input`](crate::error::Kind::Input), with the two outputs and an id, if the check fails.
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<KnownFingerprints<'_>> =
             self.against.iter().map(|against| KnownFingerprints::new(against)).collect();

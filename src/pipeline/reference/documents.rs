@@ -1,4 +1,4 @@
-//! The reference documents of a run as frames: their sketches, texts, pairs and clusters.
+//! Frames over the reference documents of a run, with their sketches, positions, pairs and clusters.
 
 use arrow::datatypes::DataType;
 use datafusion::prelude::{DataFrame, Expr, col, lit};

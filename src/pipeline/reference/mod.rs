@@ -125,7 +125,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The outputs with the reference documents, if the reference documents come from outputs.
+    /// The reference outputs, if the reference documents come from outputs.
     pub(crate) fn outputs(&self) -> Option<&ReferenceOutputs> {
         match self {
             Self::Outputs(outputs) => Some(outputs),

@@ -1,4 +1,4 @@
-//! ranks, represented, clusters, cluster_levels, cluster_id_changes: the clusters that pairs connect.
+//! ranks, represented, clusters, cluster_levels, cluster_id_changes: computes clusters from pairs.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -23,7 +23,7 @@ impl WorkTable {
     /// The documents in pairs, with their components and ranks.
     pub(crate) const RANKS: Self =
         Self::new("ranks", &[Id, Numbers(&["doc", "set", "root", "rank"]), Flag("reference")]);
-    /// The representatives of the shingle sets of components.
+    /// The shingle sets in components, with their representatives.
     pub(crate) const REPRESENTED: Self = Self::new(
         "represented",
         &[

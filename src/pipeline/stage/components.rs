@@ -29,9 +29,9 @@ const SMALL: &str = "small_star";
 impl WorkTable {
     /// A document, and the smallest document in its component.
     pub(crate) const COMPONENTS: Self = Self::new("components", &[Numbers(&["doc", "root"])]);
-    /// The first half of a round: connects every node's higher neighbours with its smallest neighbour.
+    /// The first half of a round, which connects every node's larger neighbours with its smallest neighbour.
     const LARGE_STAR: Self = Self::new(LARGE, &[Numbers(&["high", "low"])]);
-    /// The second half of a round: connects every node's lower neighbours with its smallest neighbour.
+    /// The second half of a round, which connects every node's smaller neighbours with its smallest neighbour.
     const SMALL_STAR: Self = Self::new(SMALL, &[Numbers(&["high", "low"])]);
 }
 
@@ -170,7 +170,7 @@ async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFram
         if !take_over(cx, small).await? {
             if !take_over(cx, large).await? {
                 if round > 1 && !has_before {
-                    // The last round of an earlier run is damaged, and the table from which it started is gone.
+                    // The last round of an earlier attempt is damaged, and the table from which this round started is gone.
                     round = 1;
                     continue;
                 }

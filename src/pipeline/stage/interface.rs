@@ -144,7 +144,7 @@ pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, T
     (table.into(), TableRows::NotNull(column.into()))
 }
 
-/// (needed): the documents in the column `name` of a table.
+/// Returns the documents in the column `name` of a table, as (needed).
 pub(super) fn needed(cx: &StageContext<'_>, table: WorkTable, name: &str) -> Result<DataFrame> {
     Ok(cx.table(table)?.select(crate::frames::renamed([(name, "needed")]))?)
 }

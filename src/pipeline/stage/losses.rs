@@ -119,7 +119,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let documents = cx.table(WorkTable::RANKS)?;
     let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
     let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
-    // In the other cases, all documents with the same shingles are in one group.
+    // Otherwise all documents with the same shingles are in one group of copies.
     let same = if cx.reference.is_some() || job.candidates.compare == Compare::Across {
         let (scores, count) = scores_of_components(cx).await?;
         bytes += count * BYTES_OF_EDGE;

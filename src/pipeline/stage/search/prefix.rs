@@ -1,4 +1,4 @@
-//! frequencies, and `candidates.method = "prefix"`: the join by rarest shingles, which hot buckets also use.
+//! frequencies, and `candidates.method = "prefix"`: joins documents by their rarest shingles. Hot buckets use this join too.
 
 use super::dense::settle;
 use super::pair_limit;
