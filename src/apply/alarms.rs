@@ -1,4 +1,4 @@
-//! Checks the bounds in `[alarms]`, and computes the numbers that a user checks before duplicates are removed.
+//! Checks the bounds in `[alarms]`, and computes numbers for users who want to check a result before duplicates are removed.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -15,16 +15,16 @@ use crate::lookup::rows;
 use crate::output::Stored;
 use crate::schema::Table;
 
-/// The verdict on one bound of `[alarms]`.
+/// The result of the check of one bound in `[alarms]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AlarmVerdict {
     /// The key of the bound: `removed_share` or `largest_cluster`.
     pub bound: &'static str,
     /// The value of the key.
     pub allowed: f64,
-    /// The largest value of any group, or the value for all documents.
+    /// The largest value among all groups, or the value for all documents if there are no groups.
     pub found: f64,
-    /// One sentence for each group that exceeds the bound.
+    /// One sentence per group that exceeds the bound.
     pub alarms: Vec<String>,
 }
 
@@ -33,17 +33,17 @@ pub struct AlarmVerdict {
 pub struct Bounds {
     /// The alarms.
     pub alarms: Alarms,
-    /// Whether the command may fail when a bound is exceeded.
+    /// Whether the command may fail if a bound is exceeded.
     pub may_fail: bool,
     /// [`ApplySettings::contained`].
     pub contained: Option<f64>,
 }
 
-/// Checks the finished output of `job` against `bounds`, and logs a warning for each exceeded bound. Fails instead if the alarms request it
-/// and the caller allows it.
+/// Checks the finished output of `job` against `bounds`. Logs a warning for each exceeded bound, or fails if the alarms request it and the
+/// caller allows it.
 ///
 /// # Errors
-/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and numbers, or if a table cannot be read.
+/// [`Kind::Alarm`](crate::error::Kind::Alarm), with the groups and numbers, if a bound is exceeded. Also if a table cannot be read.
 pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
     let verdicts = verdicts(stored, job, bounds).await?;
     raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
@@ -52,7 +52,7 @@ pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
 /// Logs a warning for each exceeded bound of the output at `url`. With `fail`, returns an error instead.
 ///
 /// # Errors
-/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and numbers.
+/// [`Kind::Alarm`](crate::error::Kind::Alarm), with the groups and numbers, if a bound is exceeded and `fail` is true.
 pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     let raised: Vec<&str> = verdicts.iter().flat_map(|verdict| &verdict.alarms).map(String::as_str).collect();
     if fail && !raised.is_empty() {
@@ -68,7 +68,7 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the verdict on each set bound, for the finished output of `job`.
+/// Checks the finished output of `job` against each bound that is set.
 ///
 /// # Errors
 /// If a table cannot be read.
@@ -119,12 +119,13 @@ struct GroupFigures {
     group: Option<String>,
     documents: u64,
     removed: u64,
-    /// The size and the id of the largest cluster, if there is a cluster.
+    /// The size of the largest cluster, if there is a cluster. `cluster` is the id of this cluster.
     largest: Option<u64>,
     cluster: Option<String>,
 }
 
-/// The figures of each group in the column `group`, sorted by name with null last. Without a column, the figures of all documents.
+/// Computes the figures of each group in the column `group`, sorted by name with null last. If `group` is `None`, computes the figures of
+/// all documents together.
 async fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<Vec<GroupFigures>> {
     let documents = stored.table(Table::Documents)?.select(vec![col("id"), groups::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
@@ -145,10 +146,10 @@ async fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -
     rows::read(all.aggregate(vec![col("group")], figures)?.sort(vec![col("group").sort(true, false)])?).await
 }
 
-/// The compared documents of a group: `kept + removed = documents`.
+/// The number of compared documents in a group. `kept + removed = documents`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GroupCounts {
-    /// The name of the group; `None` for documents whose column is null.
+    /// The name of the group. `None` for documents with a null in the group's column.
     pub group: Option<String>,
     /// The number of compared documents.
     pub documents: u64,
@@ -158,7 +159,8 @@ pub struct GroupCounts {
     pub kept: u64,
 }
 
-/// Counts the documents per group in the column `group`, sorted by name with null last. All annotated documents are kept.
+/// Counts the documents per group in the column `group`, sorted by name with null last. If the settings annotate documents, all documents
+/// are kept.
 pub(crate) async fn group_counts(
     stored: &Stored,
     group: &str,
@@ -175,18 +177,18 @@ pub(crate) async fn group_counts(
 /// A removal is lossy if the representative contains a smaller share of the removed document's shingles.
 const LOSSY: f64 = 0.98;
 
-/// The losses from removing documents. A number is `None` if the output does not contain it.
+/// The losses caused by removals. A number is `None` if it was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RemovalLosses {
     /// Documents that are kept in addition to the representative of their cluster.
     pub spared: u64,
-    /// Removed documents that lose more than 2 % of their shingles.
+    /// Removed documents with more than 2 % of their shingles missing in their representative.
     pub lossy_removals: Option<u64>,
-    /// Shingles of removed documents that no kept document in their cluster contains.
+    /// Shingles that only removed documents in a cluster contain.
     pub lost_shingles: Option<u64>,
 }
 
-/// The rows of [`super::decisions::clustered`], in which spared documents represent themselves.
+/// Changes the rows of [`super::decisions::clustered`] so that spared documents represent themselves.
 pub(super) fn annotated(
     clustered: DataFrame,
     stored: &Stored,
@@ -203,10 +205,11 @@ pub(super) fn annotated(
     with_columns(gone.join(clustered, JoinType::Right, &["gone_id"], &["member"], None)?, &columns)
 }
 
-/// Refuses an output that lacks the containment of a pair, since it decides whether a document is spared.
+/// Refuses an output that lacks the containment of a document in its representative. The containment decides whether the document is
+/// spared.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the number of such documents, and what to do.
+/// [`Kind::Job`](crate::error::Kind::Job), with the number of such documents and advice, if there are any.
 pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Result<()> {
     let unknown = col("jaccard").is_not_null().and(col("containment").is_null());
     let unknown =
@@ -221,7 +224,7 @@ pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Res
     )))
 }
 
-/// Computes the losses from removing documents.
+/// Computes the losses caused by removals.
 pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<RemovalLosses> {
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;

@@ -1,4 +1,5 @@
-//! Added columns: the number of documents that a document represents, and a check for names that the source already contains.
+//! Computes added columns with the number of documents that a document represents, and refuses names of added columns that already exist in
+//! the source.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -15,7 +16,8 @@ use crate::rewrite::{Annotation, append_names, column_exists, names, pieces};
 use crate::schema::Table;
 use crate::source::{FilePiece, ParquetFile, Rewriting, RowFormat, SourceFile, format_of};
 
-/// The values of an added size column (source, position, ..), as rows of the table of decisions, after the documents `removed` are removed.
+/// Returns the values of an added size column (source, position, ..) as rows for the table of decisions. `removed` contains the removed
+/// documents.
 pub(super) fn size_rows(column: Annotation, stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     match column {
         Annotation::GroupSizes => group_sizes(stored, removed),
@@ -23,7 +25,7 @@ pub(super) fn size_rows(column: Annotation, stored: &Stored, removed: DataFrame)
     }
 }
 
-/// The size (source, position, cluster_size) of each kept document.
+/// Returns the number of documents (source, position, cluster_size) that each kept document represents, including itself.
 fn sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     let others =
         represented(removed.clone())?.aggregate(vec![col("kept_id")], vec![count(lit(1)).alias("others")])?;
@@ -31,7 +33,7 @@ fn sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     Ok(rows.select_exprs(&["source", "position", "coalesce(others, 0) + 1 AS cluster_size"])?)
 }
 
-/// The sizes by group (source, position, group, documents) of each kept document.
+/// Returns the number of documents per group (source, position, group, documents) that each kept document represents, including itself.
 fn group_sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     let kept = kept(stored, removed.clone())?;
     let own = kept.clone().select(vec![col("id").alias("kept_id"), col("group")])?;
@@ -42,12 +44,12 @@ fn group_sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     Ok(rows.select(vec![col("source"), col("position"), col("name").alias("group"), col("documents")])?)
 }
 
-/// The representatives in the source (kept_id) of the removed documents, with the group of each removed document.
+/// (kept_id, group), one row per removed document with a representative in the source. `group` is the group of the removed document.
 fn represented(removed: DataFrame) -> Result<DataFrame> {
     Ok(removed.filter(col("kept_source").is_not_null())?.select_columns(&["kept_id", "group"])?)
 }
 
-/// The compared documents that are kept: (id, source, position, group).
+/// Returns the compared documents (id, source, position, group) that are kept.
 fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     let group = groups::group(stored.job().source.group.as_deref());
     let source = cast(col("source"), DataType::Utf8).alias("source");
@@ -60,7 +62,7 @@ fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
 /// Refuses group sizes for a job without groups.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with what to do.
+/// [`Kind::Job`](crate::error::Kind::Job), with advice, if the job has no groups.
 pub(super) fn refuse_group_sizes(stored: &Stored, settings: &ApplySettings) -> Result<()> {
     let wants_groups = settings.columns.contains(&Annotation::GroupSizes);
     if !wants_groups || stored.job().source.group.is_some() {
@@ -76,10 +78,11 @@ pub(super) fn refuse_group_sizes(stored: &Stored, settings: &ApplySettings) -> R
 /// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
 
-/// Refuses Parquet files and CSV files with a header that already contain one of the columns. JSON lines are checked during the rewrite.
+/// Refuses Parquet files, and CSV files with a header, if they already contain one of the columns. JSON lines are checked when they are
+/// rewritten.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the file and the column.
+/// [`Kind::Input`](crate::error::Kind::Input), with the file and the column, if a file contains the column.
 pub(super) async fn refuse_existing(
     session: &SessionContext,
     source: &job::Source,
@@ -107,7 +110,7 @@ pub(super) async fn refuse_existing(
     checks.buffered(CONCURRENT_FOOTERS).try_collect().await
 }
 
-/// The header of a file; empty if the file has no header.
+/// Returns the header of a file. It is empty if the file has no header.
 async fn header(
     session: &SessionContext,
     source: &job::Source,

@@ -1,4 +1,4 @@
-//! Decides which documents are removed and why, and which document of a cluster is kept instead of a removed one.
+//! Decides which documents are removed and why, and which document is kept instead of a removed document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The removed duplicates, in the columns of [`removed_schema`]. `group` is the group column of the job, if any. `contained`
-/// overrides the job's bound for spared documents. Documents in `dropped` are removed for another reason.
+/// Returns the removed duplicates, in the columns of [`removed_schema`]. `group` is the name of the job's group column, if any. `contained`
+/// overrides the job's bound for spared documents. Documents in `dropped` are not returned, since they are removed for another reason.
 pub(crate) fn removed(
     stored: &Stored,
     group: Option<&str>,
@@ -61,7 +61,7 @@ pub(crate) fn removed(
     };
     let rest = represented(stored, with_heirs(clustered, dropped)?, spared(stored)?)?;
     let clusters = &stored.job().clusters;
-    // The run compared the other documents only with the dropped representative.
+    // The run may have compared the other documents in the cluster only with the dropped representative.
     let paired = col("jaccard").is_not_null();
     Ok(match clusters.contained {
         Some(contained) => {
@@ -73,16 +73,16 @@ pub(crate) fn removed(
     })
 }
 
-/// The documents of `clustered` that are not `dropped` (id, heir, ..), with their new representatives.
+/// Drops the documents in `dropped` (id, heir, ..) from `clustered`, and sets the new representatives of the other documents.
 fn with_heirs(clustered: DataFrame, dropped: DataFrame) -> Result<DataFrame> {
     let ids = dropped.clone().select_exprs(&["id AS dropped_id"])?;
     let heirs = dropped.filter(col("heir").is_not_null())?.select_exprs(&["id AS dropped_id", "heir"])?;
     let rest = ids.join(clustered, JoinType::RightAnti, &["dropped_id"], &["member"], None)?;
-    // A reference document may share its id with a document of the source.
+    // A reference document can have the same id as a document in the source.
     let own = [("own_kept_id", "CASE WHEN NOT kept_is_reference THEN kept_id END")];
     let rest =
         heirs.join(with_columns(rest, &own)?, JoinType::Right, &["dropped_id"], &["own_kept_id"], None)?;
-    // The known similarity is the similarity to the dropped document.
+    // The similarity is the similarity to the dropped document, so it becomes null.
     let columns = [
         ("representative", "CASE WHEN heir IS NULL THEN representative ELSE heir = member END"),
         ("kept_id", "coalesce(heir, kept_id)"),
@@ -100,8 +100,8 @@ pub(super) fn with_columns(mut frame: DataFrame, columns: &[(&str, &str)]) -> Re
     Ok(frame)
 }
 
-/// The documents of `clustered` that neither represent their clusters nor are `spared` (spared_id), in the columns of
-/// [`removed_schema`].
+/// Returns the documents in `clustered` that are not `spared` (spared_id) and do not represent their clusters. The columns are the columns
+/// of [`removed_schema`].
 pub(super) fn represented(
     stored: &Stored,
     clustered: DataFrame,
@@ -112,7 +112,7 @@ pub(super) fn represented(
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["member"], None)?;
     }
     // In a pair with a reference document, `a` is the new document. In a pair of two new documents, `a` has the smaller id. A reference
-    // document may share its id with a new document, so ids alone do not identify the pair.
+    // document can have the same id as a new document, so ids alone do not identify the pair.
     let columns = [
         ("first_id", "CASE WHEN kept_is_reference OR member < kept_id THEN member ELSE kept_id END"),
         ("second_id", "CASE WHEN kept_is_reference OR member < kept_id THEN kept_id ELSE member END"),
@@ -148,7 +148,7 @@ pub(super) fn represented(
     ])?)
 }
 
-/// The documents (spared_id) of the source that the job spares; `None` if the job spares no documents.
+/// Returns the documents (spared_id) in the source that the job spares. Returns `None` if the job has no bound for spared documents.
 fn spared(stored: &Stored) -> Result<Option<DataFrame>> {
     if stored.job().clusters.contained.is_none() {
         return Ok(None);
@@ -157,14 +157,15 @@ fn spared(stored: &Stored) -> Result<Option<DataFrame>> {
     Ok(Some(spared.select_exprs(&["id AS spared_id"])?))
 }
 
-/// Keeps the rows, in the columns of [`removed_schema`], whose document is paired with its representative and shares at least
-/// `contained` of its shingles with it.
+/// Keeps the rows (columns of [`removed_schema`]) of documents that are paired with their representatives, and of which the representative
+/// contains at least the share `contained`.
 pub(super) fn contained_only(represented: DataFrame, contained: f64) -> Result<DataFrame> {
     let goes = col("jaccard").is_not_null().and(col("containment").gt_eq(lit(contained)));
     Ok(represented.filter(goes)?)
 }
 
-/// The documents (source, position) that the job rejected. If merged runs `share` files, these are the distinct rows that no run compared.
+/// Returns the documents (source, position) that the job rejected. If merged runs `share` files, returns the distinct rejected rows that no
+/// run compared.
 pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
     let places = ["source", "position"];
     let rejects = stored.table(Table::Rejects)?.select_columns(&places)?;
@@ -177,8 +178,9 @@ pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
     Ok(compared.join(rejects.distinct()?, JoinType::RightAnti, &left, &places, None)?)
 }
 
-/// The documents (id, source, position, heir) of `short` (id, source, position) that are removed as too short. `heir` represents the rest
-/// of the cluster. It is null if the document represents no other document, or if no document in the cluster is kept.
+/// Returns the documents (id, source, position, heir) in `short` (id, source, position) that are removed as too short. `heir` is the
+/// document that represents the cluster instead. It is null if the removed document represents no other document, or if no document in the
+/// cluster is kept.
 pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame) -> Result<DataFrame> {
     let gone = removed(stored, None, contained, None)?.filter(col("kept_source").is_not_null())?;
     let gone = gone.select_exprs(&["id AS gone_id", "kept_id"])?;
@@ -207,7 +209,8 @@ pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame)
     Ok(representatives.select_columns(&columns)?.union(others)?)
 }
 
-/// All removed documents, in the columns of [`removed_schema`]. With annotations, these documents are kept and only marked.
+/// Returns all removed documents, in the columns of [`removed_schema`]. If the settings annotate documents, these documents are kept and
+/// only marked.
 pub(super) fn all_removed(
     stored: &Stored,
     settings: &ApplySettings,
@@ -223,9 +226,11 @@ pub(super) fn all_removed(
     Ok(duplicates.union(in_columns(short, &removed_schema(stored.manifest().source.id))?)?)
 }
 
-/// The clustered documents of the output's source: (member, source, position, origin_number, cluster_id, representative, kept_id,
-/// kept_is_reference, group, similarity). `similarity` is the similarity to the kept document; null if it is unknown. With `by_job`, copies
-/// of documents that the job spares are removed in favour of the spared documents.
+/// The documents in clusters that come from the output's source: (member, source, position, origin_number, cluster_id, representative,
+/// kept_id, kept_is_reference, group, similarity).
+///
+/// `similarity` is the similarity to the kept document, or null if it is unknown. If `by_job` is true, spared documents represent their
+/// copies.
 pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?.select_exprs(&[
@@ -260,7 +265,7 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> R
     Ok(members.join(documents, JoinType::Inner, &["member"], &["id"], None)?)
 }
 
-/// The ids (gone_id) of all removed documents.
+/// Returns the ids (gone_id) of all removed duplicates.
 pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<DataFrame> {
     if contained.is_some() {
         return Ok(removed(stored, None, contained, None)?.select_exprs(&["id AS gone_id"])?);
@@ -273,8 +278,8 @@ pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<Dat
     }
 }
 
-/// The numbers of documents in each file of the source, from the tables of the output. All compared documents count as kept, because
-/// removals are counted during the rewrite. `share` is true if merged runs share files.
+/// Counts the documents in each file of the source, from the tables of the output. All compared documents count as kept, because removals
+/// are counted when the files are rewritten. `share` is true if merged runs share files.
 pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<String, DocumentCounts>> {
     let mut files: BTreeMap<String, DocumentCounts> = BTreeMap::new();
     for RowsPerFile { source, rows } in by_source(stored.table(Table::Documents)?).await? {
@@ -289,7 +294,7 @@ pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<Stri
     Ok(files)
 }
 
-/// The number of rows in a table that belong to a file of the source.
+/// The number of rows in a table for one file of the source.
 #[derive(Deserialize)]
 struct RowsPerFile {
     source: String,

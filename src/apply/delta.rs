@@ -1,4 +1,4 @@
-//! A result as Delta tables: the schema of the kept documents, and the log of each table.
+//! Writes a result as Delta tables. Computes the schema of the kept documents, and writes the log of each table.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ const CONCURRENT_FOOTERS: usize = 32;
 /// The option of the command.
 const OPTION: &str = "--tables delta";
 
-/// Refuses a source if its files are not written as Parquet or lack columns of the table.
+/// Refuses a source with files that are not written as Parquet, or with partition columns that are not in the files.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with what to do.
+/// [`Kind::Job`](crate::error::Kind::Job), with advice, if the source is refused.
 pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     let format = format_of(source.format);
     if let Rewriting::ParquetValues = format.rewriting {
@@ -44,10 +44,10 @@ pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     )))
 }
 
-/// The union of the columns of all files, followed by the columns of `annotations`.
+/// Returns the union of the columns in all files, followed by the columns of `annotations`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if Delta cannot hold the columns, or a column has several types.
+/// [`Kind::Job`](crate::error::Kind::Job) if Delta does not support a column, or if a column has different types in different files.
 pub(super) async fn kept_schema(
     session: &SessionContext,
     files: &[SourceFile],
@@ -111,7 +111,7 @@ pub(super) async fn put_logs(
     put_whole(target, "", kept, &files, &manifest.fingerprint).await?;
     let tables =
         [(REMOVED, removed, &manifest.removed), (REMOVED_SPANS, removed_spans, &manifest.removed_spans)];
-    // Annotated results have no table of removed documents.
+    // An annotated result has no table of removed documents.
     for (name, schema, files) in tables.into_iter().filter(|(_, _, files)| !files.is_empty()) {
         let folder = format!("{APPLIED}/{name}");
         let inside = |file: &File| {

@@ -1,4 +1,4 @@
-//! The files of the sources: their paths in the result, and the parts in which they are rewritten.
+//! The files of the sources. Chooses their paths in the result, and divides them into parts to rewrite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,15 +13,16 @@ use crate::rewrite::{FileToWrite, PartToWrite, Rewrite, SourceRecord};
 use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of};
 use crate::{address, delta};
 
-/// The files to write for each source, with their paths in the result. A file in several sources belongs to the first of these sources.
+/// Returns the files to write for each source, with their paths in the result. A file in several sources is written only for the first of
+/// these sources.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if two files would have the same path, `apply` needs the path for itself, or a row may be several
-/// documents.
+/// [`Kind::Job`](crate::error::Kind::Job) if two files would have the same path, if `apply` itself needs the path, or if two sources read
+/// different documents from one file.
 pub(super) fn paths(sources: &[(Job, Listed)]) -> Result<Vec<Vec<(SourceFile, String)>>> {
     let files = each_once(sources)?;
     let below = match files.as_slice() {
-        // If files from several URLs have the same name, their names are their whole paths.
+        // If several URLs contain files with the same name, the names are whole paths.
         [files] if files.iter().all(|file| file.name() != file.path()) => None,
         several => Some(shared_folder(several.iter().flatten().map(SourceFile::path))),
     };
@@ -56,7 +57,7 @@ pub(super) fn paths(sources: &[(Job, Listed)]) -> Result<Vec<Vec<(SourceFile, St
     sources.iter().zip(files).map(|(source, files)| of_source(source, files)).collect()
 }
 
-/// The files of each source that are not in an earlier source.
+/// Returns the files of each source that are not in an earlier source.
 fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
     let mut seen: BTreeMap<String, &Source> = BTreeMap::new();
     let mut files = Vec::with_capacity(sources.len());
@@ -64,7 +65,7 @@ fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
         let mut of_source = Vec::new();
         for file in listed.files() {
             let other = seen.insert(file.path().to_owned(), &job.source);
-            // If a row may be several documents, both files are kept here. Their equal paths are then refused.
+            // If two sources read different documents from a file, both entries are kept here. Their equal paths are then refused.
             if !other.is_some_and(|other| same_documents(other, &job.source)) {
                 of_source.push(file);
             }
@@ -74,7 +75,7 @@ fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
     Ok(files)
 }
 
-/// Whether both sources read the same document from a row. They may read different rows of a file.
+/// Whether both sources read the same document from a row. Each source can read other rows in a file.
 fn same_documents(one: &Source, other: &Source) -> bool {
     let rows = |source: &Source| Source {
         urls: Vec::new(),
@@ -88,7 +89,7 @@ fn same_documents(one: &Source, other: &Source) -> bool {
     rows(one) == rows(other)
 }
 
-/// The longest common folder of the paths, with its `/`; empty if there is none.
+/// Returns the longest common folder of the paths, with a final `/`. Returns an empty text if the paths have no common folder.
 fn shared_folder<'a>(mut paths: impl Iterator<Item = &'a str>) -> String {
     let Some(first) = paths.next() else { return String::new() };
     let folders = |path: &'a str| -> Vec<&'a str> {
@@ -102,25 +103,25 @@ fn shared_folder<'a>(mut paths: impl Iterator<Item = &'a str>) -> String {
     if shared.is_empty() { String::new() } else { shared.join("/") + "/" }
 }
 
-/// A relative name that cannot lead out of a folder.
+/// Returns a relative path that cannot lead out of a folder.
 fn relative(name: &str) -> String {
     let name = address::scheme(name).map_or(name, |(_, rest)| rest);
     let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | "." | "..")).collect();
     parts.join("/")
 }
 
-/// The number of bytes after which a part ends. A file is never divided.
+/// A part ends after the file with which it reaches this number of bytes. A file is never divided.
 const PART_BYTES: u64 = 8 << 20;
-/// The number of files after which a part ends.
+/// The maximum number of files in a part.
 const PART_FILES: usize = 100;
 
-/// The name by which the engine knows the plan.
+/// The name of the stage in the engine and in progress reports.
 const STEP: &str = "rewrite";
 
 /// The files of a source.
 pub(super) struct SourceToWrite {
     pub source: job::Source,
-    /// The place of the texts in the files.
+    /// Says where texts are in the files.
     pub text: TextPlace,
     /// The files, in the order of their paths.
     pub files: Vec<FileToWrite>,
@@ -134,10 +135,11 @@ pub(super) struct Done {
     pub reused: u64,
 }
 
-/// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this last stage.
+/// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this stage. This is the last
+/// stage.
 ///
 /// # Errors
-/// The first error of a file. Finished parts remain recorded.
+/// Returns the first error of a file. Finished parts remain recorded.
 pub(super) async fn write(
     rewrite: Rewrite,
     sources: Vec<SourceToWrite>,
@@ -184,7 +186,7 @@ pub(super) async fn write(
     Ok(Done { files: all.into_iter().flat_map(|part| part.files).collect(), reused })
 }
 
-/// Divides files with these sizes into parts. The parts depend only on the sizes, so that every attempt has the same parts.
+/// Divides files with these sizes into parts. The parts depend only on the sizes, so every attempt has the same parts.
 fn parts(sizes: &[u64]) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut from, mut bytes) = (0, 0);

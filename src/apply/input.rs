@@ -1,4 +1,4 @@
-//! A finished output for `apply`, and the requirements on its source.
+//! Opens a finished output for `apply`, and checks the requirements on its source.
 
 use std::cmp::Ordering;
 
@@ -15,13 +15,13 @@ use crate::output::Stored;
 use crate::rewrite::{DocumentCounts, Rejects, rows_of_file};
 use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
 
-/// The number of files whose rows are counted at the same time.
+/// Rows are counted in this many files at the same time.
 const CONCURRENT_FILES: usize = 8;
 
 /// A finished output with unchanged sources, and the settings with which it is applied.
 pub struct Opened {
     pub(super) stored: Stored,
-    /// The jobs that read the documents, with their files: one, or all jobs of a merged output.
+    /// The jobs that read the documents, with their files. A merged output has several such jobs.
     pub(super) sources: Vec<(Job, Listed)>,
     pub(super) settings: ApplySettings,
     /// See [`files::paths`].
@@ -29,12 +29,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the output at `url`, and checks that its source can be rewritten with `settings`. `places` has one entry for each
-    /// URL of a moved source; it is empty if the source was not moved.
+    /// Opens the output at `url`, and checks that its source can be rewritten with `settings`. `places` contains one location per URL of a
+    /// moved source. It is empty if the source was not moved.
     ///
     /// # Errors
-    /// See [`Stored::open`]; [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed;
-    /// [`Kind::Job`](crate::error::Kind::Job) if its format or encoding does not allow it.
+    /// Returns the errors of [`Stored::open`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has
+    /// changed, and [`Kind::Job`](crate::error::Kind::Job) if the source or the output does not allow the settings.
     pub async fn open(
         session: &SessionContext,
         url: &str,
@@ -63,7 +63,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Warnings about the result, as sentences.
+    /// Returns warnings about the result, as sentences.
     pub fn warnings(&self) -> Vec<String> {
         let superseded = self.superseded();
         let shown = self.stored.layout().shown();
@@ -82,7 +82,8 @@ impl Opened {
         (superseded > 0).then_some(warning).into_iter().chain(uncertain).collect()
     }
 
-    /// The text before the number [`Self::superseded`] in messages. The run counted this number with its own `clusters.contained`.
+    /// The words before the number [`Self::superseded`] in messages. The run counted this number with the `clusters.contained` of its job,
+    /// so it can be inexact for the settings.
     pub fn about_superseded(&self) -> &'static str {
         let of_job = self.stored.job().clusters.contained;
         match self.settings.contained.map(|own| Some(own).partial_cmp(&of_job)) {
@@ -92,7 +93,8 @@ impl Opened {
         }
     }
 
-    /// The number of documents that reference outputs keep and that another document now represents. They are not in the source.
+    /// The number of documents that reference outputs keep, but that another document now represents. These documents are not in the
+    /// source.
     pub fn superseded(&self) -> u64 {
         self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
     }
@@ -113,7 +115,7 @@ impl Opened {
         self.stored.job()
     }
 
-    /// Checks the output against `alarms`. With `may_fail`, an exceeded bound can be an error.
+    /// Checks the output against `alarms`. An exceeded bound can be an error only if `may_fail` is true.
     ///
     /// # Errors
     /// See [`alarms::check`].
@@ -122,7 +124,7 @@ impl Opened {
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
-    /// The losses from removing documents.
+    /// Computes the losses caused by removals.
     ///
     /// # Errors
     /// If a table cannot be read.
@@ -130,7 +132,7 @@ impl Opened {
         alarms::losses(&self.stored, self.settings.contained).await
     }
 
-    /// The counts of the sources before any removal.
+    /// Counts the documents in the sources before any removal.
     pub(super) async fn documents(&self) -> Result<DocumentCounts> {
         let counts = decisions::counts(&self.stored, self.shares_files()).await?;
         let mut all = counts.values().copied().fold(DocumentCounts::default(), DocumentCounts::plus);
@@ -149,7 +151,7 @@ impl Opened {
         Ok(all)
     }
 
-    /// The number of rows in files that jobs skipped by path.
+    /// Counts the rows in files that jobs skipped by path.
     async fn rows_of_files_left_out(&self) -> Result<u64> {
         let mut rows = 0;
         for (job, listed) in &self.sources {
@@ -159,14 +161,14 @@ impl Opened {
         Ok(rows)
     }
 
-    /// The number of rows in `files` of `source`.
+    /// Counts the rows in the `files` of `source`.
     async fn rows_of(&self, source: &job::Source, files: impl Iterator<Item = &SourceFile>) -> Result<u64> {
         let counted = stream::iter(files).map(|file| rows_of_file(self.stored.session(), source, file));
         let counted = counted.buffer_unordered(CONCURRENT_FILES);
         counted.try_fold(0, |all, rows| async move { Ok(all + rows) }).await
     }
 
-    /// The documents that `--passages drop` removes; `None` without it. Holds the ids of these documents in memory.
+    /// Returns the documents that `--passages drop` removes, or `None` without this option. The short documents are kept in memory.
     pub(super) async fn dropped(&self) -> Result<Option<DataFrame>> {
         if self.settings.passages != PassageAction::Drop {
             return Ok(None);
@@ -176,7 +178,7 @@ impl Opened {
         dropped(&self.stored, self.settings.contained, short).map(Some)
     }
 
-    /// The first `most` removed documents (id, kept_id, jaccard), in the order of the source.
+    /// Returns removed documents (id, kept_id, jaccard) in the order of the source, at most `most`.
     ///
     /// # Errors
     /// If a table cannot be read.
@@ -188,7 +190,7 @@ impl Opened {
         Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?)
     }
 
-    /// The numbers of kept and removed documents of each group; `None` if the job has no groups.
+    /// Returns the numbers of kept and removed documents in each group, or `None` if the job has no groups.
     ///
     /// # Errors
     /// If a table cannot be read.
@@ -199,7 +201,7 @@ impl Opened {
     }
 }
 
-/// Refuses an output whose sources still contain the rows of replaced documents. These rows are in no table.
+/// Refuses an output if its sources still contain the rows of replaced documents. These rows are in no table.
 fn refuse_replaced(stored: &Stored) -> Result<()> {
     let replaced = stored.manifest().replaced_in_sources();
     if replaced == 0 {

@@ -1,4 +1,4 @@
-//! The settings and the manifest of an application, and the record that it puts before its first file.
+//! The settings and the manifest of an application, and the record that is written before its first file.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::output::results::APPLY_FORMAT;
 use crate::rewrite::{Annotation, DocumentCounts, Rejects, SourceRecord, names};
 use crate::schema::IdType;
 
-/// A finished application: `_resemblance/manifest.json`. Paths are inside the folder of the result.
+/// A finished application: the content of `_resemblance/manifest.json`. Paths are inside the folder of the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApplyManifest {
     /// The version of this format.
@@ -27,7 +27,7 @@ pub struct ApplyManifest {
     pub output_url: String,
     /// The fingerprint of the output's run.
     pub output_fingerprint: String,
-    /// The runs that read the documents: one, or all runs of a merged output.
+    /// The runs that read the documents. A merged output has several such runs.
     pub origins: Vec<Origin>,
     /// The type of ids.
     pub id: IdType,
@@ -44,7 +44,7 @@ pub struct ApplyManifest {
     pub removed_spans: Vec<File>,
     /// The numbers of passages that were cut or marked.
     pub passage_counts: PassageCounts,
-    /// The numbers of documents with added size columns; `None` without such columns.
+    /// The counts for added size columns. `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
     /// Warnings for the reader, as sentences.
     pub warnings: Vec<String>,
@@ -114,15 +114,15 @@ impl PassageAction {
 /// The settings of an application.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApplySettings {
-    /// Where documents go that the job rejected.
+    /// Says where the documents are written that the job rejected.
     pub rejects: Rejects,
-    /// Whether every document is kept and gets columns with the decision about it.
+    /// Whether every document is kept, with added columns that contain the decision about the document.
     pub annotate: bool,
     /// The columns that are added to kept documents.
     pub columns: BTreeSet<Annotation>,
     /// The format of the tables of the result.
     pub tables: TableFormat,
-    /// The minimum share of a removed document's shingles in its representative. Overrides the job.
+    /// The minimum share of a removed document's shingles that its representative contains. Overrides the bound in the job.
     pub contained: Option<f64>,
     /// The treatment of repeated passages.
     pub passages: PassageAction,
@@ -131,7 +131,7 @@ pub struct ApplySettings {
 }
 
 impl ApplySettings {
-    /// A hash of everything that can change a file in the result, in 32 hexadecimal digits.
+    /// Returns a hash of the settings and runs that determine the files in the result, in 32 hexadecimal digits.
     pub(super) fn fingerprint(&self, stored: &Stored) -> String {
         let Self { rejects, annotate, columns, tables, contained, passages, min_words } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);

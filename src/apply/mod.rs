@@ -12,7 +12,8 @@
 //!        _work/parts/N.json   the record of a finished part of the source
 //! ```
 //!
-//! The names in `_resemblance/` do not end like the files of the source, because patterns such as `**/*.parquet` match in all folders.
+//! File names in `_resemblance/` have other endings than the files of the source, because patterns such as `**/*.parquet` match in all
+//! folders.
 //!
 //! The tables of the output decide which rows of each file are kept (`removals`), and `tables` writes all decisions as one table. Then any
 //! engine rewrites the files (`crate::rewrite`) in parts (`files`). Finished parts are recorded, so that a killed application can resume.
@@ -59,27 +60,27 @@ use crate::source::{SourceFile, TextPlace, text_place};
 pub struct ApplyOutcome {
     /// The manifest of the result.
     pub manifest: ApplyManifest,
-    /// Whether the result was finished before.
+    /// Whether an earlier application had already finished the result.
     pub already_finished: bool,
     /// The number of source files that earlier attempts had rewritten.
     pub files_reused: u64,
 }
 
-/// Refuses `to` as the target for the documents of `source` if it holds files that are not a result of `apply`. Needs no output, so it can
-/// be called before the run.
+/// Refuses `to` as the target for the documents of `source` if the folder contains other files than a result of `apply`. No output is
+/// needed, so this check is possible before the run.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with one of the files, or with the path that overlaps with `to`.
+/// [`Kind::Job`](crate::error::Kind::Job) if the folder contains other files, or if `source` overlaps with `to`.
 pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Source) -> Result<()> {
     target::refuse_others(&Layout::open(session, to)?, source).await
 }
 
-/// Writes the kept documents of the source of a finished output to `to`, or resumes an earlier attempt. Waits while another
-/// process writes there. A later attempt reuses finished parts.
+/// Writes the kept documents in the source of a finished output to `to`, or resumes an earlier attempt. Waits while another process writes
+/// to the folder. Reuses the parts that earlier attempts finished.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `to` holds something else or overlaps with an input;
-/// [`Kind::Input`](crate::error::Kind::Input) if a file or the storage fails, or another process took the folder.
+/// [`Kind::Job`](crate::error::Kind::Job) if `to` contains other files or overlaps with an input.
+/// [`Kind::Input`](crate::error::Kind::Input) if a file or the storage fails, or if another process has taken the folder.
 pub async fn apply(
     engine: &dyn Engine,
     opened: Opened,
@@ -127,8 +128,8 @@ pub async fn apply(
     ended
 }
 
-/// Writes the files of each source to `target`, which `claim` holds. `kept_schema` contains the columns of the Delta table of kept
-/// documents, if the table is written.
+/// Writes the files of each source to `target`. `claim` is the claim on this folder. `kept_schema` contains the columns of the Delta table
+/// of kept documents, if the table is written.
 async fn write(
     engine: &dyn Engine,
     opened: Opened,
@@ -217,7 +218,7 @@ async fn write(
     Ok(ApplyOutcome { manifest, already_finished: false, files_reused: done.reused })
 }
 
-/// Moves the path of a file from the folder of records to the folder of the result.
+/// Changes the path of a file from a path in the folder of records to a path in the folder of the result.
 fn in_result(file: File) -> File {
     File { path: format!("{APPLIED}/{}", file.path), ..file }
 }

@@ -1,4 +1,4 @@
-//! Repeated passages inside documents: the occurrences that are cut or marked, and documents that become too short.
+//! Repeated passages inside documents. Finds the occurrences that are cut or marked, and the documents that become too short.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The passages to cut or mark, in the columns of [`removed_spans_schema`]; `None` if passages are left alone. Only documents
-/// outside `removed` (id, ..) are included, unless the settings annotate all documents.
+/// Returns the passages to cut or mark, in the columns of [`removed_spans_schema`]. Returns `None` if the settings do not change passages.
+/// Passages in the documents `removed` (id, ..) are omitted. If the settings annotate documents, passages in all documents are returned.
 pub(super) fn removed_spans(
     stored: &Stored,
     settings: &ApplySettings,
@@ -52,7 +52,7 @@ pub(super) fn removed_spans(
     Ok(Some(spans.select(schema.fields().iter().map(|field| col(field.name())).collect::<Vec<_>>())?))
 }
 
-/// The passages among `spans` that are cut or marked after the documents `removed` (id, ..) are removed.
+/// Keeps the `spans` that are cut or marked in documents outside `removed` (id, ..).
 fn cut_spans(
     stored: &Stored,
     settings: &ApplySettings,
@@ -64,45 +64,45 @@ fn cut_spans(
     if settings.passages != PassageAction::Drop {
         return Ok(spans);
     }
-    // Passages that no document keeps are only in documents that the run expected to be removed.
+    // If no document keeps a passage, the run expected the removal of every document that contains the passage.
     let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
     let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
     if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {
-        // Several documents can keep the windows in a run of words, and the span names only one of them.
+        // Several documents can keep parts of a sequence of words, and the span names only one of these documents.
         return Ok(others);
     }
     let expected = expected.join(spans, JoinType::RightSemi, &["expected"], &["id"], None)?;
     Ok(others.union(kept_elsewhere(expected, staying(stored, gone)?)?)?)
 }
 
-/// The passages of documents that may be written.
+/// Returns the passages in documents that may be written.
 fn written_spans(stored: &Stored, settings: &ApplySettings) -> Result<DataFrame> {
     let spans = stored.table(Table::Spans)?;
     if settings.rejects == Rejects::Keep {
         return Ok(spans);
     }
-    // Rejected documents that are dropped or separate are not changed.
+    // Rejected documents are not changed if they are dropped or written to separate files.
     let rejects = rejected(stored, false)?.select_exprs(&["source AS file", "position AS row_number"])?;
     Ok(rejects.join(spans, JoinType::RightAnti, &["file", "row_number"], &["source", "position"], None)?)
 }
 
-/// The compared documents (stay_id) that are not in `gone` (gone_id).
+/// Returns the compared documents (stay_id) that are not in `gone` (gone_id).
 fn staying(stored: &Stored, gone: DataFrame) -> Result<DataFrame> {
     let documents = stored.table(Table::Documents)?.select_exprs(&["id AS stay_id"])?;
     Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["stay_id"], None)?)
 }
 
-/// The `spans` whose passage is kept by a document in `staying` (stay_id) or by a reference document.
+/// Keeps the `spans` of passages that a document in `staying` (stay_id) or a reference document keeps.
 fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
-    // A reference document may share its id with a document of the source.
+    // A reference document can have the same id as a document in the source.
     let spans = with_columns(spans, &[("own_kept_id", "CASE WHEN NOT kept_reference THEN kept_id END")])?;
     let spans = staying.join(spans, JoinType::Right, &["stay_id"], &["own_kept_id"], None)?;
     let kept = spans.filter(col("kept_reference").or(col("stay_id").is_not_null()))?;
     Ok(kept.drop_columns(&["stay_id", "own_kept_id"])?)
 }
 
-/// The documents (id, source, position) with fewer than `min_words` words after the cut. A document that keeps an occurrence of a passage
-/// is never included, because no other document would contain the passage.
+/// Returns the documents (id, source, position) with fewer than `min_words` words after the cut. A document that keeps an occurrence of a
+/// passage is never returned, because no other document would contain the passage.
 ///
 /// # Errors
 /// If a table cannot be read, or the source is gone.
@@ -152,10 +152,10 @@ pub(super) async fn short(
     Ok(rows.filter(left.lt(lit(settings.min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
 }
 
-/// Refuses an output or a source whose passages cannot be marked or cut with `settings`.
+/// Refuses an output or a source if its passages cannot be marked or cut with `settings`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with what to do; see [`text_place`].
+/// [`Kind::Job`](crate::error::Kind::Job), with advice, if passages cannot be marked or cut. Also returns the errors of [`text_place`].
 pub(super) async fn refuse(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: &ApplySettings,
@@ -199,7 +199,7 @@ pub(super) async fn refuse(
     Ok(())
 }
 
-/// A reference output that the run treated as complete, although a result of `apply` over it may lack texts or documents.
+/// Returns a reference output that the run treated as complete, although a result of `apply` over this output may lack texts or documents.
 pub(super) fn uncertain_reference(stored: &Stored) -> Option<&ReferenceOutput> {
     let references = &stored.manifest().reference_outputs;
     references.iter().find(|reference| reference.passages && reference.applied.is_none())

@@ -34,11 +34,11 @@ pub(super) struct Decided {
     pub removed: Vec<File>,
     /// The passages that are cut out of kept documents.
     pub removed_spans: Vec<File>,
-    /// The decisions about all documents, in the form that `rewrite` reads.
+    /// The decisions about all documents, as `rewrite` reads them.
     pub decisions: Vec<File>,
     /// The numbers of passages that are cut or marked.
     pub passages: PassageCounts,
-    /// The numbers of documents with added size columns; `None` if there are no such columns.
+    /// The counts for added size columns. `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
 }
 
@@ -105,14 +105,14 @@ pub struct ApplyForecast {
     pub counts: DocumentCounts,
     /// Passages that would be cut or marked.
     pub passages: PassageCounts,
-    /// The numbers of documents with added size columns; `None` if there are no such columns.
+    /// The counts for added size columns. `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
 }
 
-/// Counts the changes that an application would make, and writes nothing.
+/// Counts the changes that an application would make. No file is written.
 ///
-/// Reads the tables of the output, and the texts of documents that may become too short. Also counts the rows of files that `source.where`
-/// skips by path. For Parquet it reads only the footers.
+/// Reads the tables of the output, and the texts of documents that may become too short. Also counts the rows in files that `source.where`
+/// skips by path. In Parquet files, only footers are read for this.
 ///
 /// # Errors
 /// If a table or the source cannot be read.
@@ -135,11 +135,11 @@ pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     Ok(ApplyForecast { counts, passages, sizes })
 }
 
-/// The decisions about all documents, in the columns of [`decision_schema`]. The documents in `removed` are removed, unless the settings
-/// annotate them. `spans` are cut or marked.
+/// Returns the decisions about all documents, in the columns of [`decision_schema`]. If the settings do not annotate documents, the
+/// documents in `removed` are removed. The passages in `spans` are cut or marked.
 fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> Result<DataFrame> {
     let Opened { stored, settings, .. } = opened;
-    // A job over a finished output has its own groups.
+    // A job that reuses an output can have other groups than that output.
     let group = stored.job().source.group.as_deref();
     let mut decisions = Vec::new();
     if settings.annotate {
@@ -165,7 +165,7 @@ fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> R
     frames::union(decisions)?.ok_or_else(|| Error::bug("nothing is decided"))
 }
 
-/// The numbers of passages and of added sizes in `decisions`, and of the documents `dropped` as too short.
+/// Counts the passages and the added sizes in `decisions`, and the documents `dropped` as too short.
 async fn totals(
     decisions: DataFrame,
     settings: &ApplySettings,
@@ -218,7 +218,7 @@ async fn totals(
     Ok((passages, (!settings.columns.is_empty()).then_some(sizes)))
 }
 
-/// Writes a table and returns its files. All rows about one file of the source are in the same file.
+/// Writes a table and returns its files. All rows about one source file are in the same file.
 async fn write(
     runner: &Runner<'_>,
     name: &'static str,
@@ -238,7 +238,7 @@ async fn write(
     Ok(runner.files(name))
 }
 
-/// Checks that no document is `removed` in favour of another removed document.
+/// Checks that the document that is kept instead of a `removed` document is not removed too.
 async fn check_kept(removed: &DataFrame) -> Result<()> {
     let gone = removed.clone().select_exprs(&["id AS gone_id"])?;
     let duplicates = removed.clone().filter(col("kept_source").is_not_null())?;

@@ -1,4 +1,4 @@
-//! The target folder: what it may hold before an application, and its clean-up afterwards.
+//! The target folder. Checks its content before an application, and removes unneeded records afterwards.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ const SETTING: &str = "--to";
 /// Refuses a folder that overlaps with an input.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with both paths.
+/// [`Kind::Job`](crate::error::Kind::Job), with both paths, if they overlap.
 pub(super) fn refuse_overlap(
     target: &Layout,
     stored: &Stored,
@@ -42,10 +42,10 @@ pub(super) fn refuse_overlap(
     overlap::refuse_files(target, listed, SETTING)
 }
 
-/// Returns the manifest of this application if it is finished; `None` if it is unfinished or the folder is empty.
+/// Returns the manifest of this application if it is finished. Returns `None` if it is unfinished or the folder is empty.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the folder holds anything else.
+/// [`Kind::Job`](crate::error::Kind::Job) if the folder contains anything else.
 pub(super) async fn finished(target: &Layout, fingerprint: &str) -> Result<Option<ApplyManifest>> {
     let (shown, records) = (target.shown().trim_end_matches('/'), target.within(APPLIED));
     let of_another = |result: &str| {
@@ -70,7 +70,7 @@ pub(super) async fn finished(target: &Layout, fingerprint: &str) -> Result<Optio
     Ok(None)
 }
 
-/// Reads a record; `None` if it does not exist. `fault` is the error message for other content.
+/// Reads a record. Returns `None` if the record does not exist. `fault` is the error message if the file has other content.
 async fn read_record<T: DeserializeOwned>(
     records: &Layout,
     inside: &str,
@@ -82,7 +82,7 @@ async fn read_record<T: DeserializeOwned>(
 /// Refuses a folder with files but without a finished or unfinished result of `apply`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with one of the files.
+/// [`Kind::Job`](crate::error::Kind::Job), with one of the files, if the folder is refused.
 pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
     overlap::refuse_urls(target, source, SETTING)?;
     let records = target.within(APPLIED);
@@ -104,11 +104,11 @@ async fn refuse_strangers(target: &Layout) -> Result<()> {
     }
 }
 
-/// Marks the folder as this application's, records the attempt of `claim`, and removes unfinished files of killed attempts.
+/// Marks the folder as the folder of this application, records the attempt of `claim`, and removes unfinished files of killed attempts.
 /// `output` is the name of the applied output.
 ///
 /// # Errors
-/// If the store refuses.
+/// If the store refuses an operation.
 pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, output: &str) -> Result<()> {
     let begun = Begun { fingerprint: fingerprint.to_owned(), output: output.to_owned() };
     let is_ours = |there: Option<Begun>| there.is_some_and(|there| there.fingerprint == fingerprint);
@@ -134,11 +134,11 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
     target.remove_entries(there.into_iter().filter(|entry| entry.is_staged_by(target)).collect()).await
 }
 
-/// Publishes the result. First removes the files that killed attempts left in `removed/` and `removed_spans/`, because readers take every
+/// Publishes the result. First removes the files that killed attempts left in `removed/` and `removed_spans/`, because readers read every
 /// file in these folders.
 ///
 /// # Errors
-/// If the store refuses, or another process took the folder.
+/// If the store refuses an operation, or if another process has taken the folder.
 pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &ApplyManifest) -> Result<()> {
     let records = target.within(APPLIED);
     let files = manifest.removed.iter().chain(&manifest.removed_spans);
@@ -174,7 +174,7 @@ pub(super) async fn tidy_late(target: &Layout) {
     }
 }
 
-/// Removes the records that only an unfinished result needs. The result is already complete, so failures are only logged.
+/// Removes the records that only an unfinished result needs. The result is complete, so failures are only logged.
 pub(super) async fn tidy(target: &Layout) {
     let records = target.within(APPLIED);
     let removed = async {
@@ -191,7 +191,7 @@ pub(super) async fn tidy(target: &Layout) {
         });
         let ours: Vec<Option<OutputEntry>> = looked_at.buffered(CONCURRENT_LOOKS).try_collect().await?;
         let mut ours: Vec<OutputEntry> = ours.into_iter().flatten().collect();
-        // Files that prove the origin of other files are removed last, and the mark of the application at the very end.
+        // Files that prove the origin of other files are removed last. The mark of the application is removed at the very end.
         ours.sort_by_key(|entry| (entry.inside == BEGUN, entry.inside.starts_with(ATTEMPTS)));
         records.remove_entries(ours).await
     };

@@ -1,7 +1,7 @@
-//! Candidates: documents that share a bucket, and the reference documents that may be similar to a new document.
+//! Finds candidates, which are documents that share a bucket, and the reference documents that may be similar to a new document.
 //!
-//! Few reference documents are similar to new documents. A first stage finds them with counters, without a join, and writes them. Later
-//! stages read them together with the new documents.
+//! Few reference documents are similar to new documents. A first stage finds the reference documents that may match with counters, without
+//! a join, and writes these documents. Later stages read them together with the new documents.
 
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{Expr, ident};
@@ -17,11 +17,12 @@ use crate::operator::bucket_pairs::PairRule;
 use crate::operator::filters::{MatchRule, MayMatch};
 use crate::operator::{Operator, apply};
 
-/// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, for documents that share a bucket,
-/// and one row (doc, null) for each document in a bucket with more than `hot` documents.
+/// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b.
 ///
-/// Only one representative per group of copies is paired. Only 8-byte keys are sorted and joined, and a bucket with one document is dropped
-/// before pairs are made. The number of pairs in a hot bucket is quadratic, so [`super::prefix`] finds them.
+/// Pairs the documents that share a bucket. Each document in a bucket with more than `hot` documents also has one row (doc, null).
+///
+/// Only the representative of each group of copies is paired. Only 8-byte keys are sorted and joined, and a bucket with one document is
+/// dropped before pairs are made. The number of pairs in a hot bucket is quadratic, so [`super::prefix`] finds them.
 ///
 /// Two `reference` documents (doc, ..) are never a pair.
 ///
@@ -50,14 +51,14 @@ const MAX_BITS: u32 = 25;
 /// The number of counters per token.
 const PROBES: u32 = 3;
 
-/// The number of bits for counting the tokens of new documents. With 32 counters for each token and three probes, about one reference
-/// document in a hundred is kept by chance.
+/// The number of bits for counting the tokens of new documents. With 32 counters per token and three probes, about one in a hundred
+/// reference documents without a common token is kept by chance.
 fn bits(tokens: u64) -> u32 {
     (tokens.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
 }
 
-/// Adds `may_match: Boolean` to reference documents (signature, ..): true for a document that shares a bucket with one of `count` new
-/// documents (buckets, ..), and by chance for some other documents.
+/// Adds `may_match: Boolean` to reference documents (signature, ..). It is true if the document shares a bucket with one of the `count` new
+/// documents (buckets, ..). By chance, it is true for some other documents too.
 pub(crate) fn may_match_by_buckets(
     documents: DataFrame,
     new: DataFrame,
@@ -74,8 +75,8 @@ pub(crate) fn may_match_by_buckets(
     )
 }
 
-/// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..): false only for a document that cannot reach the
-/// threshold with any `new` document. `frequencies` counts the elements of the new documents.
+/// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..). It is false only if no pair of the document and a `new`
+/// document can reach the threshold. `frequencies` counts the elements of the new documents.
 pub(crate) fn may_match_by_elements(
     documents: DataFrame,
     new: DataFrame,
@@ -92,7 +93,8 @@ pub(crate) fn may_match_by_elements(
     marked(documents, join.set(), (join.bits(), 1), rules)
 }
 
-/// The rows of reference documents with the same `token` as one of `count` rows of new documents, and by chance some other rows.
+/// Returns the rows of reference documents that have the same `token` as one of the `count` rows of new documents. By chance, some other
+/// rows are kept too.
 pub(crate) fn may_match_by_token(
     rows: DataFrame,
     new: DataFrame,
@@ -107,7 +109,7 @@ pub(crate) fn may_match_by_token(
     Ok(marked.filter(ident("may_match"))?.select(columns)?)
 }
 
-/// Adds `may_match`: whether a rule keeps the document. The counters come from [`token_counts`].
+/// Adds `may_match: Boolean`, which is true if a rule keeps the document. The counters come from [`token_counts`].
 fn marked(
     documents: DataFrame,
     tokens: Expr,

@@ -1,4 +1,4 @@
-//! Clusters: groups of documents that pairs connect, or that share a representative.
+//! Clusters, which are groups of documents that pairs connect or that have the same representative.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -14,44 +14,44 @@ use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Measure};
 
-/// The rule for cluster ids, which also decides which clusters are written.
+/// The rule for cluster ids. It also decides which clusters are written.
 #[derive(Debug, Clone)]
 pub(crate) enum ClusterId {
     /// The smallest id of the cluster.
     Least,
-    /// The smallest id of a founder in the cluster, or the smallest id if it has no founder. Only clusters with a new document are
-    /// written.
+    /// The smallest id of a founder in the cluster, or the smallest id if the cluster contains no founder. Only clusters with a new
+    /// document are written.
     Kept(Box<Founders>),
-    /// The smallest id of a new document, since an id may be in both sources. Only clusters with a new document are written.
+    /// The smallest id of a new document, since both sources can contain the same id. Only clusters with a new document are written.
     LeastNew,
 }
 
-/// The founders of earlier clusters: documents whose ids are also cluster ids in earlier runs.
+/// The founders of earlier clusters. The id of a founder is also the id of a cluster in an earlier run.
 #[derive(Debug, Clone)]
 pub(crate) struct Founders {
-    /// The founders (id) whose text has not changed since those runs.
+    /// The founders (id) with the same text as in the earlier runs.
     pub present: DataFrame,
-    /// The clusters that lost their founder; `None` if no document was ever replaced.
+    /// The clusters that lost their founder. `None` if no document was ever replaced.
     pub replaced: Option<Replaced>,
 }
 
-/// Clusters in earlier runs whose founder now has another text.
+/// Clusters in earlier runs with a founder that now has another text.
 ///
-/// Such a founder passes the id of its old cluster on only to a cluster with another document from the old cluster.
+/// The new cluster of such a founder takes over the old cluster's id only if it contains another document from the old cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Replaced {
-    /// The founders (id).
+    /// The founders (id) with another text.
     pub founders: DataFrame,
-    /// The other documents of their clusters (id, founder).
+    /// The other documents (id, founder) in the old clusters of these founders.
     pub others: DataFrame,
 }
 
 /// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, weakest_link) -> (id,
 /// cluster_id, size, representative, jaccard_to_representative, weakest_link, reference).
 ///
-/// The documents of a component with the same representative are a cluster. With [`ClusterMethod::Representative`], a document that is not
-/// a pair with its representative represents itself. If copies are not pairs (`copies_are_pairs`, by `reference`), these documents are the
-/// representative's copies, except for the first.
+/// A cluster consists of the documents in a component that have the same representative. With [`ClusterMethod::Representative`], a document
+/// that is not a pair with its representative represents itself. Such documents are the representative's copies, except for the first, if
+/// copies are not pairs. `copies_are_pairs` says by `reference` whether copies are pairs.
 pub(crate) fn clusters(
     documents: DataFrame,
     sets: DataFrame,
@@ -113,7 +113,7 @@ pub(crate) fn clusters(
         found.push(bool_and(col("reference")).alias("only_reference"));
         least.insert(0, col("least_kept"));
     }
-    // The aggregation holds one row per cluster and does not sort.
+    // The aggregation keeps one row per cluster in memory and does not sort.
     let by_cluster = renamed([("root", "cluster_root"), ("of", "cluster_of")]);
     let clusters = rows.clone().aggregate(by_cluster, found)?;
     // If all clusters are written, every document is in a cluster. A right join then streams the documents, so a cluster may have any
@@ -134,7 +134,7 @@ pub(crate) fn clusters(
     ])?)
 }
 
-/// Sets `kept` also for replaced founders whose new cluster (root, of) contains another document from their old cluster. `replaced` is the
+/// Also sets `kept` for a replaced founder if its new cluster (root, of) contains another document from its old cluster. `replaced` is the
 /// id of a replaced founder. `left_by` is the replaced founder of the document's old cluster.
 fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     let others = rows.clone().filter(col("left_by").is_not_null())?.select(renamed([
@@ -150,8 +150,10 @@ fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     Ok(others.distinct()?.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 
-/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id) for each cluster of an earlier run whose id changed. Without its
-/// founder, the documents of a cluster may now be in several clusters: the smallest of their ids counts.
+/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id).
+///
+/// Returns one row for each cluster in an earlier run that now has another id. If the founder was replaced, the other documents may now be
+/// in several clusters. `cluster_id` is then the smallest id of these clusters.
 pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Founders) -> Result<DataFrame> {
     let mut old = present.select(renamed([("id", "old_cluster_id"), ("id", "document")]))?;
     if let Some(Replaced { others, .. }) = replaced {
@@ -169,11 +171,12 @@ pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Fo
         .select(columns(["old_cluster_id", "cluster_id"]))?)
 }
 
-/// Documents (id, set, root, rank, reference), scores (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id,
-/// size, representative, reference): the clusters of the pairs whose similarity by `measure` is at least `threshold`, one row for each
-/// document of such a pair.
+/// Documents (id, set, root, rank, reference), scores (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id, size,
+/// representative, reference).
 ///
-/// `copies_are_pairs` is true, by `reference`, if documents with the same shingles are pairs.
+/// Clusters the pairs with a similarity by `measure` of at least `threshold`. Returns one row for each document in such a pair.
+///
+/// `copies_are_pairs` says by `reference` whether documents with the same shingles are pairs.
 pub(crate) fn cluster_level(
     documents: DataFrame,
     scores: DataFrame,
@@ -186,7 +189,7 @@ pub(crate) fn cluster_level(
     let sets = ranks_of_sets(documents.clone())?;
     let edges = edges(&sets, scores)?;
     let found = representatives_of_edges(edges.clone(), Division::Part(method))?;
-    // The sets that are in a pair with another set, or whose copies are pairs.
+    // The sets that are in a pair with another set, and the sets of copies that are pairs.
     let end = |rank| edges.clone().select(renamed([("root", "edge_root"), (rank, "edge_rank")]));
     let ends = end("high")?.union(end("low")?)?.distinct()?;
     let keys = (&["edge_root", "edge_rank"], &["root", "rank"]);
@@ -217,8 +220,9 @@ fn similarity(measure: Measure) -> Expr {
     float(col("shared")) / float(all)
 }
 
-/// Pairs (id_a, id_b, score: Float64) that another program found -> (id, cluster_id, size: Int64, representative: Boolean), sorted by
-/// cluster and id. There is one row for each document in a pair whose score is at least `threshold`.
+/// Pairs (id_a, id_b, score: Float64) -> (id, cluster_id, size: Int64, representative: Boolean), sorted by cluster and id.
+///
+/// Clusters pairs that another program found. Returns one row for each document in a pair with a score of at least `threshold`.
 ///
 /// The document with the smallest id represents a cluster, and this id is the `cluster_id`. [`ClusterMethod::Representative`] visits
 /// documents in the order of their ids.
@@ -240,7 +244,7 @@ pub(crate) fn clusters_of_pairs(
     let joined = end("right_id", "right")?.join(joined, JoinType::Inner, &["right_id"], &["other"], None)?;
     let ends = || columns(["left", "right"]);
     let edges = joined.select(vec![
-        // All pairs have the same root, as in one component. The operator finds its connected parts.
+        // All pairs have the same root, as if they were in one component. The operator finds the connected documents.
         lit(0_u64).alias("root"),
         greatest(ends()).alias("high"),
         least(ends()).alias("low"),

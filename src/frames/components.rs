@@ -1,8 +1,8 @@
-//! Connected components in rounds of two operations on edges, for any number of nodes.
+//! Finds connected components in rounds of two operations on edges, for any number of nodes.
 //!
 //! Both operations are from Kiveris, Lattanzi, Mirrokni, Rastogi and Vassilvitskii, *Connected components in MapReduce and beyond* (SoCC
 //! 2014). An edge is a row (high: UInt64, low: UInt64) that joins a node with a smaller node. Large-star and small-star alternate until a
-//! round changes nothing. Then every edge leads from a node to the smallest node in its component:
+//! round changes nothing. Then every edge joins a node with the smallest node in its component:
 //!
 //! ```text
 //! a path       2-1 3-2 4-3 5-4
@@ -12,8 +12,8 @@
 //! small-star   2-1 3-1 4-1 5-1   nothing changes any more
 //! ```
 //!
-//! Each operation needs the smallest neighbour of every node. One aggregation finds it, and a sort-merge join adds it to the edges. Both
-//! sides of the join may spill, and a node may have any number of neighbours.
+//! Each operation needs the smallest neighbour of every node. An aggregation finds these neighbours, and a sort-merge join adds them to the
+//! edges. Both sides of the join can spill, so a node can have any number of neighbours.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -23,7 +23,7 @@ use datafusion::prelude::{DataFrame, col, lit, when};
 use super::{columns, joined_by_sorting, renamed};
 use crate::error::Result;
 
-/// (a, b, ..) -> (high, low): an edge for each pair of two nodes.
+/// (a, b, ..) -> (high, low). Each pair of two different nodes becomes an edge.
 pub(crate) fn edges(pairs: DataFrame) -> Result<DataFrame> {
     let ends = || columns(["a", "b"]);
     Ok(pairs
@@ -31,10 +31,12 @@ pub(crate) fn edges(pairs: DataFrame) -> Result<DataFrame> {
         .select(vec![greatest(ends()).alias("high"), least(ends()).alias("low")])?)
 }
 
-/// (high, low) -> (high, low): joins each node's larger neighbours with the smallest among the node and its neighbours.
+/// (high, low) -> (high, low).
 ///
-/// In terms of rows, an edge keeps its high end. If the low end has a smaller neighbour, its smallest neighbour becomes the new low end.
-/// The number of edges does not grow.
+/// Joins each node's larger neighbours with its smallest neighbour, or with the node if it has no smaller neighbour.
+///
+/// As a row, an edge keeps its high end. If the low end has a smaller neighbour, its smallest neighbour becomes the new low end. The number
+/// of edges does not grow.
 ///
 /// ```text
 /// edges   least neighbour of the low end   result
@@ -53,10 +55,12 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
     Ok(joined_by_sorting(moved))
 }
 
-/// (high, low) -> (high, low): joins each node and its smaller neighbours with the smallest of these neighbours.
+/// (high, low) -> (high, low).
 ///
-/// In terms of rows, an edge to the smallest neighbour is kept. Any other edge becomes an edge from its low end to the smallest neighbour
-/// of its high end. The number of edges does not grow.
+/// Joins each node and its smaller neighbours with the smallest of these neighbours.
+///
+/// As a row, an edge to the smallest neighbour is kept. Any other edge becomes an edge from its low end to the smallest neighbour of its
+/// high end. The number of edges does not grow.
 ///
 /// ```text
 /// edges   least neighbour of the high end   result
@@ -69,31 +73,32 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
 /// If a column is missing.
 pub fn small_star(edges: DataFrame) -> Result<DataFrame> {
     // Every high end has a smallest neighbour, so an inner join would return the same rows. A right join streams the edges instead of
-    // holding them.
+    // keeping them in memory.
     let joined = least_below(&edges)?.join(edges, JoinType::Right, &["node"], &["high"], None)?;
     let high = when(col("low").eq(col("least")), col("high")).otherwise(col("low"))?;
     let low = coalesce(columns(["least", "low"]));
     Ok(joined_by_sorting(joined.select(vec![high.alias("high"), low.alias("low")])?.distinct()?))
 }
 
-/// (node, least): the smallest neighbour of every node with a smaller neighbour.
+/// (high, low) -> (node, least), one row per node with a smaller neighbour. `least` is its smallest neighbour.
 fn least_below(edges: &DataFrame) -> Result<DataFrame> {
     Ok(edges.clone().aggregate(renamed([("high", "node")]), vec![min(col("low")).alias("least")])?)
 }
 
-/// The number of bits in the parts of low ends that [`low_ends`] adds up.
+/// [`low_ends`] divides each number into parts of this many bits and adds up each part.
 const PART_BITS: u32 = 22;
 
-/// (high, low) -> one row of three numbers: the sums of the upper 20, the next 22 and the lower 22 bits of all low ends. With fewer than
-/// 2^42 edges, no sum overflows.
+/// (high, low) -> one row of three numbers.
+///
+/// Adds up the upper 20 bits, the next 22 bits and the lower 22 bits of all low ends. With fewer than 2^42 edges, no sum overflows.
 ///
 /// Together with the number of edges, the sums show whether a round changed anything. Both operations keep each edge or replace it by an
-/// edge with a smaller low end, and then drop repeated edges. If there are as many edges as before, no edge was dropped. If the sum is also
-/// the same, no low end decreased, so every edge is the same.
+/// edge with a smaller low end, and then drop repeated edges. If the number of edges stays the same, no edge was dropped. If the sums also
+/// stay the same, no low end decreased, so no edge changed.
 ///
-/// If neither operation changes an edge, the components are found. Large-star keeps an edge only if its low end has no smaller neighbour,
-/// and small-star keeps the edges of a node only if it has one edge. So every node has one edge, to a node without a smaller neighbour.
-/// Neither operation divides a component, so this is the smallest node in the component.
+/// If neither operation changes an edge, the components are found. Large-star did not change an edge, so no low end has a smaller
+/// neighbour. Small-star did not change an edge, so every high end has one smaller neighbour. The edges of a low end then reach its whole
+/// component. Neither operation divides a component, so the low end is the smallest node in it.
 pub(crate) fn low_ends(edges: DataFrame) -> Result<DataFrame> {
     let part = lit(1_u64 << PART_BITS);
     let upper = col("low") / lit(1_u64 << (2 * PART_BITS));
@@ -102,7 +107,7 @@ pub(crate) fn low_ends(edges: DataFrame) -> Result<DataFrame> {
     Ok(edges.aggregate(vec![], [upper, middle, lower].map(sum).to_vec())?)
 }
 
-/// (high, low) of the last round -> (doc, root) for every node, the roots included.
+/// (high, low) of the last round -> (doc, root), one row per node. A root is also a node.
 pub(crate) fn components(edges: DataFrame) -> Result<DataFrame> {
     let roots = edges.clone().aggregate(renamed([("low", "doc")]), vec![])?;
     let roots = roots.select(renamed([("doc", "doc"), ("doc", "root")]))?;

@@ -1,8 +1,8 @@
-//! Copies: documents with the same shingle set, which are in the same pairs. One document in each group of copies is compared. The other
-//! documents are added to the pairs at the end.
+//! Copies: documents with the same shingle set. Such documents are similar to the same documents. So one document in each group of copies
+//! is compared, and the other documents are added to the pairs at the end.
 //!
-//! The documents in a group have the same shingle set, the same value of `source.group` (if the job compares by groups), and are all new or
-//! all reference documents. These properties decide which pairs a document is in.
+//! The documents in a group have the same shingle set. They have the same value of `source.group` if the job compares by groups. All of
+//! them are new, or all of them are reference documents. The pairs of a document depend only on these properties.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{greatest, least};
@@ -14,7 +14,7 @@ use super::{columns, has_column, needed, number, renamed};
 use crate::error::Result;
 use crate::job::{Compare, Expand, Job, NewPairs, Output};
 
-/// The columns of `frame` that decide which documents are copies of each other.
+/// The columns of `frame` in which copies have equal values.
 pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
     let key = ["set_hash_0", "set_hash_1", "group_key", "reference", "root"];
     key.into_iter().filter(|name| has_column(frame, name)).collect()
@@ -24,12 +24,12 @@ pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paired {
     All,
-    /// Groups of new documents: two reference documents are not a pair.
+    /// Only groups of new documents, since two reference documents are never a pair.
     New,
     None,
 }
 
-/// The rules of a job for copies: which copies are pairs, and which of these pairs are written.
+/// The rules of a job that decide which copies are pairs and which of these pairs are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
     output: &'a Output,
@@ -43,7 +43,7 @@ impl<'a> Rules<'a> {
         Self { output: &job.output, compare: job.candidates.compare, new_pairs: job.new_pairs() }
     }
 
-    /// Returns which groups of copies are pairs.
+    /// Returns the groups in which every two copies are a pair.
     pub(crate) fn paired(&self) -> Paired {
         match (self.compare, self.new_pairs) {
             // All copies are in one group.
@@ -53,7 +53,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The `groups` (reference, ..) in which every two documents are a pair.
+    /// Keeps the `groups` (reference, ..) in which every two documents are a pair.
     pub(crate) fn paired_groups(&self, groups: DataFrame) -> Result<DataFrame> {
         Ok(match self.paired() {
             Paired::All => groups,
@@ -62,7 +62,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether a group of this size is written as a star: only pairs with its smallest id are written.
+    /// Whether a group of this size is written as a star. Then only pairs with the group's smallest id are written.
     pub(crate) fn is_star(&self, size: Expr) -> Expr {
         match (self.compare, self.output.expand) {
             (Compare::Across, _) => lit(false),
@@ -75,8 +75,8 @@ impl<'a> Rules<'a> {
 /// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document with a copy.
 /// `rep` is the smallest key in its group, and `size` is the number of documents in the group.
 ///
-/// If the frame contains a column `group_key: UInt64` or `reference: Boolean`, copies have the same value in it. Without `reference`, no
-/// document is a reference document.
+/// If the frame contains a column `group_key: UInt64` or `reference: Boolean`, copies have the same value in this column. Without
+/// `reference`, no document is a reference document.
 ///
 /// # Errors
 /// If a column is missing.
@@ -92,12 +92,12 @@ pub fn copies(keys: DataFrame) -> Result<DataFrame> {
         )?
         .filter(col("times").gt(lit(1)))?;
     let size = number(col("times")).alias("size");
-    // The join holds the groups in memory, since most documents have no copies.
+    // The join keeps the groups in memory. They are few, since most documents have no copies.
     let joined = with_same_key(groups, vec![col("rep"), size], keys)?;
     Ok(joined.select(vec![col("rep"), col("doc"), col("size"), is_reference])?)
 }
 
-/// Adds `columns` of `left` to the rows of `right` with the same [`key`].
+/// Adds `columns` from `left` to the rows of `right` with the same [`key`]. Rows of `right` without such a row are dropped.
 pub(crate) fn with_same_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) -> Result<DataFrame> {
     let same = key(&right);
     let names: Vec<String> = same.iter().map(|name| format!("left_{name}")).collect();
@@ -107,21 +107,22 @@ pub(crate) fn with_same_key(left: DataFrame, columns: Vec<Expr>, right: DataFram
     Ok(left.join(right, JoinType::Inner, &names, &same, None)?)
 }
 
-/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: the number of its documents in all groups, including reference
-/// documents.
+/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set. `size` is the number of documents with the set in all groups,
+/// including reference documents.
 pub(crate) fn set_sizes(keys: DataFrame) -> Result<DataFrame> {
     let sets = columns(["set_hash_0", "set_hash_1"]);
     let sizes = keys.aggregate(sets, vec![count(lit(1)).alias("times")])?;
     Ok(sizes.select(vec![number(col("times")).alias("size")])?)
 }
 
-/// The rows of `frame` (doc, ..) without copies that another document of their group represents.
+/// Drops the rows of `frame` (doc, ..) for copies that another document in their group represents.
 pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     let copies = groups.filter(col("doc").not_eq(col("rep")))?.select(renamed([("doc", "copy")]))?;
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }
 
-/// The groups (rep, doc, size, reference) that are in pairs: their copies are pairs, or their representative has a score (a, b, ..).
+/// Keeps the groups (rep, doc, size, reference) that are in pairs. Such a group consists of copies that are pairs, or its representative
+/// has a score (a, b, ..).
 pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let scored = |groups: DataFrame| -> Result<DataFrame> {
         let scored = needed(scores.select(columns(["a", "b"]))?)?;
@@ -137,13 +138,14 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
     }
 }
 
-/// The scores of new documents (doc, set_hash_0, set_hash_1, ..) and `reference` documents with the same shingles, one per group of copies:
-/// the columns of [`crate::operator::sketches::score_schema`].
+/// New documents (doc, set_hash_0, set_hash_1, ..), `reference` documents -> the columns of [`crate::operator::sketches::score_schema`].
 ///
-/// Reference documents also have `shingle_count`. `bands` is the number of bands that two identical signatures share.
+/// Both frames contain one document per group of copies. Scores each new document with the reference document that has the same shingles.
+///
+/// Reference documents also have `shingle_count`. `bands` is the number of bands in a signature.
 pub(crate) fn scores_of_equal_sets(new: DataFrame, reference: DataFrame, bands: usize) -> Result<DataFrame> {
     let known = vec![col("doc").alias("reference_doc"), col("shingle_count")];
-    // The join holds only reference documents that may match new documents.
+    // The join keeps in memory only reference documents that may match new documents.
     let joined = with_same_key(reference, known, new)?;
     let ends = || columns(["doc", "reference_doc"]);
     Ok(joined.select(vec![
@@ -157,7 +159,7 @@ pub(crate) fn scores_of_equal_sets(new: DataFrame, reference: DataFrame, bands: 
     ])?)
 }
 
-/// The `candidates` (a, b) without the pairs of `scores` (a, b, ..).
+/// Drops the `candidates` (a, b) that have a row in `scores` (a, b, ..).
 pub(crate) fn unscored(candidates: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let scores = scores.select(renamed([("a", "scored_a"), ("b", "scored_b")]))?;
     Ok(scores.join(candidates, JoinType::RightAnti, &["scored_a", "scored_b"], &["a", "b"], None)?)

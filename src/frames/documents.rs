@@ -1,4 +1,4 @@
-//! Documents from files or from a finished output, and the documents with repeated keys.
+//! Documents from files or from a finished output, and the rejection of documents with repeated keys.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{btrim, coalesce};
@@ -17,7 +17,9 @@ use crate::schema::{self, SourceTypes};
 use crate::udf::expr_fn::document_key;
 
 /// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), followed by the carried columns of the
-/// source. Later frames keep these columns up to the signatures. A column `cut` follows `text` if the reader already splits texts into
+/// source.
+///
+/// Later frames keep the carried columns up to the signatures. A column `cut` follows `text` if the reader already splits texts into
 /// shingles.
 ///
 /// `doc` is the key of the document in all later stages. `reason` is one of the reasons in `schemas/rejects.toml`, or null for a
@@ -36,7 +38,7 @@ pub fn documents(read: DataFrame) -> Result<DataFrame> {
     Ok(read.select(columns)?)
 }
 
-/// The columns of a table `documents` that [`reused`] takes. `origin` is the number of the document's origin in the new table.
+/// The columns of a table `documents` that [`reused`] expects. `origin` becomes the column `origin_number`.
 pub(crate) fn reused_columns(types: &SourceTypes, keeps_shingles: bool, origin: Expr) -> Vec<Expr> {
     let mut all = columns(["source", "position"]);
     all.extend([origin.alias("origin_number"), col("id"), lit(ScalarValue::Utf8(None)).alias("reason")]);
@@ -48,7 +50,7 @@ pub(crate) fn reused_columns(types: &SourceTypes, keeps_shingles: bool, origin: 
 }
 
 /// Documents of a finished output ([`reused_columns`]) and its rejects -> one row per document and per reject, with the columns of
-/// [`bands`]. A reject has only a place, an origin, an id and a reason.
+/// [`bands`]. A reject has only a source, a position, an origin, an id and a reason. Its other columns are null.
 pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     let documents = bands(documents, lsh)?;
     let column = |field: &arrow::datatypes::FieldRef| -> Result<Expr> {
@@ -62,8 +64,10 @@ pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Res
     Ok(documents.union(rejects)?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, reason): every document with the key of an earlier document, in the
-/// order of (source, position). Documents that cannot be compared or are too short for `shingle` are ignored.
+/// (source, position, id, text, doc, reason) -> (source, position, reason).
+///
+/// Returns every document that has the same key as an earlier document in the order of (source, position). Documents that cannot be
+/// compared or are too short for `shingle` are ignored.
 ///
 /// The reason is `duplicate_id`, or `key_collision` if two different ids have the same key.
 ///
@@ -90,8 +94,9 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
     Ok(ranked.select(vec![col("source"), col("position"), reason.alias("reason")])?)
 }
 
-/// (source, position, doc, reason, ..), reference documents (doc, ..) -> (source, position, reason): the documents with the key of
-/// a reference document, with the reason `reference_id`.
+/// (source, position, doc, reason, ..), reference documents (doc, ..) -> (source, position, reason).
+///
+/// Returns the documents that have the same key as a reference document, with the reason `reference_id`.
 pub(crate) fn reference_duplicates(documents: DataFrame, reference: DataFrame) -> Result<DataFrame> {
     let whole = documents.filter(col("reason").is_null())?;
     let reference = reference.select(renamed([("doc", "reference")]))?;
@@ -99,7 +104,7 @@ pub(crate) fn reference_duplicates(documents: DataFrame, reference: DataFrame) -
     Ok(found.select(vec![col("source"), col("position"), lit("reference_id").alias("reason")])?)
 }
 
-/// The rows of both frames (source, position, reason). If both contain a document, the reason in `first` is used.
+/// Returns the rows of both frames (source, position, reason). If both frames contain a document, only its row in `first` is returned.
 pub(crate) fn either_duplicates(first: DataFrame, second: DataFrame) -> Result<DataFrame> {
     let named = renamed([("source", "first_source"), ("position", "first_position")]);
     let (left, right) = (&["first_source", "first_position"], &["source", "position"]);
@@ -121,7 +126,7 @@ pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<Data
     Ok(duplicates.join(documents, JoinType::Right, left, right, None)?.select(columns)?)
 }
 
-/// (doc, ..) -> (doc: UInt64): the keys that occur in more than one row.
+/// (doc, ..) -> (doc: UInt64). Returns the keys that occur in more than one row.
 pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
     Ok(keys
         .select(columns(["doc"]))?
@@ -130,7 +135,7 @@ pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
         .select(columns(["doc"]))?)
 }
 
-/// (id, doc, ..) -> (least: Utf8, most: Utf8), in order: the smallest and the largest id for each of these keys.
+/// (id, doc, ..) -> (least: Utf8, most: Utf8), sorted by `least`. Returns the smallest and the largest id with each of these keys.
 pub(crate) fn ids_of_keys(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
     let keys = keys.iter().map(|&key| lit(key)).collect();
     Ok(documents

@@ -1,4 +1,4 @@
-//! Frequent shingles, which occur in too many documents, and shingle sets without them.
+//! Finds frequent shingles, which occur in too many documents, and removes them from shingle sets.
 
 use datafusion::common::{JoinType, UnnestOptions};
 use datafusion::functions_aggregate::expr_fn::{array_agg, count, min};
@@ -15,18 +15,18 @@ use crate::operator::filters::WithoutFrequent;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{document_key, shingle_samples};
 
-/// The number of documents in the sample in which shingles are counted.
+/// The approximate number of documents per group in the sample. Shingles are counted only in the sample.
 pub(crate) const SAMPLE: u64 = 100_000;
 
-/// A shingle in at most this many documents is never frequent: in a small group, two copies are already a large share.
+/// A shingle in at most this many documents is never frequent, since two copies are already a large share of a small group.
 const MIN_DOCUMENTS: u64 = 10;
 
-/// Adds the column `group_key: UInt64`. `group` is the column with the group, if documents have one.
+/// Adds the column `group_key: UInt64`. `group` is the name of the column with the group, or `None` if there are no groups.
 pub(crate) fn with_group_key(documents: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     Ok(documents.with_column("group_key", groups::key(groups::group(group).unalias()).unalias())?)
 }
 
-/// (group_key, reason, ..) -> (group_key, documents: UInt64): the number of documents in each group, without rejects.
+/// (group_key, reason, ..) -> (group_key, documents: UInt64). Counts the documents in each group, without rejects.
 pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
     let counted = documents
         .filter(col("reason").is_null())?
@@ -34,22 +34,23 @@ pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
     Ok(counted.select(vec![col("group_key"), number(col("rows")).alias("documents")])?)
 }
 
-/// A sample of documents (doc, group_key, ..) by their [`group_sizes`]: about [`SAMPLE`] documents from each group, or all documents of a
-/// smaller group. The key of a document decides whether it is drawn.
+/// Draws a sample of documents (doc, group_key, ..). `sizes` are the [`group_sizes`]. The sample contains about [`SAMPLE`] documents from
+/// each group, or all documents in a smaller group. The key of a document decides whether the document is drawn.
 pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFrame> {
     let columns = all_columns(&documents);
     let sizes = sizes.select(renamed([("group_key", "sized"), ("documents", "size")]))?;
-    // Keys are spread evenly over 2^64 numbers.
+    // Keys are hashes, which are spread evenly over 2^64 numbers.
     let is_drawn = (float(col("doc")) * float(col("size"))).lt(lit(SAMPLE as f64 * 2_f64.powi(64)));
     let rows = sizes.join(documents, JoinType::Inner, &["sized"], &["group_key"], None)?;
     Ok(rows.filter(is_drawn)?.select(columns)?)
 }
 
-/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64): the shingles in more than a share
-/// `max_frequency` of a group's documents.
+/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64).
 ///
-/// The counts are from the group in which the shingle has its largest share. `documents` counts the documents with the shingle, and
-/// `of_documents` all documents with shingles. `doc` is a document with the shingle.
+/// Returns the shingles that occur in more than a share `max_frequency` of the documents in a group.
+///
+/// The counts are from the group in which the shingle has its largest share. `documents` is the number of documents with the shingle, and
+/// `of_documents` is the number of all documents with shingles. `doc` is a document with the shingle.
 pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64) -> Result<DataFrame> {
     // Rejected texts are not split into shingles, since their content is arbitrary.
     let text = when(col("reason").is_null(), col("text")).end()?;
@@ -91,7 +92,8 @@ pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64)
         .select(columns(["shingle", "documents", "of_documents", "doc"]))?)
 }
 
-/// (.., shingles: `List<UInt64>`) without the shingles that are `frequent` (shingle, ..). Call this wherever texts become shingle sets.
+/// Removes `frequent` shingles (shingle, ..) from the sets in the column `shingles: List<UInt64>`. Call this wherever texts become shingle
+/// sets.
 pub(crate) fn without_frequent(documents: DataFrame, frequent: Option<DataFrame>) -> Result<DataFrame> {
     let Some(frequent) = frequent else { return Ok(documents) };
     let all = all_columns(&documents);
@@ -102,8 +104,10 @@ pub(crate) fn without_frequent(documents: DataFrame, frequent: Option<DataFrame>
     Ok(apply(Operator::WithoutFrequent(WithoutFrequent), vec![frequent, last])?.select(all)?)
 }
 
-/// The result of [`frequent`], documents (source, position, doc, ..), and rejects (source, position, id, reason, ..) -> (source, position,
-/// origin) of the example documents in the column `doc` of [`frequent`].
+/// The result of [`frequent`], documents (source, position, doc, ..), rejects (source, position, id, reason, ..) -> (source, position,
+/// origin).
+///
+/// Returns the positions of the example documents, which the column `doc` of [`frequent`] contains. `origin` is null.
 pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
     let rejected = rejects.filter(col("reason").eq(lit("only_template")))?.select(vec![
         col("source"),
@@ -116,7 +120,7 @@ pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: Data
     Ok(found.select(vec![col("source"), col("position"), no_number().alias("origin")])?)
 }
 
-/// The shingles of [`frequent`] and (doc, text, group) of their documents -> the columns of `schemas/frequent_shingles.toml`.
+/// The result of [`frequent`], the example documents (doc, text, group) -> the columns of `schemas/frequent_shingles.toml`.
 pub(crate) fn with_samples(frequent: DataFrame, texts: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let shown = frequent
         .clone()

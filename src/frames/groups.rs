@@ -1,6 +1,6 @@
 //! Groups of documents, by `source.group`, and the pairs between them.
 //!
-//! All documents without a group together form one group, whose name is null.
+//! All documents without a group together form one group. The name of this group is null.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::job::{Compare, Source};
 use crate::udf::expr_fn::document_key;
 
-/// The group of a document as text, from the column `name` of the source; null without such a column.
+/// The group of a document as text, from the column `name` of the source. It is null if `name` is `None`.
 pub(crate) fn group(name: Option<&str>) -> Expr {
     let group = match name {
         Some(name) => cast(ident(Source::stored(name)), DataType::Utf8),
@@ -24,7 +24,7 @@ pub(crate) fn group(name: Option<&str>) -> Expr {
     group.alias("group")
 }
 
-/// (doc, group, ..) -> (doc, group_key: UInt64): a number per group.
+/// (doc, group, ..) -> (doc, group_key: UInt64). Each group has a number.
 pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), key(col("group"))])?)
 }
@@ -34,7 +34,7 @@ pub(crate) fn key(group: Expr) -> Expr {
     coalesce(vec![document_key(group), lit(0_u64)]).alias("group_key")
 }
 
-/// (a, b, ..) -> the pairs whose groups are compared, and the rows without b. `keys` (doc, group_key) contains all documents.
+/// Keeps the pairs (a, b, ..) of groups that are compared, and the rows without b. `keys` (doc, group_key) contains all documents.
 pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> Result<DataFrame> {
     let columns = all_columns(&pairs);
     let end = |doc, group| keys.clone().select(renamed([("doc", doc), ("group_key", group)]));
@@ -48,8 +48,7 @@ pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> R
     Ok(marked.filter(col("b").is_null().or(is_compared))?.select(columns)?)
 }
 
-/// Adds `group_a` and `group_b` to pairs (id_a, id_b, reference_b, ..). The `documents` (id, reference, group, ..) contain the group of
-/// each document.
+/// Adds `group_a` and `group_b` to pairs (id_a, id_b, reference_b, ..). The groups come from `documents` (id, reference, group, ..).
 pub(crate) fn with_groups_of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let all = [all_columns(&pairs), columns(["group_a", "group_b"])].concat();
     // The reference document of a pair is b.
@@ -62,8 +61,8 @@ pub(crate) fn with_groups_of_pairs(pairs: DataFrame, documents: DataFrame) -> Re
     Ok(pairs.select(all)?)
 }
 
-/// Adds `groups`, the number of different groups in a cluster, to clusters (id, cluster_id, reference, ..). The `documents` (id, reference,
-/// group, ..) contain the group of each document.
+/// Adds `groups`, the number of different groups in a cluster, to clusters (id, cluster_id, reference, ..). The groups come from
+/// `documents` (id, reference, group, ..).
 pub(crate) fn with_groups_of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let all = [all_columns(&clusters), columns(["groups"])].concat();
     let documents = documents.select(vec![
@@ -92,7 +91,7 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
         col("reference_b"),
         joinable(col("group_b"))?.alias("name_b"),
     ])?;
-    // Each pair occurs twice, once per document.
+    // Each pair has two rows, one for each of its documents.
     let seen_from = |one: &str, other: &str| {
         let end = |name: &str, end: &str, new: &str| col(format!("{name}_{end}")).alias(new);
         ends.clone().select(vec![

@@ -12,15 +12,17 @@ use crate::job::{Prefer, Preference, Source};
 use crate::udf::expr_fn::order_key;
 use crate::udf::values::order_key as key_of;
 
-/// The column with the place of a document, if an order names reference documents. The smallest place comes first.
+/// The column that orders documents if an order names reference documents. Documents with the smallest number come first.
 pub(crate) const BEFORE: &str = "before";
 
-/// The name of the column for preference number `at`. Its smallest value comes first, or its largest value if the preference asks for it.
+/// The name of the column for the preference with index `at`. Documents with the smallest value come first, or with the largest value if
+/// the preference is [`Prefer::Most`].
 fn name(at: usize) -> String {
     format!("keep_{at}")
 }
 
-/// The preferences in `order` that need an additional column, with its name. The number of shingles needs no additional column.
+/// The preferences in `order` that need an additional column, and the names of these columns. The number of shingles needs no additional
+/// column.
 fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
     order.iter().enumerate().filter_map(|(at, preference)| match preference {
         Preference::Reference => None,
@@ -39,7 +41,7 @@ pub(crate) fn names(order: &[Preference]) -> Vec<String> {
 }
 
 /// The columns that order documents, except for the number of shingles. The frame must contain the columns of `documents` and the carried
-/// columns. `group` is the column with the group.
+/// columns. `group` is the name of the column with the group.
 pub(crate) fn order_columns(order: &[Preference], group: Option<&str>) -> Result<Vec<Expr>> {
     by_columns(order).map(|(name, column, prefer)| Ok(value(column, prefer, group)?.alias(name))).collect()
 }
@@ -69,13 +71,13 @@ fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> 
     let value = stored(column, of_group);
     match (prefer, column) {
         (Prefer::In(values), _) => place_in(value, values),
-        // These columns have the same order as in tables.
+        // These columns are ordered by their values.
         (_, Preference::SOURCE | Preference::POSITION | Preference::ID) => Ok(value),
         _ => Ok(order_key(value)),
     }
 }
 
-/// The place of a value in `values`, counted from 0. Other values come after these; a missing value is null.
+/// The index of a value in `values`. It is the length of `values` for any other value, and null for a missing value.
 fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);
@@ -89,12 +91,12 @@ fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
 
-/// The order of documents by [`order_columns`], with preferred documents first. Preferences for reference documents are ignored.
+/// Sorts documents by [`order_columns`], with preferred documents first. Preferences for reference documents are ignored.
 pub(crate) fn sorted(order: &[Preference]) -> Vec<SortExpr> {
     sort_exprs(order.iter().enumerate().filter(|(_, preference)| **preference != Preference::Reference))
 }
 
-/// Like [`sorted`], but also by the column [`BEFORE`] if the order names reference documents.
+/// Like [`sorted`], but also sorts by the column [`BEFORE`] if the order names reference documents.
 pub(crate) fn sorted_with_reference(order: &[Preference]) -> Vec<SortExpr> {
     sort_exprs(order.iter().enumerate())
 }
@@ -113,7 +115,8 @@ fn sort_exprs<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<S
     order.map(by).chain([col("id").sort(true, false)]).collect()
 }
 
-/// Adds missing [`order_columns`] to documents of a second source, which carry no columns. The values are null, in the types of `like`.
+/// Adds [`order_columns`] to documents from a second source, which have no carried columns. Columns of the data are null. The types come
+/// from `like`.
 pub(crate) fn without_carried(
     documents: DataFrame,
     order: &[Preference],

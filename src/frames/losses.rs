@@ -1,4 +1,4 @@
-//! Losses: the shingles that only removed documents contain, and the documents that are spared from removal.
+//! Counts lost shingles, which only removed documents contain, and finds the documents that are spared from removal.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -20,8 +20,8 @@ const REMOVAL: [&str; 8] =
 /// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set that differs from its
 /// representative's set, `of_set`.
 ///
-/// `root` and `place` name the cluster. `documents` counts the run's own documents with the set. The last three columns are null if the set
-/// and its representative's set are not a pair.
+/// `root` and `place` identify the cluster. `documents` is the number of new documents with the set. The last three columns are null if the
+/// set and its representative's set are not a pair.
 pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let own = ranks
         .filter(!col("reference"))?
@@ -58,8 +58,8 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
     Ok(removed.select(columns(REMOVAL))?)
 }
 
-/// Adds `lossy: UInt64` to [`removals`]: the number of sets in the cluster that may lose shingles, or that are kept and contain shingles
-/// that the representative lacks. It is null if no set may lose shingles.
+/// Adds `lossy: UInt64` to [`removals`]. It counts the sets in the cluster that may lose shingles, and the kept sets with shingles that the
+/// representative may lack. It is null if no set in the cluster may lose shingles.
 pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
     let sets = vec![count(lit(1)).alias("sets"), bool_or(may_lose()).alias("loses")];
     let lossy = removed
@@ -77,35 +77,35 @@ pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
     Ok(removed.select([columns(REMOVAL), columns(["lossy"])].concat())?)
 }
 
-/// Whether a set belongs to documents of the run and may contain shingles that its representative lacks.
+/// Whether a set belongs to new documents and may contain shingles that its representative lacks.
 fn may_lose() -> Expr {
     col("documents").gt(lit(0_u64)).and(may_lack())
 }
 
-/// Whether the representative may lack a shingle of a set.
+/// Whether the representative may lack a shingle in the set.
 fn may_lack() -> Expr {
     col("shared").is_null().or(col("shared").lt(col("shingles")))
 }
 
-/// Whether a set belongs only to kept reference documents, so that its shingles are not lost. Documents of a second source are never
-/// removed.
+/// Whether a set belongs only to kept reference documents and may contain shingles that its representative lacks. These shingles are not
+/// lost. Documents from a second source are never removed.
 fn stays(job: &Job) -> Result<Expr> {
     let always = lit(job.second_source().is_some());
     let stays = always.or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
     Ok(col("documents").eq(lit(0_u64)).and(may_lack()).and(stays))
 }
 
-/// Whether the score of a set in [`with_lossy`] gives its losses: the set is paired with its representative, and no other set in the
-/// cluster loses shingles, so no shingle is counted twice.
+/// Whether the losses of a set in [`with_lossy`] follow from its score. Then the set is paired with its representative. No other set in the
+/// cluster may lose shingles, so no shingle is counted twice.
 fn loses_alone() -> Expr {
     may_lose().and(col("shared").is_not_null()).and(col("lossy").eq(lit(1_u64)))
 }
 
-/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set that is needed to count losses:
+/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set. Losses are counted from these sets:
 ///
-/// - sets that their representatives may not contain, unless their scores give the losses,
+/// - sets with shingles that their representatives may lack, unless the losses follow from the score,
 /// - the representatives of these sets, and
-/// - kept sets in the same cluster.
+/// - kept sets in the same clusters.
 ///
 /// `doc` is a document with the set.
 pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
@@ -131,13 +131,14 @@ pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
     Ok(removed.union(kept)?)
 }
 
-/// Whether a document that does not represent its cluster is spared: [`crate::clusters::is_spared`] on the columns (shared, shingles).
+/// Whether a document that does not represent its cluster is spared. Applies the rule of [`crate::clusters::is_spared`] to the columns
+/// (shared, shingles).
 fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
     let Some(least) = contained else { return Ok(lit(false)) };
     Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
 }
 
-/// The share of a document's shingles that its representative contains, from the columns (shared, shingles).
+/// The share of a document's shingles that the representative contains, from the columns (shared, shingles).
 fn containment() -> Expr {
     float(col("shared")) / float(col("shingles"))
 }
@@ -147,15 +148,15 @@ fn containment() -> Expr {
 pub(crate) enum Basis {
     /// The shingle sets of documents.
     Shingles,
-    /// Only the scores of pairs, for a merge without shingles.
+    /// Only the scores of pairs, if outputs without shingles are merged.
     Scores,
 }
 
-/// The losses that are known without reading texts, from removals (set, documents, shared, shingles, ..): the columns of
-/// [`operator::clusters::losses_schema`].
+/// Removals (set, documents, shared, shingles, ..) -> the columns of [`operator::clusters::losses_schema`]. These losses follow from
+/// scores, so no texts are read.
 ///
-/// These are the losses of sets that their representatives contain, of sets whose score gives the losses, and of sets without documents of
-/// this run.
+/// The result has a row for each set that is part of its representative, and for each set with losses that follow from its score. It also
+/// has a row for each set without new documents. With [`Basis::Scores`], it has a row for every set.
 pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
     let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let no_document = col("documents").eq(lit(0_u64));
@@ -176,8 +177,8 @@ pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<
     ])?)
 }
 
-/// The other losses, from [`roles`] and the shingles (doc, shingles, ..) of their documents: the columns of
-/// [`operator::clusters::losses_schema`].
+/// [`roles`], sketches (doc, shingles, ..) of their documents -> the columns of [`operator::clusters::losses_schema`]. These are the losses
+/// that [`known_losses`] omits.
 pub(crate) fn counted_losses(
     roles: DataFrame,
     sketches: DataFrame,
@@ -189,11 +190,13 @@ pub(crate) fn counted_losses(
     operator::apply(Operator::Losses(CountLosses { contained }), vec![sets])
 }
 
-/// A removal is lossy if it loses more than one in this many shingles (more than 2 %).
+/// A removal is lossy if more than one in this many shingles is lost (more than 2 %).
 const LOSSY: u64 = 50;
 
-/// Losses -> one row (lossy_removals, shingles): the number of documents that lose more than 2 % of their shingles, and the number of
-/// shingles that only removed documents contain. Both are null if no document is removed.
+/// Losses -> one row (lossy_removals, shingles).
+///
+/// `lossy_removals` is the number of removed documents that lose more than 2 % of their shingles. `shingles` is the number of shingles that
+/// only removed documents contain. Both are null if no document is removed.
 pub(crate) fn total_losses(losses: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
     let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
     let is_lossy = is_lossy.and(!is_spared(contained, col("paired"))?);
@@ -204,22 +207,22 @@ pub(crate) fn total_losses(losses: DataFrame, contained: Option<f64>) -> Result<
 /// The rules by which documents are spared.
 pub(crate) struct SpareRules {
     pub(crate) method: ClusterMethod,
-    /// Whether documents with the same shingles are pairs, by `reference`.
+    /// Says by `reference` whether documents with the same shingles are pairs.
     pub(crate) copies_are_pairs: Expr,
     /// The minimum containment for a removal.
     pub(crate) contained: f64,
-    /// Whether a document is never removed, by `reference`.
+    /// Says by `reference` whether a document is never removed.
     pub(crate) always_stays: Expr,
 }
 
 /// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, ..), losses (set, shared,
 /// shingles, of_shingles, ..) -> the columns of `schemas/spared.toml`, with `kept_id` and `kept_reference`.
 ///
-/// A document that does not represent its cluster is spared if it is not paired with the representative, or if the representative contains
-/// less than a share `contained` of its shingles.
+/// A document that does not represent its cluster is spared in two cases. It is not paired with the representative, or the representative
+/// contains less than a share `contained` of the document's shingles.
 ///
-/// If copies are pairs, the first copy is spared. It replaces the other copies, whose `kept_id` is not null. `same` contains the pairs (a,
-/// b) of groups with the same shingles.
+/// If copies are pairs, the first copy is spared and replaces the other copies. `kept_id` is the id of the first copy for these other
+/// copies, and null for all other documents. `same` contains the pairs (a, b) of groups with the same shingles.
 pub(crate) fn spared(
     documents: DataFrame,
     sets: DataFrame,
@@ -248,7 +251,7 @@ pub(crate) fn spared(
         ("shingles", "shingles"),
         ("of_shingles", "of_shingles"),
     ]))?;
-    // As in the table `clusters`, copies of a representative represent themselves if they are not paired with it.
+    // As in the table `clusters`, a copy represents itself if it is not paired with its representative.
     let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs.clone() };
     let is_copy = || col("first").eq(col("of"));
     let represents_itself = col("rank").eq(col("of")).or(is_copy().and(copies_stay));
@@ -288,8 +291,9 @@ pub(crate) fn spared(
     ])?)
 }
 
-/// Adds `beside` to spared documents (set, root, of, first, ..): the first document in another group with the same shingles, which is kept
-/// and forms a pair (`same`). Such a group is on the other side (new or reference), or has another `source.group`.
+/// Adds `beside` to spared documents (set, root, of, first, ..). It is the rank of the first document in another group with the same
+/// shingles, if that group is kept and `same` contains the pair. The other group has another `source.group`, or one group is new and the
+/// other consists of reference documents.
 fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Result<DataFrame> {
     let marked = others.clone().with_column("stays", always_stays)?;
     let end = |end: &str| {

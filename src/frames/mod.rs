@@ -1,4 +1,4 @@
-//! Functions from frames to frames, shared by stages, look-ups and measurements.
+//! Functions that take and return frames. Stages, look-ups and measurements share them.
 //!
 //! They are lazy: they read no files and need no session. Unless documented otherwise, a function fails only if a frame lacks a column.
 
@@ -42,7 +42,7 @@ pub(crate) fn columns<const N: usize>(names: [&str; N]) -> Vec<Expr> {
     names.map(col).to_vec()
 }
 
-/// Columns under new names: (name, new name).
+/// Renames columns. Each element of `names` is (name, new name).
 pub(crate) fn renamed<const N: usize>(names: [(&str, &str); N]) -> Vec<Expr> {
     names.map(|(name, new)| col(name).alias(new)).to_vec()
 }
@@ -53,7 +53,7 @@ pub(crate) fn suffixed(frame: &DataFrame, names: &[&str], end: &str) -> Result<D
     Ok(frame.clone().select(columns.collect::<Vec<_>>())?)
 }
 
-/// All columns of `frame`, to restore them after a join.
+/// All columns of `frame`. Used to restore the columns after a join.
 pub(crate) fn all_columns(frame: &DataFrame) -> Vec<Expr> {
     frame.schema().columns().into_iter().map(|column| ident(column.name)).collect()
 }
@@ -78,7 +78,7 @@ pub(crate) fn float(expr: Expr) -> Expr {
     cast(expr, DataType::Float64)
 }
 
-/// A column as plain strings, whatever string type the engine uses.
+/// Casts a column to plain strings, because the engine may use another string type.
 pub(crate) fn utf8(column: &str) -> Expr {
     cast(col(column), DataType::Utf8).alias(column)
 }
@@ -88,17 +88,18 @@ fn carried(frame: &DataFrame) -> impl Iterator<Item = Expr> {
     (0..).map(crate::schema::carried).take_while(|name| has_column(frame, name)).map(ident)
 }
 
-/// The columns of documents after a step: their place, their id, `own`, and the carried columns of `frame`.
+/// The columns `source`, `position` and `id`, then `own`, then the carried columns of `frame`.
 pub(crate) fn document_columns(frame: &DataFrame, own: impl IntoIterator<Item = Expr>) -> Vec<Expr> {
     columns(["source", "position", "id"]).into_iter().chain(own).chain(carried(frame)).collect()
 }
 
-/// The column `text` and, if the frame contains it, [`CUT`]: the shingles of texts that the reader has already split.
+/// The column `text`, followed by [`CUT`] if the frame contains it. [`CUT`] contains the shingles of texts that the reader has already
+/// split.
 pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
     std::iter::once("text").chain(has_column(frame, CUT).then_some(CUT)).map(col).collect()
 }
 
-/// The shingles of the texts of a frame; null for a text that is null.
+/// The shingles of each text in a frame, or null if the text is null.
 pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle) -> Result<Expr> {
     if !has_column(frame, CUT) {
         return Ok(shingles(text, shingle));
@@ -109,7 +110,7 @@ pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle)
     Ok(coalesce(vec![cut, shingles(uncut, shingle)]))
 }
 
-/// Adds the other columns of `by_doc` (doc, ..) to each document in (doc, ..).
+/// Adds the other columns of `by_doc` (doc, ..) to the rows of `frame` (doc, ..).
 pub(crate) fn with_columns(frame: DataFrame, by_doc: DataFrame) -> Result<DataFrame> {
     let names = by_doc.schema().columns().into_iter().map(|column| column.name);
     let others: Vec<Expr> = names.filter(|name| name != "doc").map(ident).collect();
@@ -118,12 +119,12 @@ pub(crate) fn with_columns(frame: DataFrame, by_doc: DataFrame) -> Result<DataFr
     Ok(by_doc.join(frame, JoinType::Right, &["of_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).
+/// Keeps the rows of `documents` (doc, ..) with a key in `needed` (needed: UInt64).
 pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
 
-/// (a, b) -> distinct (needed: UInt64): the documents in pairs.
+/// (a, b) -> distinct (needed: UInt64). Returns the documents in pairs.
 pub(crate) fn needed(pairs: DataFrame) -> Result<DataFrame> {
     let a = pairs.clone().select(renamed([("a", "needed")]))?;
     Ok(a.union(pairs.select(renamed([("b", "needed")]))?)?.distinct()?)
@@ -134,7 +135,7 @@ pub(crate) fn lists(rows: DataFrame) -> Result<DataFrame> {
     apply(Operator::Lists(Lists), vec![rows])
 }
 
-/// `rows` in the columns of `schema`, matched by name. A missing column is null.
+/// Converts `rows` to the columns of `schema`, matched by name. A missing column is null.
 pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> {
     let column = |field: &FieldRef| {
         let value =
@@ -145,7 +146,7 @@ pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> 
     Ok(rows.select(columns)?)
 }
 
-/// The rows of all frames, which have the same columns; `None` if there are no frames.
+/// Returns the rows of all frames. The frames must have the same columns. Returns `None` if there are no frames.
 pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
     let frames = frames.into_iter().collect::<Result<Vec<_>>>()?;
     let mut frames = frames.into_iter();
@@ -153,7 +154,7 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     if frames.len() == 0 {
         return Ok(Some(first));
     }
-    // One node for all inputs: the planning time of nested unions is quadratic in their number.
+    // A single node unites all inputs, because the planning time of nested unions is quadratic in their number.
     let (state, first) = first.into_parts();
     let others = frames.map(|frame| frame.into_parts().1);
     let plans = std::iter::once(first).chain(others).map(Arc::new).collect();
@@ -161,9 +162,9 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     Ok(Some(DataFrame::new(state, all)))
 }
 
-/// `frame`, planned with sort-merge joins.
+/// Plans `frame` with sort-merge joins.
 ///
-/// A hash join would hold its whole left side in memory. A sort-merge join holds one batch from its right side, and the left rows for one
+/// A hash join would keep its whole left side in memory. A sort-merge join keeps one batch from its right side, and the left rows with one
 /// key.
 pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
     let (mut state, plan) = frame.into_parts();
@@ -206,7 +207,7 @@ mod tests {
         union((0..runs).map(with_run)).unwrap().unwrap()
     }
 
-    /// The number of nodes of a plan, and its depth.
+    /// The number of nodes in a plan, and its depth.
     fn extent(frame: DataFrame) -> (usize, usize) {
         let plan = frame.into_optimized_plan().unwrap();
         let (mut nodes, mut depth, mut level) = (0, 0, vec![&plan]);
@@ -217,7 +218,7 @@ mod tests {
         (nodes, depth)
     }
 
-    /// A plan over many outputs has one branch per output, without nesting.
+    /// A plan that reads many outputs has one branch per output, without nesting.
     #[test]
     fn plans_grow_with_the_outputs_and_no_faster() {
         let session = SessionContext::new();

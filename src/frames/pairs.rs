@@ -1,4 +1,4 @@
-//! Pairs: scores between groups of copies, expanded to all documents in the groups, and the longest common passage of each pair.
+//! Expands scores between groups of copies to pairs of all documents in the groups, and finds the longest common passage of each pair.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, get_field};
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::job::{Compare, NewPairs};
 use crate::udf::expr_fn::{document_key, passages as common_passages};
 
-/// The number of pairs of identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64), null if there are no groups.
+/// Counts the written pairs of identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64), null if there are no groups.
 pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let size = || col("size");
     let star = size() - lit(1_u64);
@@ -30,8 +30,8 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
 /// A score between two groups of copies becomes a pair for each document in one group and each document in the other. If copies are pairs,
 /// every two documents in a group become a pair with a similarity of 1.
 ///
-/// If a group is written as a star, only its smallest id has pairs with other groups, and every other document is paired only with that id.
-/// The number of rows then equals the number of documents, and the clusters are the same.
+/// If a group is written as a star, only its smallest id has pairs with other groups. Every other document in the group is paired only with
+/// the smallest id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
 ///
 /// If every pair consists of a new and a reference document, copies are not pairs. Every other new document in a star is then paired with
 /// the smallest id in each group of reference documents.
@@ -75,8 +75,9 @@ pub(crate) fn pairs(
     Ok(of_scores.union(identical(within, bands)?)?)
 }
 
-/// Pairs each document on the left with documents on the right that are in the same group and have a larger id: (id_a, id_b, shingle_count,
-/// reference_b).
+/// (rep, id, ..), (rep, id, shingle_count, ..) -> (id_a, id_b, shingle_count, reference_b).
+///
+/// Pairs each document in `left` with the documents in `right` that are in the same group and have a larger id.
 fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     let left = left.select(renamed([("rep", "left_rep"), ("id", "id_a")]))?;
     let right = right.select(vec![col("rep"), col("id").alias("id_b"), col("shingle_count")])?;
@@ -85,12 +86,12 @@ fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     Ok(rows.select(vec![col("id_a"), col("id_b"), col("shingle_count"), lit(false).alias("reference_b")])?)
 }
 
-/// Expands each score (a, b, ..) to pairs of documents (rep, id, reference) from its groups: a is in `of_a`, and b is in `of_b`.
+/// Expands each score (a, b, ..) to pairs of documents (rep, id, reference). The group a is in `of_a`, and the group b is in `of_b`.
 fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
     let left = renamed([("rep", "left_rep"), ("id", "left_id"), ("reference", "left_reference")]);
     let right = renamed([("rep", "right_rep"), ("id", "right_id"), ("reference", "right_reference")]);
-    // The joins hold the documents in memory, since there can be as many scores as pairs. The new name of b keeps the optimizer from
-    // reordering the two joins.
+    // The joins keep the documents in memory instead of the scores, since there can be as many scores as pairs. The new name of b keeps the
+    // optimizer from reordering the two joins.
     let measured = columns(["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"]);
     let ends = vec![col("left_id"), col("left_reference"), col("b").alias("other_rep")];
     let joined = of_a
@@ -142,9 +143,9 @@ fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
     Ok(within.select(all)?)
 }
 
-/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group. `shown` is the number of
-/// documents that are paired with every shown document in the other group. `one_by_one` is the number of documents that are paired with one
-/// document there.
+/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference). Both say how a score with another group is written.
+/// `shown` is the number of documents that are paired with every shown document in the other group. `one_by_one` is the number of documents
+/// that are paired with only one document in the other group.
 fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let (size, star) = (|| col("size"), || rules.is_star(col("size")));
     let one_by_one = match rules.paired() {
@@ -156,8 +157,9 @@ fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
         .with_column("one_by_one", one_by_one)?)
 }
 
-/// The number of pairs that scores make: groups (rep, doc, size, reference) with copies, scores (a, b, ..) -> one row (pairs: UInt64), null
-/// if there are no scores.
+/// Groups of copies (rep, doc, size, reference), scores (a, b, ..) -> one row (pairs: UInt64), null if there are no scores.
+///
+/// Counts the pairs to which scores are expanded.
 pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let groups = groups.filter(col("doc").eq(col("rep")))?;
     let groups = with_shown(groups.select(columns(["rep", "size", "reference"]))?, rules)?;
@@ -173,8 +175,9 @@ pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules
     Ok(both.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
-/// The number of similar pairs that are not written because of stars: members (rep, size, reference, ..), scores (a, b, ..) -> one row
-/// (left_out: UInt64), null if there are no groups.
+/// Members (rep, size, reference, ..), scores (a, b, ..) -> one row (left_out: UInt64), null if there are no groups.
+///
+/// Counts the similar pairs that are not written because their groups are written as stars.
 pub(crate) fn count_of_left_out(
     members: DataFrame,
     scores: DataFrame,
@@ -199,7 +202,7 @@ pub(crate) fn count_of_left_out(
     Ok(within.union(between)?.aggregate(vec![], vec![sum(col("out")).alias("left_out")])?)
 }
 
-/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): the texts for [`with_passages`].
+/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64). Returns the texts for [`with_passages`].
 pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
     let bytes = number(octet_length(col("text"))).alias("bytes");
     Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
@@ -215,8 +218,8 @@ pub(crate) fn longest_text_bytes(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
 }
 
-/// Adds `passage_a` and `passage_b`, the longest common passage, to pairs (id_a, id_b, reference_b, ..), from the texts (doc, text) of
-/// their documents. The documents of a second source have keys by [`second_source_key`].
+/// Adds `passage_a` and `passage_b` to pairs (id_a, id_b, reference_b, ..). They contain the longest common passage of the two `texts`
+/// (doc, text). Documents from a second source have the keys of [`second_source_key`].
 pub(crate) fn with_passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {
     let mut columns = all_columns(&pairs);
     let mut key_b = document_key(col("id_b"));

@@ -1,8 +1,8 @@
-//! Repeated passages inside documents, and the occurrence of each passage that is kept. Passages are lines, sentences, paragraphs, or runs
-//! of words.
+//! Finds repeated passages inside documents, and the occurrence that is kept. Passages are lines, sentences, paragraphs, or sequences of
+//! words.
 //!
-//! A window has the minimum number of words of a passage. Every window contains a fingerprint. Only windows around a repeated fingerprint
-//! are hashed as a whole, and only windows with a repeated hash are part of a run of words.
+//! A window has as many words as the shortest allowed passage. Every window contains a fingerprint. Only windows around a repeated
+//! fingerprint are hashed as a whole. Only windows with a repeated hash become part of a passage.
 //!
 //! See [`super::pairs`] for the longest common passage of a pair.
 
@@ -31,10 +31,10 @@ use crate::udf::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 /// The maximum number of characters in a sample.
 const SAMPLE: usize = 200;
 
-/// The columns of the hash of a passage or window.
+/// The columns that contain the hash of a passage or window.
 const HASH: [&str; 2] = ["hash_0", "hash_1"];
 
-/// The columns of spans that do not describe the kept occurrence.
+/// The columns of a span, without the columns that describe the kept occurrence.
 const SPAN: [&str; 10] = [
     "id",
     "source",
@@ -48,11 +48,13 @@ const SPAN: [&str; 10] = [
     "reference_documents",
 ];
 
-/// The reasons to reject a document that has an id and a text: such a document is not compared, but passages are searched in it.
+/// The reasons to reject a document with an id and a text. Such a document is not compared, but passages are searched in it.
 const SEARCHED: [&str; 3] = ["too_short", "too_long", "only_template"];
 
-/// Rejects (source, position, doc, reason, origin) and compared documents (doc) -> (doc, source, position, origin) of the rejects in which
-/// passages are searched. If several rejects have the same id, the run's own reject or the reject of the last output is searched.
+/// Rejects (source, position, doc, reason, origin), compared documents (doc) -> (doc, source, position, origin).
+///
+/// Returns the rejects in which passages are searched. Only one of several rejects with the same id is returned: the new reject, or else
+/// the reject from the last output.
 pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<DataFrame> {
     let reasons = SEARCHED.map(lit).to_vec();
     let rejects = reference::without(rejects.filter(col("reason").in_list(reasons, false))?, compared)?;
@@ -66,21 +68,22 @@ pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<Data
     Ok(first.select(columns(["doc", "source", "position", "origin"]))?)
 }
 
-/// Documents (source, position, text, doc, reason, ..) -> (doc, text) without `rejects` (source, position, ..), except for the rejects in
-/// `among`, in which passages are searched.
+/// Documents (source, position, text, doc, reason, ..) -> (doc, text).
+///
+/// Drops the `rejects` (source, position, ..), but keeps the rejects in `among`, in which passages are searched.
 pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let documents = documents.filter(col("reason").is_null())?;
     let documents = documents.select(columns(["source", "position", "doc", "text"]))?;
     Ok(without_rejects(documents, unsearched(rejects, among)?)?.select(columns(["doc", "text"]))?)
 }
 
-/// The `rejects` (source, position, ..) without those in `among` (source, position, ..).
+/// Drops the `rejects` (source, position, ..) that are in `among` (source, position, ..).
 pub(crate) fn unsearched(rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
     Ok(among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?)
 }
 
-/// The `documents` (source, position, ..) without `rejects` (source, position, ..).
+/// Drops the `documents` (source, position, ..) that are in `rejects` (source, position, ..).
 pub(crate) fn without_rejects(documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
     let rejects =
         rejects.select(renamed([("source", "rejected_source"), ("position", "rejected_position")]))?;
@@ -88,7 +91,7 @@ pub(crate) fn without_rejects(documents: DataFrame, rejects: DataFrame) -> Resul
     Ok(rejects.join(documents, JoinType::RightAnti, left, right, None)?)
 }
 
-/// The texts (doc, text, ..) without the bytes in `cuts` (doc, byte_start, byte_end: UInt64).
+/// Removes the bytes in `cuts` (doc, byte_start, byte_end: UInt64) from the texts (doc, text, ..).
 pub(crate) fn without_cuts(texts: DataFrame, cuts: DataFrame) -> Result<DataFrame> {
     let fields = CUT_SPAN.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
     let cuts = cuts.select(vec![col("doc").alias("cut_doc"), named_struct(fields).alias("cuts")])?;
@@ -99,21 +102,21 @@ pub(crate) fn without_cuts(texts: DataFrame, cuts: DataFrame) -> Result<DataFram
     Ok(lists(cuts)?.join(texts, JoinType::Right, &["cut_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// Rows (doc, ..) by which passages are found: rows of new documents, and of reference documents if there are any.
+/// Rows (doc, ..) in which repeated passages are found. They belong to new documents, and to reference documents if there are any.
 pub(crate) struct PassageRows {
     new: DataFrame,
     reference: Option<(DataFrame, NewPairs)>,
 }
 
 impl PassageRows {
-    /// The rows of new documents, and the rows of reference documents if the job has any. [`NewPairs`] decides whether passages that only
-    /// occur in new documents count.
+    /// `new` are the rows of new documents. `reference` are the rows of reference documents, if any. [`NewPairs`] decides whether a passage
+    /// is repeated if it occurs only in new documents.
     pub(crate) fn new(new: DataFrame, reference: Option<(DataFrame, NewPairs)>) -> Self {
         Self { new, reference }
     }
 
-    /// Drops most rows with a unique number `key`. With reference documents, all rows are kept, since a reference document may have the
-    /// key.
+    /// Drops most rows with a unique number in the column `key`. If there are reference documents, all rows are kept, since a reference
+    /// document may contain the number.
     fn that_may_repeat(self, key: &str) -> Result<Self> {
         if self.reference.is_some() {
             return Ok(self);
@@ -124,11 +127,11 @@ impl PassageRows {
         Ok(Self::new(apply(Operator::MayRepeat(MayRepeat), vec![self.new.select(columns)?])?, None))
     }
 
-    /// The rows with a `key` that occurs in a new document, and that is repeated. With [`NewPairs::WithReference`], the key must also occur
-    /// in a reference document.
+    /// Keeps the rows with a repeated `key` that occurs in a new document. With [`NewPairs::WithReference`], the key must also occur in a
+    /// reference document.
     ///
     /// Adds `occurrences: UInt64`, the number of occurrences in all documents, and `reference_documents: UInt64`, the number of reference
-    /// documents with the key. Also adds `reference: Boolean`, whether the row belongs to a reference document.
+    /// documents with the key. Also adds `reference: Boolean`, which is true if the row belongs to a reference document.
     fn repeated<const N: usize>(self, key: [&str; N]) -> Result<DataFrame> {
         let this = match key.first() {
             Some(first) => self.that_may_repeat(first)?,
@@ -149,7 +152,7 @@ impl PassageRows {
         Ok(repeated.join(rows, JoinType::Inner, &left, &key, None)?.select(all)?)
     }
 
-    /// (key, occurrences, reference_documents) for the keys of [`Self::repeated`].
+    /// Returns (key, occurrences, reference_documents) for the keys that [`Self::repeated`] keeps.
     fn counts<const N: usize>(&self, key: [&str; N]) -> Result<DataFrame> {
         let by_key = || columns(key);
         let occurrences = || count(lit(1)).alias("occurrences");
@@ -184,15 +187,15 @@ impl PassageRows {
     }
 }
 
-/// (doc, ..) -> `doc` and `fields` of each element in `list`, one row per element.
+/// (doc, ..) -> `doc` and the fields `fields`, one row per element of `list`.
 fn unnested<const N: usize>(frame: DataFrame, list: Expr, fields: [&str; N]) -> Result<DataFrame> {
     let rows = frame.select(vec![col("doc"), list.alias("element")])?.unnest_columns(&["element"])?;
     let fields = fields.map(|name| get_field(col("element"), name).alias(name)).to_vec();
     Ok(rows.filter(col("element").is_not_null())?.select([columns(["doc"]), fields].concat())?)
 }
 
-/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row per unit with enough words in
-/// each text.
+/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row per unit with at least
+/// `min_words` words.
 pub(crate) fn units(
     documents: DataFrame,
     (unit, min_words): (TextUnit, usize),
@@ -201,14 +204,15 @@ pub(crate) fn units(
     unnested(documents, text_units(col("text"), unit, min_words, shingle), UNIT)
 }
 
-/// (doc, text) -> (doc, fingerprint: UInt64), one row per fingerprint. Every window of `length` words in a text has at least one.
+/// (doc, text) -> (doc, fingerprint: UInt64), one row per fingerprint. Every window of `length` words in a text contains at least one
+/// fingerprint.
 pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingle) -> Result<DataFrame> {
     let fingerprint = text_fingerprints(col("text"), length, shingle).alias("fingerprint");
     let all = documents.select(vec![col("doc"), fingerprint])?.unnest_columns(&["fingerprint"])?;
     Ok(all.filter(col("fingerprint").is_not_null())?)
 }
 
-/// (doc, fingerprint) -> the fingerprints that occur more than once, one row per document and fingerprint.
+/// (doc, fingerprint) -> (doc, fingerprint). Keeps repeated fingerprints, with one row per document and fingerprint.
 pub(crate) fn fingerprint_hits(fingerprints: PassageRows) -> Result<DataFrame> {
     Ok(fingerprints.repeated(["fingerprint"])?.select(columns(["doc", "fingerprint"]))?.distinct()?)
 }
@@ -229,11 +233,10 @@ pub(crate) fn windows(
     Ok(windows.with_column("of_reference", lit(u64::from(of_reference)))?)
 }
 
-/// The [`windows`] and the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_char_start:
-/// UInt64) of the repeated windows of new documents.
+/// The [`windows`], the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_char_start:
+/// UInt64), one row per repeated window in a new document.
 ///
-/// `is_first` is 1 for the first occurrence, in the order of documents and then in the text. `kept_doc` and `kept_char_start` give the
-/// place of this occurrence.
+/// `is_first` is 1 for the first occurrence in the first document. `kept_doc` and `kept_char_start` say where this occurrence is.
 pub(crate) fn repeated_windows(
     windows: PassageRows,
     documents: DataFrame,
@@ -248,14 +251,14 @@ pub(crate) fn repeated_windows(
     Ok(ranked.filter(!col("reference"))?.select(all)?)
 }
 
-/// Documents (id, ..), clusters (id, representative, reference, ..), spared documents (id, reference, ..), and reference documents with
-/// `before` and the value of `before` for new documents -> all documents with `reference: Boolean` and `turn: UInt64`.
+/// Documents (id, ..), clusters (id, representative, reference, ..), spared documents (id, reference, ..), reference documents (.., before)
+/// -> all documents with `reference: Boolean` and `turn: UInt64`. The expression in `reference` is the value of `before` for new documents.
 ///
-/// Documents are ordered by their turn first:
+/// Passages are kept in the document with the smallest `turn`, and then by preference:
 ///
-/// 1. reference documents that outputs keep, or that are in a second source,
+/// 1. reference documents that outputs keep, or that come from a second source,
 /// 2. new documents,
-/// 3. new documents that another document represents and that are not spared,
+/// 3. new documents that are not spared and do not represent their cluster,
 /// 4. reference documents that outputs remove.
 ///
 /// Documents that are not compared come after kept documents: see [`turns`].
@@ -284,12 +287,13 @@ pub(crate) fn in_turn(
     Ok(new.union(reference.select([columns, of_reference].concat())?)?)
 }
 
-/// The turn of documents with the place `before`. Uncompared documents have the next turn, and removed documents have the turn after it.
+/// The value of `turn` for compared and kept documents with the number `before`. For uncompared documents, `turn` is larger by 1. For
+/// removed documents, it is larger by 2.
 pub(crate) fn turns(before: Expr) -> Expr {
     before * lit(3_u64)
 }
 
-/// The order of rows with the columns of [`with_order`], then by `place` in the document.
+/// Sorts rows by the columns of [`with_order`], and then by the column `place`.
 fn sorted(order: &[Preference], place: &str) -> Vec<SortExpr> {
     let mut sorted = vec![col("turn").sort(true, false)];
     sorted.extend(keep::sorted(order));
@@ -297,7 +301,7 @@ fn sorted(order: &[Preference], place: &str) -> Vec<SortExpr> {
     sorted
 }
 
-/// Adds to (doc, ..) the columns that order documents, and the columns `of`, from the documents of [`in_turn`].
+/// Adds columns from the documents of [`in_turn`] to `rows` (doc, ..): the columns that order documents, and the columns `of`.
 fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Preference]) -> Result<DataFrame> {
     let names = keep::names(order);
     let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id"), col("turn")];
@@ -306,8 +310,9 @@ fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Prefe
     Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
 }
 
-/// Rows -> their `key`, their `columns`, `is_first: Boolean` for the first row of each key in the order `sorted`, and the columns
-/// `of_first` (name, new name) of the first row.
+/// Rows -> `key`, `columns`, `is_first: Boolean`, and the columns `of_first` (name, new name).
+///
+/// `is_first` is true for the first row with each key in the order `sorted`. The columns `of_first` contain the values from this first row.
 fn with_first(
     rows: DataFrame,
     key: &[&str],
@@ -331,7 +336,7 @@ fn passage_id() -> Expr {
     concat(vec![half("hash_0"), half("hash_1")]).alias("passage_id")
 }
 
-/// The rows of [`units`] and the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
+/// The rows of [`units`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
 ///
 /// The first occurrence of a passage is kept, in the first document by `turn` and then by `order`.
 pub(crate) fn spans_of_units(
@@ -383,8 +388,8 @@ pub(crate) fn spans_of_words(
     Ok(runs.select([columns(SPAN), own, of_kept].concat())?)
 }
 
-/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end) of one span per passage: the kept span, or
-/// else the first span in the document with the smallest id.
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end), one row per passage. It describes the kept
+/// span, or else the first span in the document with the smallest id.
 pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
     let sorted = vec![
         col("kept").sort(false, false),
@@ -396,14 +401,15 @@ pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
     Ok(first.select([columns(["passage_id"]), columns(place)].concat())?)
 }
 
-/// [`samples`] -> (source, position, origin) of their documents.
+/// [`samples`] -> (source, position, origin), one row per document. `origin` is null.
 pub(crate) fn sample_positions(samples: DataFrame) -> Result<DataFrame> {
     let places = samples.select(columns(["source", "position"]))?.distinct()?;
     Ok(places.with_column("origin", no_number())?)
 }
 
-/// The columns of `schemas/spans.toml`, the texts (source, position, text) of the documents in [`samples`], and (id, group) of documents if
-/// there are groups -> the columns of `schemas/passages.toml`.
+/// The columns of `schemas/spans.toml`, texts (source, position, text), groups (id, group) -> the columns of `schemas/passages.toml`.
+///
+/// `texts` contains the documents in [`samples`]. `groups` is `None` if documents have no groups.
 pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
     let most =
         || ["words", "occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec();

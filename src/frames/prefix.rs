@@ -1,32 +1,32 @@
-//! The prefix join: pairs of documents that share one of their rarest shingles. All similar documents share one.
+//! The prefix join, which pairs documents that share one of their rarest shingles. Any two similar documents share such a shingle.
 //!
 //! It is the exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*, SIGMOD
-//! 2010. Shingles are counted over the collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
-//! shingle are joined. The pairs that pass the filters on sizes and positions are candidates.
+//! 2010. Shingles are counted in the whole collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
+//!       shingle are joined. Pairs become candidates if they pass the filters on sizes and positions.
 //!
-//! If pairs are kept by their estimate, the signature is used as the set instead of the shingles, with the elements (number of the
+//! If pairs are kept by their estimate, the signature is used as the set instead of the shingles. Its elements are (index of the
 //! permutation, value). An estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
 //!
 //! If pairs are kept by their containment, a shingle in the smaller document's prefix can be anywhere in the larger document. So rows of
-//! prefixes are joined with rows of whole sets, restricted to shingles in prefixes.
+//! prefixes are joined with rows of whole sets. Only shingles that are in some prefix are used.
 //!
 //! # Dense groups
 //!
-//! Some documents share a rare shingle with very many other documents, for example pages that consist mostly of a header: 54,000 pages have
-//! 1.5 billion pairs. Such pairs may be similar, but they are useless. Therefore a few documents become *leaders*, and the other documents
-//! are compared only with the leaders:
+//! Some documents share a rare shingle with very many other documents, for example pages that consist mostly of a header. 54,000 such pages
+//! have 1.5 billion pairs. Such pairs may be similar, but they are useless. Therefore a few documents become *leaders*, and the other
+//! documents are compared only with the leaders:
 //!
-//! 1. A *round* chooses leaders among the documents without a leader, ordered by the fewest rarer shingles, then the most shingles, then
-//!    the smallest key. The pairs of leaders are scored like all candidates. A document with a score then has a leader or is a leader, and
-//!    is *settled*.
-//! 2. The next round chooses twice as many leaders among the remaining documents.
-//! 3. After the last round, each remaining document is compared with all other documents in its dense buckets.
+//! 1. A *round* chooses leaders among the documents without a leader. Documents with fewer rarer shingles come first, then documents with
+//!    more shingles, then documents with smaller keys. The pairs of leaders are scored like all candidates. A document with a score then
+//!    has a leader or is a leader, and is *settled*.
+//! 2. The next round chooses twice as many leaders among the unsettled documents.
+//! 3. After the last round, each unsettled document is compared with all other documents in its dense buckets.
 //!
 //! This guarantees, for any order of documents and any number of partitions:
 //!
 //! - Every pair has its exact score. A settled document has a pair with a leader.
-//! - A pair with an unsettled document is never missing. A pair of two settled documents can be missing, unless they also share a bucket
-//!   that is not dense.
+//! - A pair with an unsettled document is never missing. A pair of two settled documents can be missing if all buckets that they share are
+//!   dense.
 //! - Clusters are connected by scored pairs. Two groups of settled documents can be two clusters, even if a missing pair would have
 //!   connected them.
 
@@ -60,14 +60,14 @@ pub struct Join {
     least: u8,
 }
 
-/// The number of counters, `2^bits`, does not depend on the memory budget, so candidates are the same for every budget. Counters take at
-/// most 16 MiB.
+/// The number of counters, `2^bits`, does not depend on the memory budget. So every budget gives the same candidates. Counters take at most
+/// 16 MiB.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 24;
 
 impl Join {
-    /// The join for the pairs that `score` keeps. Signatures have `permutations` values, and all sets together have `elements`. In a run
-    /// `against` reference documents, `elements` counts only new documents.
+    /// The join that finds the pairs that `score` keeps. Signatures have `permutations` values, and all sets together have `elements`. In a
+    /// run `against` reference documents, `elements` counts only the sets of new documents.
     pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
             ScoreBy::Shingles => score.least_jaccard(),
@@ -83,7 +83,7 @@ impl Join {
         Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS), least }
     }
 
-    /// Whether prefixes are joined with whole sets instead of prefixes, because similar sets may have any size.
+    /// Whether prefixes are joined with whole sets instead of prefixes. This is necessary if sets of any two sizes can be similar.
     pub(crate) fn meets_whole_sets(&self) -> bool {
         self.measure.takes_any_size()
     }
@@ -98,12 +98,13 @@ impl Join {
         self.threshold
     }
 
-    /// The maximum number of rows in the join: the elements of all prefixes, or of whole sets if prefixes are joined with whole sets.
+    /// The maximum number of rows in the join. The rows are the elements of all prefixes, or of all sets if prefixes are joined with whole
+    /// sets.
     pub(crate) fn rows(&self) -> u64 {
         if self.meets_whole_sets() {
             return self.elements;
         }
-        // A prefix omits the share of a set's elements that a similar set must contain.
+        // A similar set must contain a certain share of a set's elements. The prefix omits this share.
         (self.elements as f64 * (1.0 - self.threshold)) as u64
     }
 
@@ -112,7 +113,7 @@ impl Join {
         Operator::Prefixes(Prefixes { bits, threshold, tokens, least })
     }
 
-    /// The set of a row (shingles, signature, ..): `List<UInt64>`.
+    /// The set of each row (shingles, signature, ..) as `List<UInt64>`.
     pub(crate) fn set(&self) -> Expr {
         match self.by {
             ScoreBy::Shingles => col("shingles"),
@@ -126,13 +127,13 @@ impl Join {
     }
 }
 
-/// Counts the `tokens` (a list) in each row. There are `2^bits` counters and `probes` counters per token.
+/// Counts the `tokens` (a list) in all rows. There are `2^bits` counters, and each token uses `probes` of them.
 pub(super) fn token_counts(rows: DataFrame, tokens: Expr, (bits, probes): (u32, u32)) -> Result<DataFrame> {
     let tokens = rows.select(vec![tokens.alias("tokens")])?;
     apply(Operator::TokenCounts(TokenCounts { bits, probes }), vec![tokens])
 }
 
-/// (doc, ..) -> the documents of hot or dense buckets, whose keys are in `members` (a, ..). Such buckets have no copies.
+/// Keeps the `documents` (doc, ..) in hot or dense buckets. `members` (a, ..) contains their keys, but not the keys of copies.
 pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
     among(documents, members.select(renamed([("a", "needed")]))?)
 }
@@ -159,11 +160,11 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
     apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }
 
-/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b, with every pair that reaches the
-/// threshold.
+/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b. The result contains every pair that reaches
+/// the threshold.
 ///
-/// With `dense`, a shingle in more than `dense` prefixes makes no pairs. Each of its documents has one row (doc, null), and
-/// [`leader_pairs`] finds the pairs. Two `reference` documents (doc, ..) are never a pair.
+/// If `dense` is given, a shingle in more than `dense` prefixes gives no pairs. Each document with such a shingle has one row (doc, null),
+/// and [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.
@@ -186,15 +187,15 @@ pub fn candidates(
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }
 
-/// Like [`prefixes`], but with every element of a document that is in the prefix of any document.
+/// Like [`prefixes`], but returns every element of a document that any document has in its prefix.
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
     let of_prefixes = token_counts(tokens, make_array(columns(["token"])), (join.bits, 1))?;
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
 
-/// Returns the latest state of each document that took part in a round, as (reference, state), or `None` if there are no rounds. Each round
-/// is given as its scored pairs (a, b, ..) and its leaders (a).
+/// Returns the latest state of each document that took part in a round, as (reference, state). Returns `None` if there are no rounds. Each
+/// element of `rounds` contains the scored pairs (a, b, ..) and the leaders (a) of one round.
 ///
 /// # Errors
 /// If a column is missing.
@@ -212,15 +213,16 @@ pub fn states(rounds: Vec<(DataFrame, DataFrame)>) -> Result<Option<DataFrame>> 
     Ok(super::union(frames)?.map(latest).transpose()?)
 }
 
-/// [`states`] -> (settled): the settled documents.
+/// [`states`] -> (settled). Returns the settled documents.
 pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(renamed([("reference", "settled")]))?)
 }
 
-/// (token, doc, size, position), the states so far -> distinct (a: UInt64, b: UInt64), a < b: the pairs of `pairs`, and one row
-/// (leader, null) for each leader.
+/// (token, doc, size, position), the states after the previous rounds -> distinct (a: UInt64, b: UInt64), a < b.
 ///
-/// Only a shingle in the prefixes of more than `dense` documents makes pairs. Two `reference` documents (doc, ..) are never a pair.
+/// Returns the pairs that `pairs` asks for, and one row (leader, null) for each leader.
+///
+/// Pairs come only from shingles in the prefixes of more than `dense` documents. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.
@@ -251,7 +253,7 @@ pub fn leader_pairs(
     Ok(joined_by_sorting(found))
 }
 
-/// The scores (a, b, ..) between two settled documents -> (a, b).
+/// Scores (a, b, ..) -> (a, b). Keeps the scores of two settled documents.
 pub(crate) fn scores_of_settled(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
     let end = |column| settled.clone().select(renamed([("settled", column)]));
     let scores = scores.select(columns(["a", "b"]))?;

@@ -1,4 +1,4 @@
-//! The documents of each component in the order of preference, and the document that represents each group of copies.
+//! Ranks the documents in each component by preference, and finds the document that represents each group of copies.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -17,11 +17,13 @@ use crate::operator::clusters::Represent;
 use crate::operator::{self, Operator};
 
 /// Members (id, doc, shingle_count, rep, reference, ..), components (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64,
-/// reference), one row per document: the representative of its shingle set, the root of its component, and its place in the component's
-/// order of preference, from 1.
+/// reference), one row per document.
+///
+/// `set` is the representative of the document's shingle set, and `root` is the root of its component. `rank` numbers the documents in a
+/// component from 1, in the order of preference.
 ///
 /// `components` contains the root of each shingle set with a score. A set without a score is its own component. With `merged`, members also
-/// have the column [`BEFORE`], and are ordered by it.
+/// have the column [`BEFORE`], which takes part in the order.
 pub(crate) fn ranks(
     members: DataFrame,
     components: DataFrame,
@@ -39,7 +41,7 @@ pub(crate) fn ranks(
     with_ranks(rooted, if merged { keep::sorted_with_reference(order) } else { keep::sorted(order) })
 }
 
-/// Like [`ranks`], but for a run with reference documents, and only for components with a `new` document (doc, ..). The inputs are
+/// Like [`ranks`], but for a run with reference documents. Only components with a `new` document (doc, ..) are ranked. The inputs are
 /// components (doc, root) and all documents (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..).
 pub(crate) fn ranks_with_reference(
     components: DataFrame,
@@ -73,8 +75,8 @@ fn with_ranks(rooted: DataFrame, sorted: Vec<SortExpr>) -> Result<DataFrame> {
     Ok(rooted.window(vec![rank.alias("rank")])?.select(all)?)
 }
 
-/// Documents (set, root, rank, reference, ..) -> (set, root, rank, reference) of their shingle sets, with the rank of the set's first
-/// document.
+/// Documents (set, root, rank, reference, ..) -> (set, root, rank, reference), one row per shingle set. `rank` is the rank of the set's
+/// first document.
 pub(crate) fn ranks_of_sets(ranks: DataFrame) -> Result<DataFrame> {
     let first = vec![
         min(col("root")).alias("root"),
@@ -84,8 +86,8 @@ pub(crate) fn ranks_of_sets(ranks: DataFrame) -> Result<DataFrame> {
     Ok(ranks.aggregate(columns(["set"]), first)?)
 }
 
-/// Scores (a, b, shared, shingles_a, shingles_b, ..) of documents -> the scores of their shingle sets in [`ranks`]. Two sets can have a
-/// score in each direction.
+/// Scores (a, b, shared, shingles_a, shingles_b, ..) of documents, [`ranks`] -> the scores of their shingle sets. Two sets can have two
+/// scores, (a, b) and (b, a).
 pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<DataFrame> {
     let end = |end: &str| suffixed(&ranks, &["doc", "set"], end);
     let measured = || columns(["shared", "shingles_a", "shingles_b"]);
@@ -102,9 +104,9 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
 /// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
 ///
 /// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and its representative,
-/// null if they are not a pair. `weakest_link` is the minimum similarity on the best path between them. It is null if the method divides
-/// chains, or if the component is too large for a search of paths. `copies_are_pairs` is true, by `reference`, if two documents in one
-/// group are a pair.
+/// or null if they are not a pair. `weakest_link` is the minimum similarity on the best path between the group and its representative. It
+/// is null if the method divides chains, or if the component is too large for a path search. `copies_are_pairs` says by `reference` whether
+/// two documents in one group are a pair.
 pub(crate) fn represented(
     documents: DataFrame,
     scores: DataFrame,
@@ -141,14 +143,15 @@ pub(super) fn representatives_of_edges(edges: DataFrame, division: Division) -> 
     ]))?)
 }
 
-/// The pairs of groups of copies, identified by their ranks: (root, high, low: UInt64, jaccard: Float64).
+/// Returns the pairs between groups of copies as (root, high, low: UInt64, jaccard: Float64). `high` and `low` are the ranks of the two
+/// groups.
 pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let union = float(col("shingles_a") + col("shingles_b") - col("shared"));
     let scores = scores.select(vec![col("a"), col("b"), (float(col("shared")) / union).alias("jaccard")])?;
     let of_a = sets.clone().select(renamed([("set", "set_a"), ("rank", "rank_a")]))?;
     let of_b = sets.clone().select(renamed([("set", "set_b"), ("root", "root"), ("rank", "rank_b")]))?;
-    // The joins hold the sets in memory, since there can be as many scores as pairs. The new name of b keeps the optimizer from reordering
-    // the two joins.
+    // The joins keep the sets in memory instead of the scores, since there can be as many scores as pairs. The new name of b keeps the
+    // optimizer from reordering the two joins.
     let joined = of_a.join(scores, JoinType::Inner, &["set_a"], &["a"], None)?.select(vec![
         col("b").alias("other"),
         col("rank_a"),

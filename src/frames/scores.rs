@@ -1,4 +1,4 @@
-//! Scores: the similarity of candidates, computed from their sketches. Only scores that reach the threshold are kept.
+//! Scores, which are the similarities of candidates. They are computed from sketches. Only scores that reach the threshold are kept.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -13,15 +13,15 @@ use crate::job::{Lsh, Minhash, Score, ScoreBy};
 use crate::operator::score::{Probe, Scoring};
 use crate::operator::{Operator, apply};
 
-/// A block in the comparison of all pairs: the pairs between documents in key segment `left` and documents in key segment `right`. The
-/// sketches of a block fit in memory.
+/// A block in the comparison of all pairs. It contains the pairs between documents in key segment `left` and documents in key segment
+/// `right`. The sketches in a block fit in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PairBlock {
-    /// A key segment, at most `right`.
+    /// The first key segment. It is at most `right`.
     pub left: u64,
-    /// A key segment.
+    /// The second key segment.
     pub right: u64,
-    /// The number of key segments; the segment of a document is `doc % segments`.
+    /// The number of key segments. The segment of a document is `doc % segments`.
     pub segments: u64,
 }
 
@@ -46,27 +46,28 @@ impl PairBlock {
 /// The join of sketches and candidates. Every join gives the same scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SketchJoin {
-    /// Each process holds all sketches, and no sketches are sent.
+    /// Each process keeps all sketches in memory, and no sketches are sent.
     Held,
-    /// Each partition holds the sketches of one segment of the documents, and streams the sketches of all documents. A sketch is written
-    /// once and read by every partition, so this join needs a single process.
+    /// Each partition keeps the sketches of one segment of the documents in memory, and streams the sketches of all documents. A sketch is
+    /// written once and read by every partition, so this join needs a single process.
     Segments,
-    /// Each pair of segments is a block. The home of a candidate is the block of its documents' segments. A sketch is sent once to each
-    /// home that needs it, so at most once per segment.
+    /// Each pair of segments is a block. A candidate belongs to the block of its two documents' segments. A sketch is sent once to each
+    /// block that needs it, so at most once per segment.
     Blocks,
 }
 
 /// The number of blocks per partition. Several blocks even out the number of candidates per partition.
 const BLOCKS_PER_PARTITION: usize = 8;
 
-/// The number of segments of the documents; the segment of a document is `doc % segments`.
+/// The number of segments into which documents are divided. The segment of a document is `doc % segments`.
 pub(crate) fn segments(partitions: usize) -> u64 {
     // n segments make a little more than n * n / 2 blocks.
     (2.0 * (BLOCKS_PER_PARTITION * partitions.max(1)) as f64).sqrt().ceil() as u64
 }
 
-/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::sketches::score_schema`] for the candidates that reach the
-/// threshold, in a plan with `partitions` partitions.
+/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::sketches::score_schema`].
+///
+/// Keeps the candidates that reach the threshold. The plan has `partitions` partitions.
 pub(crate) fn scores(
     documents: DataFrame,
     candidates: DataFrame,
@@ -95,14 +96,15 @@ pub(crate) fn scores(
     apply(Operator::Score(scoring), vec![sketches, pairs])
 }
 
-/// The number of the block of two segments, for a pair (a, b).
+/// The number of the block to which a pair (a, b) belongs.
 fn block(segments: Expr) -> Result<Expr> {
     let (a, b) = (col("a") % segments.clone(), col("b") % segments.clone());
     let number = |low: Expr, high: Expr| low * segments.clone() + high;
     Ok(when(a.clone().lt_eq(b.clone()), number(a.clone(), b.clone())).otherwise(number(b, a))?)
 }
 
-/// (doc, signature, ..), (a, b) -> (a, b) of the candidates whose signatures agree in at least the share `score.threshold`.
+/// (doc, signature, ..), (a, b) -> (a, b). Keeps the candidates with signatures that agree in at least the share `score.threshold` of their
+/// values.
 pub(crate) fn agreeing(
     documents: DataFrame,
     candidates: DataFrame,
@@ -127,8 +129,9 @@ pub(crate) fn sketch_bytes_without_shingles(minhash: &Minhash) -> u64 {
     8 + 48 + minhash.signature_bytes()
 }
 
-/// (doc, shingles, signature, ..) and slices (slice: UInt64, slices: UInt64) -> the columns of [`crate::operator::sketches::score_schema`] for
-/// every pair of a block that reaches the threshold: the exact answer, without candidates.
+/// (doc, shingles, signature, ..), slices (slice: UInt64, slices: UInt64) -> the columns of [`crate::operator::sketches::score_schema`].
+///
+/// Returns every pair in a block that reaches the threshold. All pairs are compared, without candidates.
 ///
 /// If a column `reference: Boolean` marks reference documents, two of them are never a pair.
 pub(crate) fn scores_of_all(

@@ -1,4 +1,4 @@
-//! Shingle sets: the sorted distinct numbers of a document's shingles, by a hash function or by a dictionary.
+//! Shingle sets: the sorted distinct numbers of a document's shingles. A hash function or a dictionary gives each shingle its number.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{btrim, coalesce};
@@ -42,7 +42,7 @@ pub(crate) fn counting_shingles(
 }
 
 /// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles). Texts that are empty after normalisation get
-/// the reason for empty texts.
+/// the reason `empty_text`.
 fn cut(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     // Rejected texts are not split into shingles, since their content is arbitrary.
     let text = when(col("reason").is_null(), col("text")).end()?;
@@ -67,12 +67,12 @@ pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     with_sizes(cut, wrong_length(shingle, "too_short")?)
 }
 
-/// The length of a list; 0 for null.
+/// The length of a list, or 0 if it is null.
 fn length(list: &str) -> Expr {
     coalesce(vec![array_length(col(list)), lit(0_u64)])
 }
 
-/// The reason to reject a set for its length; `empty` is the reason for a set without shingles.
+/// The reason to reject a set because of its length. `empty` is the reason for a set without shingles.
 fn wrong_length(shingle: &Shingle, empty: &str) -> Result<Expr> {
     let too_long = length("shingles").gt(lit(MAX_SHINGLES as u64));
     Ok(match shingle.short {
@@ -97,7 +97,7 @@ fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
     Ok(cut.select(columns)?)
 }
 
-/// `empty_text` if the normalised text is empty, else null. Only texts whose list `cut` is empty are normalised again.
+/// The reason `empty_text` if the normalised text is empty, else null. Only texts with an empty list `cut` are normalised again.
 fn empty_text(cut: &str, shingle: &Shingle) -> Result<Expr> {
     // The distinct characters of the normalised text.
     let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, ..shingle.clone() };
@@ -107,8 +107,8 @@ fn empty_text(cut: &str, shingle: &Shingle) -> Result<Expr> {
     Ok(when(col("reason").is_null().and(length(cut).eq(lit(0_u64))), reason).end()?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`): the shingles of each
-/// document as texts.
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`). `texts` contains the
+/// shingles of each document as texts.
 pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let texts = shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts");
     let columns = document_columns(&documents, [col("text"), col("doc"), col("reason"), texts]);
@@ -120,11 +120,11 @@ pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame>
     Ok(cut.select(columns)?)
 }
 
-/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row per shingle in each document.
-/// `shingle` is null except in one row per number; these rows are the dictionary.
+/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row per shingle in each document. For
+/// each number, `shingle` is null in all rows but one. The rows with a shingle are the dictionary.
 ///
-/// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So it depends neither on the order of
-/// documents nor on the order of words, and numbers are evenly spread for the hash functions of signatures. One sort finds all ranks.
+/// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So the numbers do not depend on the
+/// order of documents. They also do not follow the order of words, as the hash functions of signatures require. One sort finds all ranks.
 pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
     let rows = cuts
         .filter(col("reason").is_null())?

@@ -1,4 +1,5 @@
-//! Sketches: signatures of shingle sets, the buckets of their bands, and sketches made from texts that are read again.
+//! Computes sketches, which contain signatures of shingle sets, and the buckets of their bands. Sketches can also be computed from texts
+//! that are read again.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -18,8 +19,8 @@ use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short
 /// number of entries in the collection's dictionary, if any.
 ///
 /// # Errors
-/// If the modulus is the first prime above the dictionary's size, and this size is less than the number of permutations or too large for a
-/// prime under 2^32.
+/// If the modulus is the first prime above the dictionary's size, and this size is unsuitable. It must be at least the number of
+/// permutations, and the prime must be below 2^32.
 pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let set = col("shingles");
     let by = &job.minhash;
@@ -30,7 +31,7 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
     };
     let signature = match job.shingle.short {
         Short::Reject | Short::Whole => signature,
-        // An empty set has no minima, so all of its values are `u32::MAX`.
+        // An empty set has no minima, so all values of its signature are `u32::MAX`.
         Short::Empty => coalesce(vec![signature, array_repeat(lit(u32::MAX), lit(by.permutations as u64))]),
     };
     let signature = match by.bits {
@@ -46,7 +47,7 @@ pub(crate) fn bands(signatures: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     Ok(signatures.with_column("buckets", band_buckets(col("signature"), lsh))?)
 }
 
-/// The bucket of a signature in each band: a `List<UInt64>`.
+/// The bucket of a signature in each band, as a `List<UInt64>`.
 pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
     lsh_bands(signature, lsh.bands, lsh.rows, lsh.bucket_hash, lsh.table_size)
 }
@@ -81,8 +82,9 @@ pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
 }
 
-/// (source, position, doc, origin, ..) and distinct `needed` (needed: UInt64) -> (source, position, origin): the positions of the texts of
-/// these documents.
+/// (source, position, doc, origin, ..), distinct `needed` (needed: UInt64) -> (source, position, origin).
+///
+/// Returns the positions at which the texts of the needed documents can be read.
 ///
 /// # Errors
 /// If a column is missing.
@@ -92,10 +94,10 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(found.select(columns(["source", "position", "origin"]))?)
 }
 
-/// (text, doc, ..) of documents that can be compared -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature),
-/// without `frequent` shingles (shingle, ..).
+/// Compared documents (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature). Removes `frequent`
+/// shingles (shingle, ..).
 ///
-/// The texts are known to have shingles. A filter on the shingles would compute them a second time.
+/// Every compared text has shingles. A filter on the shingles would compute them a second time.
 ///
 /// # Errors
 /// If a dictionary numbers the shingles, since its numbers cannot be computed from single texts.

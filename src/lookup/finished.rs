@@ -1,4 +1,4 @@
-//! A finished output with its tables registered for SQL, the ids of documents, and the error for unknown ids.
+//! A finished output with its tables registered for SQL. Also the ids of documents, and the error for unknown ids.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,10 +22,11 @@ use crate::output::{Stored, read};
 use crate::page::text::either;
 use crate::schema::{IdType, Table};
 
-/// The maximum number of keys in a filter. A scan reads other columns only for rows that pass the filter, but a join reads all rows.
+/// The maximum number of keys in a filter. With a filter, a scan reads other columns only for rows that pass the filter. With a join, it
+/// reads all rows.
 const MOST_LISTED: usize = 256;
 
-/// A finished output whose tables are registered in a session under their names.
+/// A finished output. Its tables are registered in a session under their names.
 pub struct Finished(Stored);
 
 impl Deref for Finished {
@@ -41,7 +42,7 @@ impl Finished {
     /// files.
     ///
     /// # Errors
-    /// The errors of [`Stored::open`].
+    /// Returns the errors of [`Stored::open`].
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let stored = Stored::open(session, url).await?;
         for table in Table::ALL {
@@ -52,17 +53,17 @@ impl Finished {
         Ok(Self(stored))
     }
 
-    /// Replaces the URLs of the source by `places`, one per URL. An empty list changes nothing.
+    /// Sets the locations to which the source was moved. `places` contains one location per URL. If it is empty, the source was not moved.
     #[must_use]
     pub fn with_source_in(self, places: Vec<String>) -> Self {
         Self(self.0.with_source_in(places))
     }
 
-    /// Opens a reference output of this output's run in a separate session.
+    /// Opens a reference output of the run that made this output, in a separate session.
     ///
     /// # Errors
-    /// The errors of [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if a run over other documents has
-    /// replaced the reference.
+    /// Returns the errors of [`Self::open`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if a run over other documents has
+    /// replaced the reference output.
     pub(super) async fn reference(&self, output: &ReferenceOutput) -> Result<Finished> {
         let state = self.session().state();
         let session =
@@ -93,7 +94,7 @@ impl Finished {
         self.table(Table::Documents)
     }
 
-    /// Returns a lazy frame of a table, with numbers signed as in the files.
+    /// Returns a lazy frame with the rows of a table. Numbers are signed as in the files.
     pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
         Ok(self.session().table(table.name()).await?)
     }
@@ -103,8 +104,8 @@ impl Finished {
         self.documents_among(self.stored(Table::Documents).await?, keys)
     }
 
-    /// Filters `documents`, whose numbers are signed as in the files, by key. If there are few keys, only the key
-    /// column of other rows is read.
+    /// Keeps the `documents` with these keys. The numbers in `documents` must be signed as in the files. If there are few keys, only the
+    /// key column of other rows is read.
     pub(super) fn documents_among(
         &self,
         documents: DataFrame,
@@ -122,7 +123,7 @@ impl Finished {
         read::unsigned(rows, Table::Documents)
     }
 
-    /// Parses an id; `None` if ids are numbers and `text` is not a number.
+    /// Parses an id. Returns `None` if ids are numbers and `text` is not a number.
     pub fn id(&self, text: &str) -> Option<Id> {
         Id::parse(text, self.manifest().source.id)
     }
@@ -141,8 +142,8 @@ impl Finished {
         self.job().output.keep.shingles()
     }
 
-    /// Returns the `most` most similar pairs, or all pairs, sorted by similarity and id: (id_a, id_b, jaccard,
-    /// containment_a, containment_b).
+    /// Returns pairs (id_a, id_b, jaccard, containment_a, containment_b), sorted by descending similarity and by id. If `most` is given,
+    /// returns at most this many pairs.
     ///
     /// # Errors
     /// If the table cannot be read.
@@ -159,7 +160,7 @@ impl Finished {
     }
 }
 
-/// The id of a document. All ids of an output have the same variant.
+/// The id of a document. All ids in an output have the same variant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {
@@ -179,7 +180,7 @@ impl fmt::Display for Id {
 }
 
 impl Id {
-    /// Parses an id; `None` if ids are numbers and `text` is not a number.
+    /// Parses an id. Returns `None` if ids are numbers and `text` is not a number.
     pub(crate) fn parse(text: &str, kind: IdType) -> Option<Self> {
         match kind {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
@@ -187,7 +188,7 @@ impl Id {
         }
     }
 
-    /// Returns the type of a column of such ids.
+    /// Returns the type of a column that contains such ids.
     pub(crate) fn data_type(&self) -> DataType {
         match self {
             Id::Number(_) => DataType::Int64,
@@ -204,7 +205,7 @@ impl Id {
     }
 }
 
-/// Returns the column `name` of ids, cast to the type that [`ids`] reads.
+/// Returns the column `name` with ids, cast to the type that [`ids`] reads.
 pub(super) fn id_column(name: &str, kind: IdType) -> Expr {
     match kind {
         IdType::Utf8 => cast(col(name), DataType::Utf8).alias(name),
@@ -225,10 +226,10 @@ pub(super) fn ids(column: &ArrayRef) -> Result<Vec<Id>> {
 
 /// The maximum number of ids in a suggestion.
 const NAMED: usize = 5;
-/// The minimum length, in characters, from which a text resembles every id that contains it.
+/// A text with at least this many characters resembles every id that contains the text.
 const MIN_PART: usize = 3;
 
-/// Returns the error for an unknown `id`. It names the reason if the document was rejected, and similar ids otherwise.
+/// Returns the error for an unknown `id`. If the document was rejected, the error names the reason. Otherwise it names similar ids.
 ///
 /// # Errors
 /// If the tables cannot be read.
@@ -260,7 +261,8 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
     Ok(Error::job(format!("no document has the id `{id}`{not}{near}")))
 }
 
-/// Returns the end of an error that suggests the `ids` (one column of texts) near to the unknown id `asked`, if there are any.
+/// Returns the end of an error message, which suggests ids that resemble the unknown id `asked`. `ids` has one column of texts. Returns
+/// `None` if no id resembles `asked`.
 ///
 /// # Errors
 /// If the ids cannot be read.
@@ -273,11 +275,12 @@ pub(crate) async fn near_ids(asked: &str, ids: DataFrame) -> Result<Option<Strin
     Ok(nearest.suggestion())
 }
 
-/// The ids with the smallest edit distance to a text, if a typing error can explain the difference.
+/// The ids with the smallest edit distance to a text. An id is included only if a typing error can explain the difference, or if it
+/// contains the text.
 struct Nearest<'a> {
     asked: &'a str,
     chars: usize,
-    /// Pairs (edits, id), at most [`NAMED`].
+    /// At most [`NAMED`] pairs (edits, id).
     best: BTreeSet<(usize, String)>,
 }
 

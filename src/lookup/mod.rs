@@ -1,4 +1,4 @@
-//! Queries on finished outputs: SQL, the neighbors of a document, pairs with their texts, and passages.
+//! Queries on finished outputs. They include SQL, the neighbors of a document, pairs with their texts, and passages.
 
 mod finished;
 pub mod neighbors;
@@ -15,14 +15,14 @@ use datafusion::prelude::SessionContext;
 use crate::error::Result;
 use crate::job;
 
-/// The number of bytes to read first at the end of a Parquet file. They contain the footer and page bounds of most tables. The default of
-/// DataFusion is 512 KiB.
+/// The number of bytes that are read first at the end of a Parquet file. In most tables, they contain the footer and the bounds of pages.
+/// The default of DataFusion is 512 KiB.
 const FOOTER_BYTES: usize = 128 << 10;
 
 /// Returns a session for look-ups by id and key, which reads other columns only for matching rows.
 ///
 /// # Errors
-/// The errors of [`crate::engine::session::session`].
+/// Returns the errors of [`crate::engine::session::session`].
 pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
     let session = crate::engine::session::session(engine)?;
     let state = session.state_ref();

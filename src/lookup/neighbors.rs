@@ -1,8 +1,8 @@
-//! Finds the documents of a finished output that are most similar to a document or a text.
+//! Finds the documents in a finished output that are most similar to a document or a text.
 //!
-//! As in a run, candidates are documents that share a bucket with the document or text. The output is read twice: first all signatures,
-//! then the shingles of the best candidates. If the output has a table of buckets, only pages with candidates are read. If the output keeps
-//! no shingles, the texts of the best candidates are read from the source.
+//! As in a run, candidates are documents that share a bucket with the document or text. The output is read twice. The first pass reads all
+//! signatures, and the second pass reads the shingles of the best candidates. If the output has a table of buckets, only pages with
+//! candidates are read. If the output keeps no shingles, the texts of the best candidates are read from the source.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ use crate::output::read;
 use crate::schema::Table;
 use crate::udf::arguments::{SignatureRows, ValueColumn};
 
-/// The order of neighbors: by this value, then by the other value, both descending, then by id.
+/// The order of neighbors. They are sorted by this value and then by the other value, both descending, and then by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum NeighborOrder {
     /// The share of equal values in the signatures
@@ -56,13 +56,13 @@ pub struct Neighbor {
     pub id: Id,
     /// The Jaccard similarity estimated from the two signatures.
     pub estimate: f64,
-    /// The exact Jaccard similarity of the two shingle sets; `None` if the shingles of either are unknown.
+    /// The exact Jaccard similarity of the two shingle sets. `None` if one of the sets is unknown.
     pub jaccard: Option<f64>,
-    /// The share of a's shingles that are in b; `None` if `jaccard` is.
+    /// The share of a's shingles that are in b. `None` if `jaccard` is `None`.
     pub containment_a: Option<f64>,
-    /// The share of b's shingles that are in a; `None` if `jaccard` is.
+    /// The share of b's shingles that are in a. `None` if `jaccard` is `None`.
     pub containment_b: Option<f64>,
-    /// The number of shared distinct shingles; `None` if `jaccard` is.
+    /// The number of shared distinct shingles. `None` if `jaccard` is `None`.
     pub shared: Option<u64>,
     /// The number of distinct shingles of a.
     pub shingles_a: u64,
@@ -73,7 +73,7 @@ pub struct Neighbor {
 }
 
 impl Neighbor {
-    /// Compares two documents; `None` if their signatures differ in length.
+    /// Compares two documents. Returns `None` if their signatures differ in length.
     fn new(
         id: Id,
         a: &Sketch,
@@ -122,24 +122,24 @@ pub struct Neighbors {
 /// A query for neighbors.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// The sketch of the document, with the hashes of the output.
+    /// The sketch of the document, computed with the settings of the output.
     pub sketch: &'a Sketch,
     /// The id of the document if it is in the output. It is excluded from its own neighbors.
     pub id: Option<&'a Id>,
-    /// The order of neighbors: by this value, then by the other value, both descending, then by id.
+    /// The order of neighbors. They are sorted by this value and then by the other value, both descending, and then by id.
     pub by: NeighborOrder,
     /// The maximum number of neighbors.
     pub top: NonZeroUsize,
 }
 
-/// Returns the most similar documents among the candidates of a query.
+/// Returns the candidates that are most similar to the document of a query.
 ///
-/// If the output keeps no shingles, they are computed from the texts in `again`. Without `again`, there are only estimates. The memory
-/// holds one batch, and the keys and similarities of the best candidates. With a table of buckets it also holds the positions of all
-/// candidates.
+/// If the output keeps no shingles, they are computed from the texts in `again`. Without `again`, there are only estimates. One batch is in
+/// memory, and the keys and similarities of the best candidates. If there is a table of buckets, the positions of all candidates are in
+/// memory too.
 ///
 /// # Errors
-/// If the table or the source cannot be read, or the output has no signatures that fit its bands.
+/// If the table or the source cannot be read. Also if the output keeps no signatures, or if the signatures do not fit the bands of its job.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,
@@ -153,7 +153,7 @@ pub async fn neighbors(
         None => finished.stored(Table::Documents).await?,
     };
     let others = match query.id {
-        // Filters by the key, since the plan reads it anyway.
+        // Filters by the key, since the plan reads this column anyway.
         Some(id) => {
             let is_other = col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed()));
             documents.clone().filter(is_other)?
@@ -195,7 +195,7 @@ pub async fn neighbors(
     Ok(Neighbors { candidates, nearest })
 }
 
-/// The keys of the best candidates by level. All candidates of a higher level rank before lower levels.
+/// The keys of the best candidates by level. Candidates in a higher level rank before candidates in a lower level.
 struct BestCandidates {
     levels: BTreeMap<usize, Vec<u64>>,
     kept: usize,
@@ -204,7 +204,7 @@ struct BestCandidates {
 }
 
 impl BestCandidates {
-    /// Adds a candidate, and drops the lowest level while higher levels have enough candidates.
+    /// Adds a candidate, and drops the lowest level if the other levels contain enough candidates.
     fn take(&mut self, doc: u64, level: usize) {
         self.found += 1;
         self.levels.entry(level).or_default().push(doc);
@@ -245,11 +245,11 @@ async fn candidates(
         for (&doc, signature) in docs.iter().zip(signatures(batch.column(1))?) {
             others.clear();
             lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
-            // Buckets of different bands differ, unless all bands share one table.
+            // The buckets of two bands differ, unless all bands share one table.
             if others.iter().any(|bucket| own.binary_search(bucket).is_ok()) {
                 let level = match query.by {
                     NeighborOrder::Estimate => of.signature.signature().agreement(signature),
-                    // Signatures do not bound the exact similarity, so all candidates have one level.
+                    // Signatures do not bound the exact similarity, so all candidates have the same level.
                     NeighborOrder::Jaccard => 0,
                 };
                 best.take(doc, level);
@@ -266,10 +266,10 @@ fn misfit(lsh: &Lsh) -> Error {
     ))
 }
 
-/// Returns a lazy frame with all documents in `buckets`, and other documents on the same pages. Numbers are signed as in the files. `None`
-/// if the output has no table of buckets.
+/// Returns a lazy frame with all documents in `buckets`, and other documents on the same pages. Numbers are signed as in the files. Returns
+/// `None` if the output has no table of buckets.
 ///
-/// The memory holds 8 bytes per document in these buckets.
+/// Takes 8 bytes of memory per document in these buckets.
 ///
 /// # Errors
 /// If a table cannot be read.
@@ -310,19 +310,19 @@ async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
 /// The shingles and the signature of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
-    /// The sorted distinct hashes of the shingles; `None` if unknown.
+    /// The sorted distinct hashes of the shingles. `None` if they are unknown.
     pub shingles: Option<Vec<u64>>,
     /// The number of distinct shingles.
     pub shingle_count: u64,
-    /// The signature: a value per permutation.
+    /// The signature, with one value per permutation.
     pub signature: SignatureValues,
 }
 
-/// Returns the sketch of the document `id`; `None` if the output has no such document. If the output keeps no shingles, they are computed
-/// from the text in `again`. Without `again`, they are unknown.
+/// Returns the sketch of the document `id`, or `None` if the output contains no such document. If the output keeps no shingles, they are
+/// computed from the text in `again`. Without `again`, they are unknown.
 ///
 /// # Errors
-/// If the table or the source cannot be read, or the output keeps no signatures.
+/// If the table or the source cannot be read, or if the output keeps no signatures.
 pub async fn document_sketch(
     finished: &Finished,
     id: &Id,
@@ -347,7 +347,7 @@ pub async fn document_sketch(
     Ok(None)
 }
 
-/// Returns the first list of a frame (doc, shingles).
+/// Returns the first list in a frame (doc, shingles).
 async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     for batch in shingles.collect().await? {
         if let Some(list) = lists::<UInt64Type>(batch.column(1))?.next() {
@@ -357,10 +357,10 @@ async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     Ok(None)
 }
 
-/// Returns the sketch of `text`, made like the sketches of the output; `None` if the text is too short for a shingle.
+/// Returns the sketch of `text`, computed with the settings of the output. Returns `None` if the text is too short for a shingle.
 ///
 /// # Errors
-/// If the output's dictionary cannot be read.
+/// If the output's dictionary or its table of frequent shingles cannot be read, or if the text contains only frequent shingles.
 pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketch>> {
     let job = finished.job();
     let (mut set, known) = match job.shingle.hash {
@@ -382,8 +382,8 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
     let signature = SignatureValues::new(minima(&set, known, job, dictionary)?, job.minhash.bits);
     let shingle_count = set.len() as u64;
     if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
-        // If the output does not store the dictionary's numbers, the shingles of documents are computed again and hashed. So the shingles
-        // of the text are also hashed.
+        // If the output does not store shingles, the shingles of documents are computed again and hashed. So the shingles of the text are
+        // also hashed.
         set.clear();
         shingles(text, &comparable(job), &mut ShingleBuffers::default(), &mut set)?;
     }
@@ -393,7 +393,7 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
 /// Removes the frequent shingles, which the output ignores.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the text has no other shingles.
+/// [`Kind::Input`](crate::error::Kind::Input) if all shingles of the text are frequent.
 async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<()> {
     let Some(frequent) = finished.frequent_shingles()? else { return Ok(()) };
     let had_some = !set.is_empty();
@@ -415,8 +415,8 @@ async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<(
 
 /// Returns the sorted numbers of the text's shingles, and the number of these shingles that are in the dictionary.
 ///
-/// Other shingles occur in no document, but they count in every union with the text's set. They get numbers after the dictionary's last
-/// number, in the order of their bytes.
+/// All other shingles occur in no document, but they count in every union with the text's set. They get the numbers after the dictionary's
+/// last number.
 async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
     let texts = shingle_texts(text, &job.shingle, &mut CutScratch::default())?;
     let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
@@ -439,11 +439,11 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
     Ok((set, known))
 }
 
-/// Returns the minima of `set`. Its elements from index `known` on occur in no document.
+/// Returns the minima of `set`. The elements with an index of at least `known` occur in no document.
 ///
-/// Every minimum includes these elements; otherwise the estimate would be for a smaller set. A minimum from such an element must not agree
-/// with any document. Modulo a prime just above the dictionary's last number, its hash can equal the hash of another shingle. So such a
-/// minimum is replaced by a value that the linear family never returns.
+/// Every minimum includes these elements, because the estimate would otherwise be for a smaller set. If such an element gives a minimum,
+/// the minimum must not agree with any document. Modulo a prime just above the dictionary's last number, the hash of the element can equal
+/// the hash of another shingle. So the minimum is replaced by a value that the linear family never returns.
 fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;
     let mut signature = Vec::with_capacity(by.permutations);
@@ -480,19 +480,19 @@ fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Resu
 /// A value that the linear family never returns, because its modulus is below 2^32.
 const NEVER: u32 = u32::MAX;
 
-/// Returns the signatures of a column, row by row.
+/// Returns the signatures in a column, row by row.
 ///
 /// # Errors
-/// If the column holds no signatures.
+/// If the column does not contain signatures.
 pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
     let rows = SignatureRows::new("a query for neighbors", column)?;
     Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
 }
 
-/// Returns the lists of a column, row by row.
+/// Returns the lists in a column, row by row.
 ///
 /// # Errors
-/// If the column holds no lists of `T`.
+/// If the column does not contain lists of `T`.
 pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Iterator<Item = &[T::Native]>> {
     let lists = as_list_array(column)?;
     let values = as_primitive_array::<T>(lists.values())?.values();

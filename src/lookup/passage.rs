@@ -1,6 +1,6 @@
 //! Looks up a repeated passage and its occurrences.
 //!
-//! No table contains the occurrences in reference documents, so their texts are read again.
+//! No table contains the occurrences in reference documents, so the texts of these documents are read again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub struct PassagePlaces {
     pub all: u64,
 }
 
-/// A passage of a finished output.
+/// A passage in a finished output.
 #[derive(Debug, Deserialize)]
 pub struct Passage {
     /// The id.
@@ -50,16 +50,16 @@ pub struct Passage {
     reference_documents: u64,
     /// The beginning of the passage in one document.
     pub sample: String,
-    /// Occurrences in the documents of the output, kept occurrences first.
+    /// Occurrences in the new documents of the output. Kept occurrences come first.
     #[serde(skip)]
     pub places: PassagePlaces,
-    /// Occurrences in reference documents, by id; `None` if the output has no reference.
+    /// Occurrences in reference documents, sorted by id. `None` if the job has no reference documents.
     #[serde(skip)]
     pub reference: Option<PassagePlaces>,
 }
 
 impl Passage {
-    /// Returns the columns of occurrences. The column `reference` exists only if the output has a reference.
+    /// Returns the columns of occurrences. The column `reference` exists only if the job has reference documents.
     pub fn columns(&self) -> &'static [&'static str] {
         const COLUMNS: [&str; 6] = ["id", "source", "char_start", "char_end", "kept", "reference"];
         if self.reference.is_some() { &COLUMNS } else { &COLUMNS[..5] }
@@ -76,12 +76,12 @@ impl Passage {
     }
 }
 
-/// Returns the passage whose id begins with `id`. Lists at most `most` occurrences in the output's own documents, and at most `most` in
-/// reference documents. The texts of reference documents are read only if a reference document contains the passage.
+/// Returns the passage with an id that begins with `id`. Lists at most `most` occurrences in new documents, and at most `most` occurrences
+/// in reference documents. The texts of reference documents are read only if a reference document contains the passage.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) unless exactly one passage has such an id; [`Kind::Input`](crate::error::Kind::Input) if the
-/// output has no passages, or the sources of reference documents are missing or have changed.
+/// [`Kind::Job`](crate::error::Kind::Job) if no passage or several passages have such an id. [`Kind::Input`](crate::error::Kind::Input) if
+/// the output has no passages, or if the sources of reference documents are missing or have changed.
 pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passage> {
     if finished.job().passages.is_none() {
         return Err(Error::input(
@@ -125,7 +125,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
     Ok(passage)
 }
 
-/// Returns the distinct reference documents that keep the passages in `spans`, with the index of the passage's first character.
+/// Returns the distinct kept occurrences of the passages in `spans`, as (document, index of the first character).
 async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
     #[derive(Deserialize)]
     struct Kept {
@@ -140,7 +140,7 @@ async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
 /// A search for a passage in texts.
 struct PassageSearch {
     words: WrittenWords,
-    /// The unit of passages; `None` for runs of words.
+    /// The unit of passages. `None` if passages are sequences of words.
     unit: Option<TextUnit>,
     hash: u128,
     /// The number of words.
@@ -148,7 +148,7 @@ struct PassageSearch {
 }
 
 impl PassageSearch {
-    /// Returns a search for the passage `id` of `length` words, with the settings of `job`.
+    /// Creates a search for the passage `id`, which has `length` words, with the settings of `job`.
     fn new(job: &Job, id: &str, length: usize) -> Result<Self> {
         let hash =
             u128::from_str_radix(id, 16).map_err(|_| Error::input(format!("{id:?} is no passage_id")))?;
@@ -157,7 +157,7 @@ impl PassageSearch {
         Ok(Self { words, unit, hash, length })
     }
 
-    /// Returns the ranges of characters of the passage in `text`.
+    /// Returns the ranges of characters at which the passage occurs in `text`.
     fn places(&mut self, text: &str) -> Vec<Range<usize>> {
         let Self { words, unit, hash, length } = self;
         let mut found = Vec::new();
@@ -179,12 +179,12 @@ impl PassageSearch {
     }
 }
 
-/// Returns the first `most` occurrences of a passage in reference documents by id, and the number of all occurrences. `kept` contains the
-/// kept occurrences as (id, first character). Reads all reference documents, and holds one batch and the occurrences. If the reference was
-/// a result of `apply`, positions refer to its texts.
+/// Returns at most `most` occurrences of a passage in reference documents, sorted by id, and the number of all occurrences. `kept` contains
+/// the kept occurrences as (id, first character). Reads all reference documents. One batch and the returned occurrences are in memory. If
+/// the job named a result of `apply`, character positions refer to the texts in this result.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if their sources are missing or have changed.
+/// [`Kind::Input`](crate::error::Kind::Input) if the sources of reference documents are missing or have changed.
 async fn reference_places(
     finished: &Finished,
     (id, words): (&str, u64),
@@ -242,8 +242,8 @@ struct PassageRow {
     reference: bool,
 }
 
-/// Returns frames of the texts (id, source, text, ..) of reference documents in which the run searched passages,
-/// without the passages that `apply` has cut.
+/// Returns frames with the texts (id, source, text, ..) of the reference documents in which the run searched passages. Passages that a
+/// result of `apply` cut out are removed.
 async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
         return Ok(vec![second_source_texts(finished).await?]);
@@ -269,7 +269,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     let uncompared = frames::passages::uncompared(rejects, compared)?;
     let place = |origin: Expr| vec![col("source"), col("position"), origin.alias("origin_number")];
     let (mut later, mut texts) = (keys(finished)?, Vec::new());
-    // Goes from the last output to the first, because earlier outputs still contain documents that later outputs replaced.
+    // Reads the last output first, because earlier outputs still contain documents that later outputs replaced.
     for (of, applied, first) in outputs.iter().rev() {
         let live = frames::reference::without(of.table(Table::Documents)?, later.clone())?;
         let last = lit(first + of.origin_count() - 1);

@@ -1,4 +1,4 @@
-//! Reads the sources of a finished output again, for texts, and for shingles that the output does not keep.
+//! Reads the sources of a finished output again, to get texts, or shingles that the output does not keep.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::origins::numbered;
 use crate::schema::Table;
 use crate::source::{self, DocumentPlaces, InputComparison, Listed, ReadRequest};
 
-/// The sources of a finished output, unchanged since the output was made.
+/// The sources of a finished output. They have not changed since the output was made.
 pub struct Reread<'a> {
     finished: &'a Finished,
-    /// The jobs that read the sources, at least one, with their files. All jobs have the same shingle settings.
+    /// The jobs that read the sources, with their files. There is at least one job. All jobs have the same shingle settings.
     sources: Vec<(Job, Listed)>,
 }
 
@@ -52,10 +52,10 @@ impl<'a> Reread<'a> {
         Ok(Self { finished, sources })
     }
 
-    /// Returns the texts of rows of the table `documents`, by id.
+    /// Returns the texts of `documents`, which are rows of the table `documents`, by id.
     ///
     /// # Errors
-    /// If the source cannot be read to its end, or changes while it is read.
+    /// If the source cannot be read to its end, or if it changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
         let mut texts = BTreeMap::new();
         for read in self.documents(documents, None).await? {
@@ -64,8 +64,8 @@ impl<'a> Reread<'a> {
         Ok(texts)
     }
 
-    /// Returns lazy frames, one per source, with the source rows (source, position, id, text, ..) for rows of the table `documents`. The
-    /// reader may split long texts into shingles by `cut`.
+    /// Returns lazy frames, one per source, with the rows (source, position, id, text, ..) in the source. `documents` contains rows of the
+    /// table `documents`. If `cut` is given, the reader can split long texts into shingles.
     ///
     /// # Errors
     /// If a source lacks a document.
@@ -79,11 +79,11 @@ impl<'a> Reread<'a> {
         Ok(read.into_iter().map(|(_, documents)| documents).collect())
     }
 
-    /// Returns the shingles (doc: UInt64, shingles: `List<UInt64>`) for rows of the table `documents`. They can be compared with shingles
-    /// of other texts, but not with numbers of a dictionary.
+    /// Returns the shingles (doc: UInt64, shingles: `List<UInt64>`) of `documents`, which are rows of the table `documents`. These shingles
+    /// can be compared with the shingles of other texts, but not with the numbers in a dictionary.
     ///
     /// # Errors
-    /// If the source cannot be read to its end, or changes while it is read.
+    /// If the source cannot be read to its end, or if it changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
         let shingle = comparable(self.finished.job());
         let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {
@@ -102,20 +102,20 @@ impl<'a> Reread<'a> {
     }
 }
 
-/// Returns the texts of the documents `ids` of the second source. Reads the whole source.
+/// Returns the texts of the documents `ids` in the second source. Reads the whole source.
 ///
 /// # Errors
-/// The errors of [`second_source`].
+/// Returns the errors of [`second_source`].
 pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
     let wanted = ids.iter().map(Id::literal).collect();
     let read = second_source(finished).await?.filter(col("id").in_list(wanted, false))?;
     texts_by_id(finished, read).await
 }
 
-/// Returns a lazy frame of the compared documents (source, position, id, text, ..) of the second source.
+/// Returns a lazy frame with the compared documents (source, position, id, text, ..) in the second source.
 ///
 /// # Errors
-/// The errors of [`all_of_second_source`].
+/// Returns the errors of [`all_of_second_source`].
 pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     // The rejects include duplicate ids, so one document per id remains.
     let rejects = finished.table(Table::ReferenceRejects)?;
@@ -162,8 +162,8 @@ async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeM
     Ok(texts)
 }
 
-/// Returns the shingle settings for texts that are only compared with each other. A dictionary numbers only the
-/// shingles of its collection; any other hash without collisions gives the same similarity.
+/// Returns the shingle settings for texts that are only compared with each other. A dictionary numbers only the shingles in its collection.
+/// Any hash function without collisions gives the same similarity.
 pub(super) fn comparable(job: &Job) -> Shingle {
     let hash = match job.shingle.hash {
         ShingleHash::Dictionary => ShingleHash::Xxh3,

@@ -1,4 +1,4 @@
-//! SQL queries on the tables of a session, with rows as cells for people, as JSON for programs, and as CSV for both.
+//! SQL queries on the tables in a session. Rows are shown as cells for people, as JSON for programs, or as CSV for both.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::error::library_errors::refused_types;
 use crate::error::{Error, Result, one_line};
 
-/// Collects the rows of a frame, whose columns are named like the fields of `T`.
+/// Collects the rows of a frame. The columns must have the names of the fields in `T`.
 ///
 /// # Errors
 /// If the tables cannot be read.
@@ -31,7 +31,7 @@ pub(crate) async fn read<T: DeserializeOwned>(frame: DataFrame) -> Result<Vec<T>
     rows.map_err(|e| Error::bug("a row has other columns than were asked for").because(e))
 }
 
-/// Returns a batch of `rows` with these nullable columns. Other fields are skipped.
+/// Returns a batch with `rows` in these nullable columns. Other fields are skipped.
 ///
 /// # Errors
 /// If a value has another type.
@@ -46,7 +46,7 @@ pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> R
 /// The maximum number of characters in a cell. Signatures and shingle lists are much longer.
 const CELL_CHARS: usize = 60;
 
-/// Returns the cells of each row as text: floating-point numbers with six places, long values cut off with `…`.
+/// Returns the cells of each row as text. Floating-point numbers have six decimal places, and long values are cut off with `…`.
 ///
 /// # Errors
 /// If Arrow cannot format a type.
@@ -93,8 +93,8 @@ pub(crate) fn shorten(text: String) -> String {
 pub enum CsvStyle {
     /// UTF-8 with unchanged values.
     Exact,
-    /// For spreadsheets, with a byte order mark, by which Excel detects UTF-8. Texts that look like formulas begin
-    /// with `'`, and texts longer than a cell end in `…`.
+    /// CSV for spreadsheets, with a byte order mark that lets Excel detect UTF-8. Texts that look like formulas begin with `'`. Texts that
+    /// are longer than a cell end in `…`.
     Spreadsheet,
 }
 
@@ -108,7 +108,8 @@ const UNSEEN: [char; 9] = [
     '\u{ad}', '\u{180e}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{2060}', '\u{feff}',
 ];
 
-/// Formats batches as CSV (RFC 4180) with the header `names` and whole values. NULL is an empty field.
+/// Formats batches as CSV (RFC 4180) with the header `names`. Values are not shortened unless the style requires it. NULL is an empty
+/// field.
 ///
 /// # Errors
 /// If Arrow cannot format a type.
@@ -160,8 +161,7 @@ fn fitting(text: &str, most: usize) -> usize {
     over.map_or(text.len(), |(at, _)| at)
 }
 
-/// Formats batches as one JSON object per line with whole values. NULL is `null`, so that every object has every
-/// column.
+/// Formats batches as one JSON object per line. Values are not shortened. NULL is `null`, so every object contains every column.
 ///
 /// # Errors
 /// If a type has no JSON form.
@@ -188,7 +188,7 @@ pub async fn read_only(session: &SessionContext, query: &str) -> Result<DataFram
     Ok(session.execute_logical_plan(plan).await?)
 }
 
-/// Runs a query whose columns are named like the fields of `T`, and returns its rows.
+/// Runs a query and returns its rows. The columns must have the names of the fields in `T`.
 ///
 /// # Errors
 /// If the tables cannot be read.
@@ -214,7 +214,7 @@ async fn planned(session: &SessionContext, query: &str) -> Result<LogicalPlan> {
     }
 }
 
-/// Returns the error for a text argument of a function on numbers, such as `avg`.
+/// Returns the error for a text that is passed to a function on numbers, such as `avg`. Returns `None` for other errors.
 fn text_argument(session: &SessionContext, query: &str, error: &DataFusionError) -> Option<Error> {
     let said = one_line(error);
     let (name, types) = refused_types(&said)?;
@@ -251,7 +251,8 @@ pub async fn collected(frame: DataFrame) -> Result<Vec<RecordBatch>> {
     })
 }
 
-/// Returns the error for the first missing table of the query, or for a column without a table; `None` if there is no such fault.
+/// Returns the error for the first missing table in the query, or for a query that names columns without a table. Returns `None` if the
+/// query has no such fault.
 fn missing_table(session: &SessionContext, query: &str, error: &DataFusionError) -> Option<Error> {
     let state = session.state();
     let dialect = state.config().options().sql_parser.dialect;
@@ -268,7 +269,7 @@ fn missing_table(session: &SessionContext, query: &str, error: &DataFusionError)
     Some(Error::job(format!("{fault}: the tables are {}", table_names(session).join(", "))))
 }
 
-/// Returns the sorted names of the tables of the session.
+/// Returns the sorted names of the tables in the session.
 pub fn table_names(session: &SessionContext) -> Vec<String> {
     let state = session.state();
     let defaults = &state.config().options().catalog;

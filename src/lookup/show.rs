@@ -1,4 +1,4 @@
-//! Selects pairs in a finished output, or documents in a cluster, and reads their texts.
+//! Selects pairs in a finished output, or documents in a cluster, and reads the texts of these documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,17 +58,17 @@ impl PairRow {
     }
 }
 
-/// A document in the output's own source or in a reference. Documents in both can have the same id.
+/// A new document or a reference document. A new document and a reference document can have the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
     /// The id.
     pub id: Id,
-    /// Whether the document is from a reference.
+    /// Whether the document is a reference document.
     pub is_reference: bool,
 }
 
 impl Member {
-    /// Parses the id of a document, in the form of the tables of `finished`.
+    /// Parses the id of a document. The id must be written as in the tables of `finished`.
     ///
     /// # Errors
     /// Only if there is a bug.
@@ -87,7 +87,8 @@ pub struct PairsView {
     pub all: u64,
 }
 
-/// Returns the first `most` pairs in a finished output, or with its own document `of`. Holds only these pairs and one batch.
+/// Returns at most `most` pairs in a finished output, and the number of all pairs. If `of` is given, returns only pairs with this new
+/// document. Only the returned pairs and one batch are in memory.
 ///
 /// # Errors
 /// If the table cannot be read.
@@ -127,7 +128,7 @@ pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most:
     Ok(PairsView { first: kept, all })
 }
 
-/// Returns the `most` pairs with the smallest hashes.
+/// Returns at most `most` pairs, which have the smallest hashes.
 async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<PairsView> {
     let mut least = BTreeMap::new();
     let mut all = 0;
@@ -144,7 +145,7 @@ async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<PairsView> {
     Ok(PairsView { first: least.into_values().collect(), all })
 }
 
-/// Calls `take` with each row of (id_a, id_b, jaccard, containment_a, containment_b, reference_b).
+/// Calls `take` with each row in `table` (id_a, id_b, jaccard, containment_a, containment_b, reference_b).
 async fn each(table: DataFrame, mut take: impl FnMut(PairRow)) -> Result<()> {
     let mut rows = table.execute_stream().await?;
     while let Some(batch) = rows.try_next().await? {
@@ -169,18 +170,18 @@ async fn each(table: DataFrame, mut take: impl FnMut(PairRow)) -> Result<()> {
 /// A cluster of documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterView {
-    /// The smallest id of the cluster.
+    /// The id of the cluster.
     pub id: Id,
     /// The representative.
     pub representative: Member,
-    /// The other documents with the smallest ids.
+    /// Other documents in the cluster, in the order of ids. The list can be limited.
     pub others: Vec<Member>,
     /// The number of documents in the cluster.
     pub size: u64,
 }
 
-/// Returns the cluster of the output's own document `of`, with at most `most` documents besides the representative;
-/// `None` if the document is in no pair.
+/// Returns the cluster of the new document `of`, with at most `most` documents besides the representative. Returns `None` if the document
+/// is in no pair.
 ///
 /// # Errors
 /// If the table cannot be read.
@@ -235,14 +236,14 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
     Ok(PairRow { id_a, id_b, jaccard, containment_a, containment_b, is_reference })
 }
 
-/// The texts of some documents in an output.
+/// The texts of selected documents in an output.
 pub struct MemberTexts(BTreeMap<Member, String>);
 
 impl MemberTexts {
     /// Reads the texts of `documents` in `finished`. Reference documents are read from their own sources.
     ///
     /// # Errors
-    /// The errors of [`Reread::open`] and [`MemberTexts::read`].
+    /// Returns the errors of [`Reread::open`] and [`MemberTexts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
         let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
             documents.into_iter().partition(|of| of.is_reference);
@@ -257,7 +258,7 @@ impl MemberTexts {
             texts.0.extend(reference_members(found));
             return Ok(texts);
         }
-        // From the last output to the first: earlier outputs still contain documents that later ones replaced.
+        // Reads the last output first, because earlier outputs still contain documents that later outputs replaced.
         for output in finished.manifest().reference_outputs.iter().rev() {
             let earlier = finished.reference(output).await?;
             let source = Reread::open(&earlier, Need::Texts).await?;
@@ -271,8 +272,7 @@ impl MemberTexts {
         Ok(texts)
     }
 
-    /// Reads the texts of the output's own documents `ids` into memory. Reads only their rows if the format allows
-    /// it.
+    /// Reads the texts of the new documents `ids` into memory. If the format allows it, only the rows of these documents are read.
     ///
     /// # Errors
     /// If the tables or the source cannot be read.
@@ -288,7 +288,7 @@ impl MemberTexts {
     /// Returns the text of a document.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the source has no text of the document.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the source contains no text for the document.
     pub fn text(&self, document: &Member) -> Result<&str> {
         let text = self.0.get(document).map(String::as_str);
         text.ok_or_else(|| {
@@ -304,13 +304,13 @@ impl From<BTreeMap<Member, String>> for MemberTexts {
 }
 
 impl Id {
-    /// Returns the document with this id in the output's own source.
+    /// Returns the new document with this id.
     pub fn own(&self) -> Member {
         Member { id: self.clone(), is_reference: false }
     }
 }
 
-/// Returns the keys of documents.
+/// Returns the keys of the documents with these ids.
 fn keys<'a>(ids: impl IntoIterator<Item = &'a Id>) -> impl Iterator<Item = u64> {
     ids.into_iter().map(|id| document_key(&id.to_string()))
 }
@@ -319,8 +319,8 @@ fn reference_members(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Membe
     texts.into_iter().map(|(id, text)| (Member { id, is_reference: true }, text))
 }
 
-/// Returns the Jaccard similarity of two sets of `a` and `b` shingles, and the containments of a in b and of b in a. `shared` shingles are
-/// in both sets. Two empty sets are equal, and an empty set is a subset of every other set.
+/// Returns the Jaccard similarity of two sets a and b, the containment of a in b, and the containment of b in a. The sets have `a` and `b`
+/// shingles, and `shared` shingles are in both. Two empty sets are equal, and an empty set is a subset of every other set.
 pub(super) fn similarities(shared: u64, a: u64, b: u64) -> [f64; 3] {
     let containment = |len: u64| if len == 0 { 1.0 } else { containment_of(shared, len) };
     let jaccard = if a + b == 0 { 1.0 } else { jaccard_of(shared, a, b) };

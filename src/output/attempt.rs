@@ -1,6 +1,6 @@
 //! Attempts, and the names of the files that they write.
 //!
-//! A name contains the attempt and a hash of the folder, so that a copy in another folder is recognised as a copy:
+//! A name contains the id of the attempt, and a hash of the name and the folder. So a copy in another folder is recognised as a copy:
 //!
 //! ```text
 //! part-00003-0123456789abcdef0123456789abcdef-89abcdef0123-4567cdef.resemblance.parquet
@@ -9,7 +9,7 @@
 //!      the partition
 //! ```
 //!
-//! An attempt puts its record before its first file, so that each of its files can be recognised later.
+//! An attempt writes its record before its first file, so that each of its files can be recognised later.
 
 use std::fmt;
 
@@ -31,8 +31,8 @@ pub(crate) struct AttemptRecord {
     pub fingerprint: String,
     /// The version of this program.
     pub resemblance: String,
-    /// The files of the finished output that this attempt replaces, as paths inside the output. They are removed after the replacement.
-    /// Without this list, they would count as foreign if the process died in between.
+    /// The files of the finished output that this attempt replaces, as paths inside the output. These files are removed after the
+    /// replacement. Without this list, the files would count as foreign if the process died before it removed them.
     pub replaces: Vec<String>,
 }
 
@@ -51,8 +51,8 @@ pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
     Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
 }
 
-/// Whether the store refuses a conditional put to an existing path. Some servers ignore the condition and replace the file. The record
-/// exists, so a put of another record to its path must be refused.
+/// Whether the store refuses a conditional put to an existing path. Some servers ignore the condition and replace the file. `record` is
+/// already in the store, so the store must refuse a put of another record to its path.
 pub(crate) async fn keeps_conditions(output: &Layout, record: &AttemptRecord) -> Result<bool> {
     if output.folder().is_some() {
         return Ok(true);
@@ -70,13 +70,13 @@ fn path(attempt: &str) -> String {
     format!("{ATTEMPTS}/{attempt}.json")
 }
 
-/// Returns the attempt whose record has this path inside the output.
+/// Returns the attempt with a record at this path inside the output.
 pub(super) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(ATTEMPTS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
 
-/// The folder of the documents that `apply` removed. It is below the kept documents, so its files must not match patterns such as
-/// `clean/**/*.parquet`.
+/// The folder of the documents that `apply` removed. It is inside the folder of the kept documents, so its files must not match patterns
+/// such as `clean/**/*.parquet`.
 pub(crate) const REMOVED: &str = "removed";
 
 /// The folder of the passages that `apply` cut out of documents.
@@ -85,7 +85,7 @@ pub(crate) const REMOVED_SPANS: &str = "removed_spans";
 /// The folder of row sets that are too large for a plan.
 pub(crate) const STORED_ROWS: &str = "_work/rows";
 
-/// The ending of the files of a table.
+/// The ending of the names of a table's files.
 fn ending(folder: &str) -> &'static str {
     if [REMOVED, REMOVED_SPANS, STORED_ROWS].contains(&folder) {
         ".resemblance"
@@ -97,13 +97,13 @@ fn ending(folder: &str) -> &'static str {
 /// The number of hexadecimal digits in the id of an attempt.
 const ATTEMPT_DIGITS: usize = 32;
 
-/// The number of random hexadecimal digits in the name of a file.
+/// The number of random hexadecimal digits in a file name.
 const FILE_DIGITS: usize = 12;
 
-/// The number of hexadecimal digits in the hash of name and folder.
+/// The number of hexadecimal digits in the hash of a file's name and folder.
 const PLACE_DIGITS: usize = 8;
 
-/// An attempt at a run: one process that writes to an output. A resumed run has several attempts.
+/// An attempt at a run, which is one process that writes to an output. A resumed run has several attempts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Attempt(String);
 
@@ -118,7 +118,7 @@ impl Attempt {
         is_hex(id, ATTEMPT_DIGITS).then(|| Self(id.to_owned()))
     }
 
-    /// Its 32 hexadecimal digits.
+    /// The 32 hexadecimal digits of the id.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -148,7 +148,7 @@ impl Attempt {
     }
 }
 
-/// The digits of the hash of a name and its folder.
+/// Returns the hash of a file's name and folder, in hexadecimal digits.
 fn place(folder: &str, name: &str) -> String {
     let hash = xxh3_64(format!("{folder}/{name}").as_bytes());
     format!("{hash:016x}")[..PLACE_DIGITS].to_owned()

@@ -15,7 +15,7 @@ const CONCURRENT_FILES: usize = 8;
 /// A file that differs from its entry in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
-    /// Its path inside the output.
+    /// The path inside the output.
     path: String,
     difference: String,
 }
@@ -40,7 +40,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Returns the files that are missing or have a different size. Reads only metadata: one listing per folder of an object store.
+/// Returns the files that are missing or have a different size. Reads only metadata. In an object store, this takes one listing per folder.
 ///
 /// # Errors
 /// If the store does not answer, or a path leads out of the output.
@@ -72,7 +72,7 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     Ok(files.iter().filter_map(|file| Damage::from_size(file, found.get(&file.path).copied())).collect())
 }
 
-/// A callback that is called after each file. It gets the number of bytes read so far and the total size of all files.
+/// A callback that is called after each file with the number of bytes read so far and the total size of all files.
 pub(crate) type ReadProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// A callback that ignores the progress.
@@ -135,7 +135,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     )))
 }
 
-/// The part of each file that is compared with the manifest.
+/// Says how much of each file is compared with the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckDepth {
     /// Only the sizes.
@@ -144,11 +144,11 @@ pub(crate) enum CheckDepth {
     Bytes,
 }
 
-/// Returns the manifest of the result in `output` and its damaged files, or `None` if there is no finished result. `depth` determines how
-/// thoroughly the files are compared. If another run replaces the result in the meantime, the new result is checked.
+/// Returns the manifest of the result in `output`, and the damaged files that it names. Returns `None` if there is no finished result.
+/// `depth` determines how much of each file is compared. If another run replaces the result in the meantime, the new result is checked.
 ///
 /// # Errors
-/// See [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
+/// Returns the errors of [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
 pub(crate) async fn result(
     output: &Layout,
     depth: impl Fn(&Run) -> Result<CheckDepth>,

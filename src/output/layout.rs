@@ -1,5 +1,5 @@
-//! The layout of an output: the paths of its files, and functions to read, put, list and remove the files. An output is in an object store
-//! or on this machine.
+//! The layout of an output: the paths of its files, and functions that read, write, list and remove the files. An output is in an object
+//! store or on this machine.
 
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
@@ -43,10 +43,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Opens the output at `url`: a path, or a URL whose store the session knows.
+    /// Opens the output at `url`, which is a path or a URL. The session must contain the store of the URL.
     ///
     /// # Errors
-    /// When the URL is invalid or its store is unknown.
+    /// If the URL is invalid, or if its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
         address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
         let (parsed, folder) = match address::scheme(url) {
@@ -81,7 +81,7 @@ impl Layout {
         Ok(Self { store, store_url, root, shown: url.to_owned(), folder, writer: String::new() })
     }
 
-    /// Sets the prefix of unfinished files to `writer`, so that the files of a killed process can be found.
+    /// Sets the prefix in the names of unfinished files to `writer`, so that the files of a killed process can be found.
     pub(crate) fn written_by(self, writer: &str) -> Self {
         Self { writer: format!("{writer}-"), ..self }
     }
@@ -96,7 +96,7 @@ impl Layout {
         }
     }
 
-    /// The prefix of unfinished files on a disk.
+    /// The prefix in the names of unfinished files on a disk.
     pub(super) fn writer(&self) -> &str {
         &self.writer
     }
@@ -165,7 +165,7 @@ impl Layout {
     /// If the store and the path do not form a valid URL.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
-        // Encodes the characters that would end the path. The parser encodes the other characters.
+        // Encodes the characters that would end the path. The parser encodes all other characters.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))
@@ -219,7 +219,7 @@ impl Layout {
     }
 
     /// Writes a JSON file atomically unless the path exists. Returns whether the file now has this content. On a local disk, the manifest
-    /// of a run is synced, while files under `_work` may be lost in a power cut.
+    /// of a run is synced, but files under `_work` can be lost in a power cut.
     pub(crate) async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
         let bytes = json(value)?;
         if inside == MANIFEST {
@@ -244,11 +244,11 @@ impl Layout {
         self.store().put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await.map(|_| ())
     }
 
-    /// Whether a file has these bytes after a conditional put with the result `put`.
+    /// Whether the file has these bytes after a conditional put. `put` is the result of the put.
     async fn created(&self, inside: &str, put: object_store::Result<()>, bytes: &Bytes) -> Result<bool> {
         let there = match put {
             Ok(()) => return Ok(true),
-            // A put is retried if its answer was lost. The second put then finds the file of the first one.
+            // A put is retried if its answer was lost. The second put then finds the file that the first put wrote.
             Err(object_store::Error::AlreadyExists { .. }) => {
                 match self.store().get(&self.path(inside)).await {
                     Ok(got) => got.bytes().await,
@@ -261,8 +261,8 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
     }
 
-    /// Replaces the JSON file `found` atomically. Returns whether the file now has this content. If the store detects a content other than
-    /// `found`, the file is not changed.
+    /// Replaces a JSON file with the content `found` atomically. Returns whether the file now has the new content. If the file has other
+    /// content than `found`, it is not changed.
     pub(crate) async fn replace<T: Serialize>(
         &self,
         inside: &str,
@@ -365,14 +365,14 @@ enum EntryLocation {
 }
 
 impl OutputEntry {
-    /// Whether the file has the name of an unfinished file of `output`'s writer.
+    /// Whether the name of the file shows that it is an unfinished file of `output`'s writer.
     pub(crate) fn is_staged_by(&self, output: &Layout) -> bool {
         local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), output.writer())
     }
 }
 
 impl Layout {
-    /// Returns any file of the output for which `ours` returns false.
+    /// Returns a file in the output for which `ours` returns false, if there is one.
     pub(crate) async fn holds_beside(
         &self,
         ours: impl Fn(&OutputEntry) -> bool,

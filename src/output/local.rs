@@ -1,4 +1,4 @@
-//! Atomic writes to the local disk: a file is synced before it gets its name.
+//! Atomic writes to the local disk. A file is synced before it gets its final name.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 /// Writes a new file. Until the file is complete, its name contains `writer`.
 ///
 /// # Errors
-/// [`object_store::Error::AlreadyExists`] if the file exists, or the error of the system.
+/// Returns [`object_store::Error::AlreadyExists`] if the file exists, or the error of the system.
 pub(super) async fn create(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(path, writer, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
@@ -63,7 +63,7 @@ pub(crate) fn partial_file(folder: &Path, writer: &str) -> io::Result<tempfile::
     let prefix = format!("{}{writer}", STAGED.0);
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(STAGED.1);
-    // The umask determines who may read the file, as for any new file.
+    // As for any new file, the umask determines who may read the file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
@@ -88,7 +88,7 @@ impl Staged {
     /// Renames the file unless a file with the final name exists. The caller has synced its bytes.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`], or the error of the system.
+    /// Returns [`io::ErrorKind::AlreadyExists`] if a file with this name exists, or the error of the system.
     pub(super) async fn persist(self) -> io::Result<()> {
         blocking(move || {
             self.staged.persist_noclobber(&self.path).map_err(|e| e.error)?;
@@ -105,7 +105,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 /// The prefix and the suffix of the name of an unfinished file.
 const STAGED: (&str, &str) = (".resemblance-", ".tmp");
 
-/// Whether `name` is the name of an unfinished file of `writer`, which may be empty.
+/// Whether `name` is the name of an unfinished file of `writer`. `writer` can be empty.
 pub(super) fn is_staged(name: &str, writer: &str) -> bool {
     let rest = name.strip_prefix(STAGED.0).and_then(|rest| rest.strip_prefix(writer));
     let random = rest.and_then(|rest| rest.strip_suffix(STAGED.1));
@@ -159,6 +159,6 @@ pub(super) fn remove_empty(folder: &Path) {
             }
         }
     }
-    // The call fails for a folder that is not empty, which is kept.
+    // If the folder is not empty, the call fails and the folder is kept.
     let _ = std::fs::remove_dir(folder);
 }

@@ -1,5 +1,4 @@
-//! Manifests of stages and runs, with the counts of a run. Readers take the list of a table's files from the manifest, never from a
-//! listing.
+//! Manifests of stages and runs, with the counts of a run. Readers find the files of a table in the manifest, never by a listing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub struct File {
 }
 
 impl File {
-    /// Returns the schema of [`File::write_rows`], whose only column contains files as JSON.
+    /// Returns the schema of [`File::write_rows`]. Its only column contains files as JSON.
     pub fn schema() -> SchemaRef {
         Arc::new(Schema::new(vec![Field::new("file", DataType::Utf8, false)]))
     }
@@ -106,7 +105,7 @@ pub struct Run {
     /// The runs that read the texts, if this output was merged from other outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
-    /// The reference outputs of the run, in their order.
+    /// The reference outputs of the run, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
     /// The fingerprints of the merged outputs. A merged output among them is replaced by the fingerprints of its own parts.
@@ -131,7 +130,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The number of documents of the sources that later runs replaced. Their rows are still in the sources.
+    /// The number of replaced documents that still have rows in the sources.
     pub(crate) fn replaced_in_sources(&self) -> u64 {
         let Counts { replaced_documents, replaced_in_sources, .. } = self.counts;
         let replaced = if self.merged.is_empty() { replaced_in_sources } else { replaced_documents };
@@ -174,7 +173,7 @@ impl Run {
     }
 }
 
-/// Parses the job in a manifest that was written by version `resemblance` of the program.
+/// Parses the job in a manifest. `resemblance` is the version of the program that wrote the manifest.
 ///
 /// # Errors
 /// See [`Run::job`].
@@ -245,7 +244,7 @@ impl ReferenceOutput {
         self.applied.as_ref().map_or(&self.output, |applied| &applied.url)
     }
 
-    /// Returns an identifier that changes with the documents or texts of the reference output.
+    /// Returns an identifier that changes if the documents or texts in the reference output change.
     pub(crate) fn version(&self) -> String {
         let Self { fingerprint, applied, .. } = self;
         applied
@@ -274,7 +273,7 @@ pub struct StageTime {
     pub rows: u64,
     /// The size of all files of the stage, in bytes.
     pub bytes: u64,
-    /// The way in which a stage that compares documents joined their sketches: `held`, `segments` or `blocks`, or `all` if it compared
+    /// The join of sketches and candidates in a stage that compares documents: `held`, `segments` or `blocks`. `all` if the stage compared
     /// every pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,

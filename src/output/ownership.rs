@@ -1,18 +1,18 @@
-//! The rule for removing and replacing files: this program only removes or replaces its own files.
+//! The rule for removing and replacing files. This program removes and replaces only files that it wrote.
 //!
-//! A file belongs to this program if another file of this program, or its own content, proves it:
+//! A file belongs to this program if another file of this program, or the content of the file, proves it:
 //!
-//! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt in its name
-//!   together with its folder (see [`Attempt::part`]).
-//! - Its content carries a **mark**: the keys of a `manifest.json`, the first bytes of a record or a claim ([`is_marked`]), the
-//!   program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in
-//!   the lock of a spill folder ([`FOLDER`]).
+//! - A manifest, a stage's manifest or the record of an attempt **names** the file. It contains the path of the file, or the attempt in the
+//!   name of the file (see [`Attempt::part`]).
+//! - The content of the file contains a **mark**. This is the program in a commit of a Delta log, the name in the footer of a generated
+//!   Parquet file ([`generated_as`]), or the line in the lock of a spill folder ([`FOLDER`]). In JSON files, it is the keys of a
+//!   `manifest.json`, or the first bytes of a record or a claim ([`is_marked`]).
 //!
 //! A name alone proves nothing, and a copy of such a file is foreign. Foreign files are kept. If a foreign file is in the way, the command
 //! fails with an error that names the file.
 //!
-//! A file of this program is dead if no manifest in force names it and its attempt does not claim the output. The logs of Delta tables are
-//! kept, because their readers need all log files. Files to which a log of another state refers are kept too.
+//! A file of this program is dead if no current manifest names it and its attempt does not claim the output. The logs of Delta tables are
+//! kept, because their readers need all log files. Files are also kept if a log refers to them that this program does not update.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,9 +33,9 @@ use crate::schema::Table;
 /// The writer of a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
-    /// A run of any version of this program.
+    /// A run with any version of this program.
     Run,
-    /// `apply` of any version of this program.
+    /// `apply` with any version of this program.
     Apply,
     /// Another program.
     Other,
@@ -95,7 +95,7 @@ fn beginning(inside: &str) -> Option<String> {
     Some(format!("{{\n  \"stage\": \"{stage}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
 }
 
-/// Whether this is the name of a part's record of `apply`. Such a name is a number.
+/// Whether `name` is the name of a record of `apply` about a part of a file. Such a name is a number.
 fn is_part(name: &str) -> bool {
     name.len() >= 6 && name.bytes().all(|b| b.is_ascii_digit())
 }
@@ -104,8 +104,8 @@ fn is_staged(inside: &str) -> bool {
     local::is_staged(inside.rsplit('/').next().unwrap_or_default(), "")
 }
 
-/// Whether this program wrote the JSON file at `inside`, determined by its first bytes. After a kill or a power cut, the file may contain
-/// fewer bytes. These bytes must then match.
+/// Whether this program wrote the JSON file at `inside`. The first bytes of the file decide. After a kill or a power cut, the file can
+/// contain fewer bytes. These bytes must then match.
 pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     let whole = whole_name(inside);
     if claim::attempt_of(whole).is_some() {
@@ -123,7 +123,7 @@ pub(crate) fn generated_as(file: &Path) -> String {
     format!("resemblance generate {} ({name})", env!("CARGO_PKG_VERSION"))
 }
 
-/// Whether `generate` wrote the Parquet file under this name.
+/// Whether `generate` wrote the Parquet file with its present name.
 pub(crate) fn is_generated(file: &Path) -> bool {
     let Ok(opened) = std::fs::File::open(file) else { return false };
     let Ok(Ok(reader)) = guarded(|| SerializedFileReader::new(opened)) else { return false };
@@ -143,16 +143,16 @@ pub(crate) fn marks_folder(file: &Path) -> bool {
     is_file && std::fs::read(file).is_ok_and(|bytes| bytes == FOLDER.as_bytes())
 }
 
-/// The treatment of a file of an output.
+/// The decision about a file in an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FileVerdict {
     /// The file is needed.
     InForce,
-    /// There is no proof that this program wrote it.
+    /// There is no proof that this program wrote the file.
     Foreign,
-    /// This program wrote it, but a Delta log of another state may refer to it.
+    /// This program wrote the file, but a Delta log may refer to it that this program does not update.
     Held,
-    /// This program wrote it, and it can be removed.
+    /// This program wrote the file, and the file can be removed.
     Dead(RemovalOrder),
 }
 
@@ -169,7 +169,7 @@ pub(super) enum RemovalOrder {
 pub(super) struct Ours {
     /// Whether the output has a result. The files of its stages are then no longer needed.
     finished: bool,
-    /// Files that a manifest in force names.
+    /// Files that a current manifest names.
     in_force: BTreeSet<String>,
     /// Files that a file of this program lists.
     named: BTreeSet<String>,
@@ -185,7 +185,7 @@ impl Ours {
     /// Reads the manifest and the records of attempts, which prove the origin of files in `output`.
     ///
     /// # Errors
-    /// If the store does not answer, or a newer version wrote the manifest, whose files are then unknown.
+    /// If the store does not answer, or if a newer version wrote the manifest. The files in such a manifest are unknown.
     pub(super) async fn named(output: &Layout) -> Result<Self> {
         let mut ours = Self::from_manifest(output.manifest().await?);
         for meta in output.list(attempt::ATTEMPTS).await? {
@@ -196,11 +196,11 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Reads the proofs for the files `there`, given by their paths inside `output`. `own` is the attempt of the caller. Its claim does not
-    /// protect its files.
+    /// Reads the proofs for the files `there`, which are paths inside `output`. `own` is the attempt of the caller. The claim of this
+    /// attempt does not protect its files.
     ///
     /// # Errors
-    /// See [`Self::named`].
+    /// Returns the errors of [`Self::named`].
     pub(super) async fn among<'a>(
         output: &Layout,
         own: &Attempt,
@@ -245,13 +245,13 @@ impl Ours {
         Ok(())
     }
 
-    /// Whether this program wrote the file at `inside`, which must belong to a table.
+    /// Whether this program wrote the file at `inside`. The file must be in the folder of a table.
     pub(super) fn owns(&self, inside: &str) -> bool {
         let known = Attempt::from_path(inside).is_some_and(|attempt| self.attempts.contains(&attempt));
         known || self.in_force.contains(inside) || self.named.contains(whole_name(inside))
     }
 
-    /// Decides the treatment of a file.
+    /// Decides what to do with a file.
     pub(super) fn verdict(&self, inside: &str) -> FileVerdict {
         let whole = whole_name(inside);
         if self.in_force.contains(inside) || delta::is_part_of_log(inside) {
@@ -303,10 +303,10 @@ impl Layout {
         Ok(marked(self, inside).await?.is_some())
     }
 
-    /// Removes an outdated JSON file of this program. It is not an error if the file is already gone.
+    /// Removes an outdated JSON file that this program wrote. It is not an error if the file is already gone.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file is foreign, or the store refuses.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file is foreign. Also if the store refuses the removal.
     pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         match self.read_bytes(inside).await? {
             None => Ok(()),
@@ -319,19 +319,19 @@ impl Layout {
     }
 }
 
-/// The files in the folders of an output that no manifest in force names.
+/// The files in the folders of an output that no current manifest names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Garbage {
-    /// Files of this program that can be removed, in the order of removal. Files that prove the origin of other files come last.
+    /// Files of this program that can be removed, in the order of removal. Files that prove the origin of other files are removed last.
     pub dead: Vec<OutputEntry>,
-    /// Paths of files that this program may not have written.
+    /// The paths of files without a proof that this program wrote them.
     pub foreign: Vec<String>,
-    /// Paths of files of this program to which a Delta log of another state may refer. They are kept.
+    /// The paths of this program's files that are kept because a Delta log may refer to them.
     pub held: Vec<String>,
 }
 
 impl Garbage {
-    /// Returns one sentence for the user about each kind of files that is kept.
+    /// Returns one sentence for the user about each kind of kept files.
     pub(crate) fn sentences(&self, output: &Layout) -> Vec<String> {
         let output = output.shown();
         let few = |files: &[String], (one, many): (&str, &str)| match files {
@@ -353,11 +353,11 @@ impl Garbage {
     }
 }
 
-/// Finds the garbage of an output without removing it. Reads manifests and listings. `own` is the attempt of the caller. Its claim does not
-/// protect its files.
+/// Finds the garbage in an output and removes no file. Reads manifests and listings. `own` is the attempt of the caller. The claim of this
+/// attempt does not protect its files.
 ///
 /// # Errors
-/// If the store does not answer, or a newer version wrote the manifest, whose files are then unknown.
+/// If the store does not answer, or if a newer version wrote the manifest. The files in such a manifest are unknown.
 pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
     let mut there = BTreeMap::new();
     for folder in Table::ALL.map(Table::name).into_iter().chain([WORK]) {

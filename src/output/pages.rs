@@ -1,10 +1,10 @@
-//! The page settings of tables in which commands look up few rows, and a table that reads only some of its pages.
+//! The page settings for tables in which commands look up few rows, and a table provider that reads only some pages.
 //!
-//! A look-up reads the bounds of all pages in a file, and then the pages that can contain the wanted rows. Smaller pages mean fewer bytes
-//! per row but more bounds.
+//! A look-up reads the bounds of all pages in a file, and then the pages that can contain the wanted rows. With smaller pages, a look-up
+//! reads fewer bytes of pages but more bounds.
 //!
-//! DataFusion also skips row groups and pages by a predicate, but only for a short list of values. A bucket can contain many documents.
-//! Here, any number of values is compared with the bounds.
+//! DataFusion also skips row groups and pages by a predicate, but only for a short list of values. A bucket can contain many documents, so
+//! this module compares any number of values with the bounds.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -46,14 +46,14 @@ struct PageSettings {
     rows: usize,
     /// The columns for which the bounds of pages are written.
     bounds: &'static [&'static str],
-    /// The integer column by which the table is sorted, if any. It is encoded as differences.
+    /// The integer column by which the table is sorted, if any. Its values are encoded as differences.
     sorted_by: Option<&'static str>,
 }
 
-/// Returns the page settings of a table. Returns `None` for a table that is read as a whole, which has the library's default pages.
+/// Returns the page settings of a table. Returns `None` for a table that is read as a whole. Such a table has the library's default pages.
 fn pages(table: Table) -> Option<PageSettings> {
     match table {
-        // For sixteen buckets in a table of 160,000,000 rows, about 3 MB of pages and 2 MB of bounds are read.
+        // A look-up of sixteen buckets in a table with 160,000,000 rows reads about 3 MB of pages and 2 MB of bounds.
         Table::Buckets => Some(PageSettings { rows: 8_192, bounds: &["bucket"], sorted_by: Some("bucket") }),
         // A signature has 256 bytes, so 1,024 signatures take 256 KiB.
         Table::Documents => {
@@ -70,7 +70,7 @@ pub(super) fn with_pages(properties: WriterPropertiesBuilder, table: &str) -> Wr
     };
     let properties = properties
         .set_data_page_row_count_limit(rows)
-        // Paths of files may differ only in their last letters, so bounds are not truncated.
+        // Paths of files can differ only in their last letters, so bounds are not truncated.
         .set_column_index_truncate_length(None);
     let properties = bounds.iter().fold(properties, |properties, column| {
         properties.set_column_statistics_enabled(ColumnPath::from(*column), EnabledStatistics::Page)
@@ -83,19 +83,20 @@ pub(super) fn with_pages(properties: WriterPropertiesBuilder, table: &str) -> Wr
     }
 }
 
-/// The number of files whose bounds are read at the same time.
+/// Bounds are read from this many files at the same time.
 const CONCURRENT_FILES: usize = 16;
 
 /// The rows to look up.
 #[derive(Debug)]
 pub(crate) enum LookedUpRows {
-    /// The rows in which this column has one of these numbers. The numbers are in ascending order.
+    /// The rows with one of these numbers in this column. The numbers are in ascending order.
     Numbers(&'static str, Vec<i64>),
-    /// The rows at these positions in files. The positions are in ascending order. The key is the value of the column `source` in bytes.
+    /// The rows at these positions in files. The key is the value in the column `source`, as bytes. The positions are in ascending order.
     Places(BTreeMap<Vec<u8>, Vec<i64>>),
 }
 
-/// A table that reads only the pages of `table` whose bounds allow wanted rows. It returns all wanted rows, and possibly other rows.
+/// A table provider that reads only the pages of `table` that can contain wanted rows, by their bounds. It returns all wanted rows, and
+/// possibly other rows.
 #[derive(Debug)]
 pub(crate) struct WantedPages {
     table: ManifestTable,
@@ -162,7 +163,7 @@ impl TableProvider for WantedPages {
 
 /// Returns the path of a file, and the rows in pages that can contain wanted rows.
 ///
-/// The metadata are in the cache, because the scan was planned with them. The scan also takes the page offsets from the cache.
+/// The metadata are in the cache, because the scan was planned with them. The scan also reads the page offsets from the cache.
 async fn selected(
     wanted: Arc<LookedUpRows>,
     store: Arc<dyn ObjectStore>,
@@ -184,7 +185,7 @@ impl LookedUpRows {
         groups.flat_map(|group| self.rows_of_group(metadata, group)).collect::<Vec<_>>().into()
     }
 
-    /// Returns the rows of a row group to read and to skip.
+    /// Returns which rows in a row group are read and which are skipped.
     fn rows_of_group(&self, metadata: &ParquetMetaData, group: usize) -> Vec<RowSelector> {
         let (number, text) = match self {
             LookedUpRows::Numbers(number, _) => (*number, None),
@@ -207,7 +208,7 @@ impl LookedUpRows {
         (0..numbers.pages.len()).map(selected).collect()
     }
 
-    /// Whether a page with these inclusive bounds can contain a wanted row. `None` means that bounds are unknown.
+    /// Whether a page with these inclusive bounds can contain a wanted row. `None` means that the bounds are unknown.
     fn may_have(&self, numbers: Option<(i64, i64)>, texts: Option<(&[u8], &[u8])>) -> bool {
         let Some((least, greatest)) = numbers else { return true };
         let among = |wanted: &[i64]| {
@@ -317,8 +318,8 @@ mod tests {
         read
     }
 
-    /// Returns the metadata of three files with 3,000 documents each. Their paths first differ after the length to which Parquet writers
-    /// truncate bounds by default.
+    /// Returns the metadata of three files with 3,000 documents each. By default, Parquet writers truncate bounds to a length at which the
+    /// paths do not differ yet.
     fn documents(table: &str) -> ParquetMetaData {
         let sources = (0..9_000).map(|row| source(row / 3_000));
         let positions = (0..9_000).map(|row| row % 3_000);

@@ -27,7 +27,7 @@ use crate::error::{Context, Error, Result};
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
-/// Returns a lazy frame of the rows in `files`, which have the columns of `schema`.
+/// Returns a lazy frame with the rows in `files`. The files must have the columns of `schema`.
 ///
 /// # Errors
 /// If there are no files, or a path is not a valid URL.
@@ -41,7 +41,7 @@ pub fn frame(
     Ok(session.read_table(Arc::new(table))?)
 }
 
-/// Returns the table of `files` for use in SQL.
+/// Returns a table provider for `files`, for use in SQL.
 ///
 /// # Errors
 /// If there are no files, or a path is not a valid URL.
@@ -53,7 +53,7 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     for file in files {
         urls.push(ListingTableUrl::try_new(layout.url(&file.path)?, None)?);
     }
-    // No ending is required, because the files with removed documents do not end in `.parquet`.
+    // No ending is required, because the names of files with removed documents do not end in `.parquet`.
     let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension("");
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
@@ -121,8 +121,8 @@ impl TableProvider for ManifestTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        // A limit would let the listing table skip files. The operator above the scan applies the limit anyway. Planning reads the footers,
-        // and the library panics on some damaged footers.
+        // With a limit, the listing table would skip files. The operator above the scan applies the limit anyway. Planning reads the
+        // footers, and the library panics on some damaged footers.
         let plan =
             guarded_async(self.listing.scan(state, projection, filters, None)).await.context(|| {
                 let shown = self.layout.shown();
@@ -142,7 +142,7 @@ struct Scanned {
 }
 
 impl ManifestTable {
-    /// Returns the error if another run replaced the result while it was read.
+    /// Returns an error if another run replaced the result while it was read.
     async fn replaced(&self) -> Option<Error> {
         let now = self.layout.manifest().await.ok()??;
         let (paths, shown) = (now.paths(), self.layout.shown());

@@ -1,4 +1,4 @@
-//! Finished results: the output of a run, the result of applying an output, and the manifests by which both are found.
+//! Finished results: the output of a run, the result of `apply` over an output, and the manifests of both.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::job::{self, FORMAT_VERSION, Job};
 use crate::schema::{IdType, Table, contract};
 use crate::udf::expr_fn::document_key;
 
-/// A finished output in this program's format. All its files exist.
+/// A finished output in this program's format. All its files existed when it was opened.
 #[derive(Clone)]
 pub struct Stored {
     /// The session that reads the output's tables.
@@ -30,7 +30,7 @@ pub struct Stored {
     layout: Layout,
     manifest: Run,
     job: Job,
-    /// The new locations of a source that was moved, one per URL. It is empty if the source was not moved.
+    /// The new locations of a moved source, one per URL. Empty if the source was not moved.
     places: Vec<String>,
 }
 
@@ -38,8 +38,8 @@ impl Stored {
     /// Opens the output at `url`. Reads only its manifest and the sizes of its files.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if there is no finished output, another version wrote its manifest, its job cannot be
-    /// read, or a file is missing or has a different size.
+    /// [`Kind::Input`](crate::error::Kind::Input) if there is no finished output, or if another version wrote its manifest. Also if its job
+    /// cannot be read, or if a file is missing or has a different size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
         let depth = |manifest: &Run| {
@@ -55,7 +55,7 @@ impl Stored {
         }
     }
 
-    /// Returns the output with a source that was moved to `places`. There is one place per URL, in the same order. `places` is empty if the
+    /// Sets the locations to which the source was moved. `places` contains one location per URL, in the same order. It is empty if the
     /// source was not moved.
     #[must_use]
     pub(crate) fn with_source_in(self, places: Vec<String>) -> Self {
@@ -72,7 +72,7 @@ impl Stored {
         &self.layout
     }
 
-    /// The new locations of a source that was moved, one per URL. It is empty if the source was not moved.
+    /// The new locations of a moved source, one per URL. Empty if the source was not moved.
     pub(crate) fn places(&self) -> &[String] {
         &self.places
     }
@@ -87,7 +87,7 @@ impl Stored {
         &self.job
     }
 
-    /// Returns the run that read the texts: this run, or the run whose sketches it reused.
+    /// Returns the run that read the texts. It is this run, or an earlier run if this run reused sketches.
     pub(crate) fn origin(&self) -> Origin {
         let Run { origin, job, fingerprint, inputs, reference_outputs, .. } = &self.manifest;
         let alone = |output: &ReferenceOutput| ReferenceOutput { merged: Vec::new(), ..output.clone() };
@@ -101,7 +101,7 @@ impl Stored {
         origin.clone().unwrap_or_else(own)
     }
 
-    /// Returns the runs that read the texts: one run, or all runs of a merged output.
+    /// Returns the runs that read the texts. There are several runs if the output was merged.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         match &self.manifest.origins {
             origins if origins.is_empty() => vec![self.origin()],
@@ -114,7 +114,7 @@ impl Stored {
         self.manifest.origins.len().max(1) as u64
     }
 
-    /// Returns the sources of the documents, with the URLs from the jobs.
+    /// Returns the sources of the documents, as the jobs name them.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if a job in the manifest cannot be read.
@@ -141,7 +141,7 @@ impl Stored {
         read::provider(&self.layout, &written.files, schema).map(Some)
     }
 
-    /// Returns a lazy frame of the rows in a table, with unsigned numbers: see `read::unsigned`.
+    /// Returns a lazy frame with the rows in a table, with unsigned numbers: see `read::unsigned`.
     ///
     /// # Errors
     /// If the output has no such table.
@@ -152,7 +152,7 @@ impl Stored {
         read::unsigned(self.session.read_table(std::sync::Arc::new(provider))?, table)
     }
 
-    /// Returns the table of frequent shingles, or `None` if the job counts all shingles.
+    /// Returns the table of frequent shingles, or `None` if the job compares all shingles.
     ///
     /// # Errors
     /// See [`Self::table`].
@@ -164,7 +164,7 @@ impl Stored {
 /// The format of the files that `apply` writes. Raise it with every change that produces different files.
 pub(crate) const APPLY_FORMAT: u64 = 7;
 
-/// The part of a result's manifest that describes the documents of the applied output.
+/// The keys in a result's manifest that describe the applied output and its documents.
 #[derive(Debug, Deserialize)]
 struct ResultContents {
     fingerprint: String,
@@ -218,8 +218,8 @@ impl AppliedOutput {
     /// Opens the output at `url`. If `url` is a result of `apply`, opens the output that was applied.
     ///
     /// # Errors
-    /// The errors of [`Stored::open`] and [`manifest`], and [`Kind::Input`](crate::error::Kind::Input) if the output was replaced after it
-    /// was applied.
+    /// Returns the errors of [`Stored::open`] and [`manifest`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if the output was
+    /// replaced after it was applied.
     pub(crate) async fn open(session: &SessionContext, url: &str) -> Result<(Stored, Option<Self>)> {
         let error = match Stored::open(session, url).await {
             Ok(stored) => return Ok((stored, None)),
@@ -248,10 +248,10 @@ impl AppliedOutput {
         Ok(contents.map(|contents| Self { session: session.clone(), target, contents }))
     }
 
-    /// Opens the result of `apply` through which a run named the reference `output`. Returns `None` if the run named the output itself.
+    /// Opens the result of `apply` that a run named instead of the reference `output`. Returns `None` if the run named the output itself.
     ///
     /// # Errors
-    /// The errors of [`manifest`], and [`Kind::Input`](crate::error::Kind::Input) if the result is gone or was replaced.
+    /// Returns the errors of [`manifest`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if the result is gone or was replaced.
     pub(crate) async fn recorded(session: &SessionContext, output: &ReferenceOutput) -> Result<Option<Self>> {
         let Some(record) = &output.applied else { return Ok(None) };
         match Self::find(session, &record.url).await? {
@@ -281,7 +281,7 @@ impl AppliedOutput {
         self.contents.rejects == "keep"
     }
 
-    /// Returns the ids of the removed documents, or `None` if no document was removed.
+    /// Returns the removed documents (id), or `None` if no document was removed.
     ///
     /// # Errors
     /// If the engine refuses the table.
@@ -312,7 +312,7 @@ impl AppliedOutput {
     }
 }
 
-/// The applied output as described in the manifest of a result of `apply`.
+/// The key in the manifest of a result of `apply` that names the applied output.
 #[derive(Deserialize)]
 struct PublishedOutput {
     output_url: String,
@@ -393,7 +393,7 @@ impl Layout {
         Ok(records.size(MANIFEST).await?.is_some() || records.size(BEGUN).await?.is_some())
     }
 
-    /// Returns the names of the stages whose manifests have `key`, sorted.
+    /// Returns the names of the stages with a manifest for `key`, sorted.
     pub(crate) async fn stages(&self, key: &str) -> Result<Vec<String>> {
         let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
         let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;

@@ -28,7 +28,7 @@ pub(crate) struct Upload {
 
 enum To {
     Disk(tokio::fs::File, Staged),
-    /// The bytes so far, while a single put is sufficient. A store can refuse a single put if the file exists.
+    /// The bytes so far, if a single put is sufficient. A store can refuse a single put if the file exists.
     Small(Vec<u8>),
     Store(Box<BufWriter>),
     /// The file already exists and is kept. The upload must have the same bytes.
@@ -39,10 +39,10 @@ enum To {
 }
 
 impl Layout {
-    /// Starts the upload of a file. An existing file is never replaced. In that case, the upload must have the same bytes.
+    /// Starts the upload of a file. An existing file is never replaced. If the file exists, the upload must have the same bytes.
     ///
     /// # Errors
-    /// If the store refuses, or the path leads outside the output.
+    /// If the store refuses the file, or if the path leads outside the output.
     pub(crate) async fn upload(&self, inside: &str) -> Result<Upload> {
         let failed = || format!("cannot write {}/{inside}", self.shown());
         let to = match (self.digest(inside).await?, self.folder()) {
@@ -102,7 +102,7 @@ impl Layout {
         Ok(self.meta(inside).await?.map(|meta| meta.size))
     }
 
-    /// Returns the path of a file on this machine. It keeps characters that [`Layout::path`] would encode.
+    /// Returns the path of a file on this machine. The path keeps characters that [`Layout::path`] would encode.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let folder = self.folder().ok_or_else(|| Error::bug("an output in a store has no folder"))?;
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))
@@ -215,7 +215,7 @@ impl Upload {
     }
 }
 
-/// Allows a Parquet writer to write to the upload. The upload is finished after the writer.
+/// Allows a Parquet writer to write to the upload. The caller finishes the upload after the writer.
 impl AsyncFileWriter for Upload {
     fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async move { self.put(bytes).await.map_err(|e| ParquetError::External(Box::new(e))) })
@@ -229,7 +229,7 @@ impl AsyncFileWriter for Upload {
 /// The number of bytes that are read at once from a local file.
 const READ_BYTES: usize = 256 << 10;
 
-/// The size of one part of an upload in bytes, and the number of parts that are sent at the same time.
+/// The number of bytes in one part of an upload, and the number of parts that are sent at the same time.
 pub(super) const PUT_BYTES: usize = 8 << 20;
 const PUTS: usize = 2;
 
@@ -283,7 +283,7 @@ mod tests {
         )
     }
 
-    /// Two tasks begin the same file before either has ended. This happens when a stage is submitted again while its tasks still run.
+    /// Two tasks begin the same file before one of them has ended. This happens if a stage is submitted again while its tasks still run.
     #[tokio::test]
     async fn who_comes_second_with_the_same_bytes_is_no_error_and_with_others_replaces_nothing() {
         let (outputs, _folder) = outputs();

@@ -1,7 +1,7 @@
-//! The writer node: each partition writes uniquely named Parquet files and returns one row per file.
+//! The writer node. Each partition writes uniquely named Parquet files and returns one row per file.
 //!
-//! The node commits nothing. The driver collects the rows and lists the files in a manifest. Files from a partition that ran twice or died
-//! are in no manifest.
+//! The node commits nothing. The driver collects the rows and lists the files in a manifest. If a partition runs twice or dies, its unused
+//! files are in no manifest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::values::reinterpret;
 
-/// The range for the encoded size of a row group, in bytes. Within this range, each writer gets 1/32 of the memory pool. Encoded bytes are
-/// held until their row group ends, and a second time during their upload.
+/// The range for the encoded size of a row group, in bytes. Within this range, the size is a partition's share of the memory pool divided
+/// by 32. Encoded bytes are in memory until their row group ends, and a second time during their upload.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
 /// A table that a writer node writes, with the rows and columns that it takes from the input.
@@ -50,7 +50,8 @@ pub struct TableTarget {
     pub folder: String,
     /// The rows of the input that the table contains.
     pub rows: TableRows,
-    /// The columns of the table, found by name in the input. Unsigned numbers keep their bits in a signed column. Other values are cast.
+    /// The columns of the table. They are found by name in the input. Unsigned numbers keep their bits in a signed column. Other values are
+    /// cast.
     #[serde(with = "schema_bytes")]
     pub schema: SchemaRef,
     /// The number of carried columns. They come last and have different names in the input: see [`crate::schema::carried`].
@@ -68,15 +69,15 @@ pub enum TableRows {
     NotNull(String),
 }
 
-/// The node. Its input is the rows of the tables. Its output is one row (table, path, rows, bytes, crc32) per written file. Partitions do
-/// not change.
+/// The node. Its input contains the rows of the tables. Its output contains one row per written file: see [`File::write_rows`]. Partitions
+/// do not change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Write {
     /// The URL of the store in the session.
     pub store_url: String,
     /// The path in this store that contains the tables' folders.
     pub root: String,
-    /// The attempt whose id is part of the files' names.
+    /// The attempt. Its id is part of the names of the files.
     pub attempt: Attempt,
     /// The tables to write.
     pub targets: Vec<TableTarget>,
@@ -151,7 +152,7 @@ impl Description for Write {
 /// Returns the encoded size in bytes at which a row group in one of `input`'s partitions ends.
 fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usize {
     let bytes = match context.memory_pool().memory_limit() {
-        // The number of partitions that write at the same time is at most the number of the session's partitions.
+        // At most as many partitions write at the same time as the session has target partitions.
         MemoryLimit::Finite(bytes) => {
             let partitions = input.output_partitioning().partition_count();
             bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))
@@ -167,7 +168,7 @@ async fn reserve(held: &MemoryReservation, parts: &mut [PartitionFile]) -> Resul
         for part in parts.iter_mut() {
             part.end_row_group().await?;
         }
-        // The remaining memory is the minimum that a writer needs.
+        // A writer needs at least the memory that is still in use.
         held.resize(parts.iter().map(PartitionFile::memory).sum());
     }
     Ok(())
@@ -265,7 +266,7 @@ impl PartitionFile {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
     }
 
-    /// Finishes the file. Returns `None` if it contains no rows, unless `even_empty` is true.
+    /// Finishes the file. Returns `None` if the file has no rows and `even_empty` is false.
     async fn finish(mut self, even_empty: bool) -> Result<Option<File>> {
         if even_empty {
             self.open()?;
@@ -284,7 +285,8 @@ fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>>
     }
 }
 
-/// Returns the Parquet settings: zstd, except for lists and binaries of hashes, which neither repeat nor compress.
+/// Returns the Parquet settings. Columns are compressed by zstd, except for lists and binaries of hashes. Hashes do not repeat and do not
+/// compress.
 fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
     let TableTarget { schema, carried, .. } = target;
     let own = schema.fields().len().saturating_sub(*carried);

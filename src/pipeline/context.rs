@@ -1,4 +1,4 @@
-//! The context that the stages of a run share: its job, its tables, its input and its reference documents.
+//! The context of the stages of a run. It gives access to the job, the tables, the input and the reference documents.
 
 use datafusion::prelude::{DataFrame, SessionContext};
 use tokio::sync::OnceCell;
@@ -25,7 +25,7 @@ use crate::schema::SourceTypes;
 pub(crate) struct StageContext<'a> {
     pub(super) runner: Runner<'a>,
     pub(super) job: &'a Job,
-    /// The types that the source gives to the columns of tables.
+    /// The types of the source's columns in tables.
     pub(super) types: SourceTypes,
     pub(super) input: &'a RunInput,
     /// The reference documents, if the job has any.
@@ -58,7 +58,7 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The table as a frame, with its numbers signed as in the files.
+    /// The table as a frame, with signed numbers as in its files.
     pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
         let schema = table.schema(self.job, &self.types);
@@ -85,18 +85,18 @@ impl<'a> StageContext<'a> {
         self.runner.is_taken(&table.name())
     }
 
-    /// Whether an earlier attempt finished the stage of the table, so that nothing has to be prepared for it.
+    /// Whether an earlier attempt finished the stage of the table. Then the stage needs no preparation.
     pub(super) async fn is_done(&self, table: impl Into<AnyTable>) -> Result<bool> {
         Ok(self.runner.find(&table.into().name()).await?.is_some())
     }
 
-    /// Runs the stage of a table that is in no list of stages, because the data decides whether it is needed.
+    /// Runs the stage that writes a table. The stage is in no list of stages, because the data decides whether it is needed.
     pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
         self.runner.expect(1);
         self.write(&table.name(), vec![(table.into(), TableRows::All)], rows).await
     }
 
-    /// Writes rows into the `tables` of the stage `name`, or takes over the tables of an earlier attempt.
+    /// Writes rows into the `tables` of the stage `name`, or takes over the tables that an earlier attempt wrote.
     pub(super) async fn write(&self, name: &str, tables: StageTables, rows: Planned<'_>) -> Result<()> {
         let tables = tables.into_iter();
         let targets = tables.map(|(table, rows)| table.target(rows, self.job, &self.types)).collect();
@@ -113,7 +113,7 @@ impl<'a> StageContext<'a> {
         self.input.files().iter().map(|file| file.bytes).sum()
     }
 
-    /// The outputs with the reference documents, if the reference documents come from outputs.
+    /// The reference outputs, if the reference documents come from outputs.
     pub(super) fn reference_outputs(&self) -> Option<&'a ReferenceOutputs> {
         self.reference.and_then(ReferenceDocuments::outputs)
     }
@@ -128,7 +128,7 @@ impl<'a> StageContext<'a> {
         Ok(self.reference_documents()?.map(|known| known.select(columns(["doc"]))).transpose()?)
     }
 
-    /// The founders of the clusters of reference outputs or of merged outputs; `None` if there is no such output.
+    /// The founders of the clusters in reference outputs or in merged outputs. `None` if there is no such output.
     pub(super) fn founders(&self) -> Result<Option<Founders>> {
         match self.reference_outputs() {
             Some(outputs) => outputs.founders(self).map(Some),
@@ -136,7 +136,7 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The frequent shingles (shingle, ..), which comparisons ignore; `None` if all shingles are compared.
+    /// The frequent shingles (shingle, ..), which comparisons ignore. `None` if all shingles are compared.
     pub(super) fn frequent(&self) -> Result<Option<DataFrame>> {
         if self.job.max_frequency.is_none() {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The result that an output already holds: whether it is the result of this run, how it differs, and how it is replaced.
+//! The result that an output already contains. Decides whether this run would write the same result, describes the differences, and
+//! replaces the result.
 
 use std::collections::BTreeMap;
 
@@ -20,23 +21,23 @@ use crate::output::{Layout, ownership};
 pub struct Outcome {
     /// The manifest of the output.
     pub manifest: Manifest,
-    /// Whether the output was finished before this run, which then did nothing.
+    /// Whether the output was already finished. Then this run did nothing.
     pub already_finished: bool,
-    /// The number of stages that an earlier run had finished.
+    /// The number of stages that earlier attempts had finished.
     pub stages_reused: usize,
 }
 
-/// The action of a run whose output holds another result.
+/// The action of a run if its output contains another result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnExisting {
     /// The run ends with an error.
     Fail,
-    /// The result is replaced when the new one is complete.
+    /// The new result replaces it when the new result is complete.
     Overwrite,
 }
 
-/// Returns the output's result if its fingerprint shows that `job` made it from `input`. `None` if the output holds no
-/// finished result.
+/// Returns the output's result if its fingerprint shows that `job` made it from `input`. Returns `None` if the output contains no finished
+/// result.
 ///
 /// # Errors
 /// If the result comes from another job, has another format version, or is damaged.
@@ -59,8 +60,8 @@ pub(super) async fn finished(
                 difference(job, input, manifest)
             )));
         }
-        // Files are not synced one by one, so a power cut can damage them. A check of sizes is enough only if the machine that wrote the
-        // files has not restarted.
+        // Files are not synced one by one, so a power cut can damage them. Sizes are a sufficient check only if the machine has not
+        // restarted since it wrote the files.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
         Ok(if output.folder().is_some() && !same_start { CheckDepth::Bytes } else { CheckDepth::Sizes })
     };
@@ -73,7 +74,7 @@ pub(super) async fn finished(
     }
 }
 
-/// The result that the output held before the run. `--overwrite` replaces it with a single put when the new result is complete.
+/// The result that the output contained before the run. `--overwrite` replaces it with a single put when the new result is complete.
 pub(super) struct PreviousResult {
     /// The bytes and the version of `manifest.json`, if there was one.
     stored: Option<(Bytes, UpdateVersion)>,
@@ -82,15 +83,15 @@ pub(super) struct PreviousResult {
 }
 
 impl PreviousResult {
-    /// Reads the result of `output`.
+    /// Reads the result in `output`.
     ///
     /// # Errors
-    /// If the store does not answer, if another program wrote the manifest, or if the output holds a result of `apply`.
+    /// If the store does not answer, if another program wrote the manifest, or if the output contains a result of `apply`.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let stored = output.manifest_bytes().await?;
         let manifest = stored.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&stored, &manifest) {
-            // A manifest of another version can be replaced. Its files are unknown, so they are kept.
+            // A manifest from another version can be replaced. The files in such a manifest are unknown, so they are kept.
             ownership::refuse_writer(bytes, output.shown())?;
         }
         if stored.is_none() && output.is_applied().await? {
@@ -112,8 +113,8 @@ impl PreviousResult {
         self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
     }
 
-    /// The key of this run's stages: its fingerprint and, with `--overwrite`, also the result that it replaces. Therefore the run never
-    /// resumes from the stages of the replaced result.
+    /// The key of this run's stages. It is the fingerprint of the run. With `--overwrite`, it also contains a hash of the replaced
+    /// manifest, so the run never resumes from the stages of the replaced result.
     pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
         let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
         match (existing, &self.stored) {
@@ -125,7 +126,7 @@ impl PreviousResult {
         }
     }
 
-    /// Replaces the previous manifest by `manifest`. Returns false if another process has put one in the meantime.
+    /// Replaces the previous manifest by `manifest`. Returns false if another process has written a manifest in the meantime.
     ///
     /// # Errors
     /// If the store refuses the put.
@@ -137,14 +138,14 @@ impl PreviousResult {
     }
 }
 
-/// The maximum number of keys, and of files, in a message.
+/// The maximum number of keys or files in a message.
 const NAMED: usize = 3;
 
 /// The job keys that do not change rows.
 const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
 
-/// The difference between `job` over `input` and the run of `manifest`, as in "of another job (`score.threshold` is 0.9 and
-/// was 0.8)".
+/// The difference between a run of `job` over `input` and the run that wrote `manifest`, for example "of another job (`score.threshold` is
+/// 0.9 and was 0.8)".
 fn difference(job: &Job, input: &RunInput, manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {
@@ -173,7 +174,7 @@ fn named(mut all: Vec<String>) -> String {
 fn keys(now: &Value, before: &Value) -> Vec<String> {
     let (mut now, mut before) = (now.clone(), before.clone());
     if ["bands", "rows"].iter().all(|key| now["lsh"][key] == before["lsh"][key]) {
-        // The same bands and rows give the same result, however they were chosen.
+        // The result depends on the bands and rows, not on the way in which they were chosen.
         for job in [&mut now, &mut before] {
             _ = job.get_mut("lsh").and_then(Value::as_object_mut).and_then(|lsh| lsh.remove("choice"));
         }
@@ -197,7 +198,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The files that only one of the two runs read, and the files that changed between the runs.
+/// Describes the files that only one of the two runs read, and the files that changed between the runs.
 fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
     let before: BTreeMap<_, _> = before.iter().map(|file| (file.path.as_str(), file)).collect();
     let now: BTreeMap<_, _> = now.iter().map(|file| (file.path.as_str(), file)).collect();
@@ -212,7 +213,7 @@ fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
     new.chain(gone).collect()
 }
 
-/// The reference outputs that only one of the two runs used, and the outputs that were made again between the runs.
+/// Describes the reference outputs that only one of the two runs used, and the outputs that were made again between the runs.
 fn outputs(now: &[ReferenceOutput], before: &[ReferenceOutput]) -> Vec<String> {
     let runs = |outputs: &[ReferenceOutput]| outputs.iter().map(ReferenceOutput::version).collect::<Vec<_>>();
     let plain = |output: &ReferenceOutput| output.named().trim_end_matches('/').to_owned();

@@ -1,4 +1,4 @@
-//! The columns of documents that pairs and clusters need: names, groups, and the columns that order documents.
+//! The columns of documents that pairs and clusters need. They contain names and groups, and values that order documents.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::DataFrame;
@@ -13,7 +13,7 @@ use crate::schema::Table;
 /// The columns of a document in pairs and clusters.
 pub(super) const NAMES: [&str; 4] = ["id", "doc", "shingle_count", "group"];
 
-/// The columns that decide whether two documents have the same shingles.
+/// The key of a document, and the hashes of its shingle set.
 pub(super) const SET: [&str; 3] = ["doc", "set_hash_0", "set_hash_1"];
 
 /// [`NAMES`], from documents with the carried columns of `job`.
@@ -21,12 +21,12 @@ fn named(job: &Job) -> Vec<Expr> {
     [columns(["id", "doc", "shingle_count"]), vec![groups::group(job.source.group.as_deref())]].concat()
 }
 
-/// [`NAMES`] of the run's own documents.
+/// [`NAMES`] of the new documents.
 pub(super) fn own(cx: &StageContext<'_>) -> Result<DataFrame> {
     Ok(cx.table(Table::Documents)?.select(named(cx.job))?)
 }
 
-/// The columns that decide which document of a cluster represents it.
+/// The columns that order the documents in a cluster. The first document represents the cluster.
 pub(super) fn order(job: &Job) -> Result<Vec<Expr>> {
     keep::order_columns(&job.clusters.order(), job.source.group.as_deref())
 }
@@ -41,7 +41,7 @@ pub(super) fn ordered_names(job: &Job) -> Vec<String> {
     NAMES.map(str::to_owned).into_iter().chain(keep::names(&job.clusters.order())).collect()
 }
 
-/// The columns that decide which documents are copies, from documents with the carried columns of `job`.
+/// The columns in which copies have equal values, from documents with the carried columns of `job`.
 pub(super) fn copy_key(job: &Job) -> Vec<Expr> {
     let mut key = columns(SET);
     if job.candidates.compare != Compare::All {
@@ -50,7 +50,7 @@ pub(super) fn copy_key(job: &Job) -> Vec<Expr> {
     key
 }
 
-/// [`copy_key`] of the run's own documents. The hashes come from the table `keys`, since `documents` may not keep them.
+/// [`copy_key`] of the new documents. The hashes come from the table `keys`, since `documents` may not contain them.
 pub(super) fn own_copy_keys(cx: &StageContext<'_>) -> Result<DataFrame> {
     let keys = cx.table(WorkTable::KEYS)?.select(columns(SET))?;
     match cx.job.candidates.compare {
@@ -71,7 +71,7 @@ pub(super) fn keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     }))
 }
 
-/// (a, b, ..) -> the rows whose groups the job compares, and the rows without b.
+/// Keeps the pairs (a, b, ..) of groups that the job compares, and the rows without b.
 pub(super) fn compared(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     match keys(cx)? {
         Some(keys) => groups::compared(pairs, keys, cx.job.candidates.compare),

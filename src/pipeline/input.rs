@@ -17,9 +17,9 @@ use crate::source::{self, InputComparison, Listed, ReadRequest};
 
 /// The input of a run: see [`job::Input`].
 pub(crate) struct RunInput {
-    /// The files from which texts are read; `None` if no text is read.
+    /// The files from which texts are read. `None` if no text is read.
     listed: Option<Listed>,
-    /// The output whose sketches are reused, or the outputs that are merged; `None` if all documents come from texts.
+    /// The output with the reused sketches, or the outputs that are merged. `None` if all documents come from texts.
     outputs: Option<Chain>,
     /// Whether the outputs are merged.
     merges: bool,
@@ -31,7 +31,7 @@ impl RunInput {
     /// Lists the files or opens the outputs that `job` names.
     ///
     /// # Errors
-    /// If the files cannot be listed, an output cannot be opened, or `job` cannot use its sketches.
+    /// If the files cannot be listed, an output cannot be opened, or `job` cannot use the sketches in an output.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
         let (listed, outputs) = match &job.input {
             job::Input::Read => (Some(source::list(session, &job.source).await?), None),
@@ -48,7 +48,7 @@ impl RunInput {
     /// Refuses an output that overlaps with an input.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    /// [`Kind::Job`](crate::error::Kind::Job), with the output and the input, if they overlap.
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         if let Some(outputs) = &self.outputs {
             outputs.refuse_overlap(output, if self.merges { "--to" } else { "output.url" })?;
@@ -73,8 +73,8 @@ impl RunInput {
         fingerprint(job, &inputs)
     }
 
-    /// The fingerprint of `job` if it equals the fingerprint of `finished`. Files that were rewritten with the same contents count as
-    /// unchanged. `None` if the contents of a file differ.
+    /// Returns the fingerprint of `job` if it equals the fingerprint of `finished`. Files that were rewritten with the same contents count
+    /// as unchanged. Returns `None` if the contents of a file differ.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -103,10 +103,10 @@ impl RunInput {
         Ok(is_same.then_some(fingerprint))
     }
 
-    /// Checks that an output that is reused has the same frequent shingles as the reference outputs.
+    /// Checks that a reused output has the same frequent shingles as the reference outputs.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if not.
+    /// [`Kind::Job`](crate::error::Kind::Job) if they differ.
     pub(crate) async fn check_frequent(&self) -> Result<()> {
         match (&self.outputs, self.reference.as_ref().and_then(ReferenceDocuments::outputs)) {
             (Some(own), Some(reference)) => {
@@ -116,11 +116,11 @@ impl RunInput {
         }
     }
 
-    /// Opens the documents for the first stage, and the types that the source gives to the columns of tables. The documents have the
-    /// columns of [`documents`], or of [`reused`] if outputs are read.
+    /// Opens the documents for the first stage, and returns the types of the source's columns in tables. The documents have the columns of
+    /// [`documents`], or of [`reused`] if outputs are read.
     ///
     /// # Errors
-    /// If a file or a table of a finished output cannot be read, or if the types differ from the reference documents.
+    /// If a file or a table in a finished output cannot be read, or if the reference documents have other types.
     pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<(DataFrame, SourceTypes)> {
         let (documents, types) = match &self.outputs {
             None => self.texts(session, job, &job.source).await?,
@@ -146,7 +146,7 @@ impl RunInput {
         Ok(self.texts(session, job, &source).await?.0)
     }
 
-    /// The documents of `source`, which reads the listed files, and its types.
+    /// The documents that `source` reads from the listed files, and the types of its columns.
     async fn texts(
         &self,
         session: &SessionContext,
@@ -175,7 +175,7 @@ impl RunInput {
         self.outputs.as_ref().filter(|_| self.merges)
     }
 
-    /// The files or outputs that a manifest names as read.
+    /// The files or outputs that the manifest lists as inputs.
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
         let mut inputs = match &self.outputs {
             None => self.files(),
@@ -190,23 +190,23 @@ impl RunInput {
         self.reference.as_ref().map(ReferenceDocuments::record).unwrap_or_default()
     }
 
-    /// The documents of an output that is reused.
+    /// The documents in the reused output, if any.
     pub(crate) fn stored_documents(&self) -> Result<Option<DataFrame>> {
         let stored = self.outputs.as_ref().and_then(|outputs| outputs.outputs.first());
         stored.map(|stored| stored.table(Table::Documents)).transpose()
     }
 
-    /// The table of frequent shingles of outputs that are reused or merged; `None` if texts are read.
+    /// The table of frequent shingles in reused or merged outputs. `None` if texts are read.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         self.outputs.as_ref().map_or(Ok(None), Chain::frequent_shingles)
     }
 
-    /// The earlier runs that read the texts; empty if this run reads them.
+    /// The earlier runs that read the texts. Empty if this run reads the texts.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         self.outputs.as_ref().map(Chain::origins).unwrap_or_default()
     }
 
-    /// The manifests of the outputs whose documents are reused or merged.
+    /// The manifests of reused or merged outputs.
     pub(crate) fn earlier(&self) -> impl Iterator<Item = &Manifest> {
         self.outputs.iter().flat_map(Chain::manifests)
     }
@@ -219,12 +219,19 @@ fn as_input(stored: &Stored) -> InputFile {
     InputFile::new(path, bytes, None, Some(stored.manifest().fingerprint.clone()))
 }
 
-/// Opens an output whose sketches are reused, and checks that `job` can use them. Also returns the files of the texts, unless the output
-/// keeps shingles, so that no text is read.
+/// Opens an output to reuse its sketches, and checks that `job` can use them. Also returns the files with the texts if the run reads texts
+/// again.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if it cannot be read, holds another result than before, or lacks data that the job needs and
-/// its source has changed; [`Kind::Job`](crate::error::Kind::Job) if it lacks data that the job needs.
+/// - [`Kind::Input`](crate::error::Kind::Input) if the output cannot be read or keeps no signatures.
+///
+/// - [`Kind::Input`](crate::error::Kind::Input) if the output has another result than when the job file was read.
+///
+/// - [`Kind::Input`](crate::error::Kind::Input) if texts are needed and the source of the output has changed.
+///
+/// - [`Kind::Job`](crate::error::Kind::Job) if the output keeps no shingles and the job needs the shingles of all documents.
+///
+/// - [`Kind::Job`](crate::error::Kind::Job) if a dictionary numbers the shingles in the output.
 async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Result<(Stored, Option<Listed>)> {
     let Reuse { output: url, keeps_shingles } = reuse;
     let stored = Stored::open(session, url).await?;
@@ -274,11 +281,11 @@ fn quoted(value: impl std::fmt::Debug) -> String {
     format!("\"{value:?}\"").to_lowercase()
 }
 
-/// Opens the outputs at `urls`, and checks that one run could have found their pairs.
+/// Opens the outputs at `urls`, and checks that one run could have found the pairs in all of them.
 ///
 /// # Errors
-/// The errors of [`Chain::open`] and [`Chain::check_compared`], and [`Kind::Job`](crate::error::Kind::Job) if an output was made with other
-/// rules.
+/// Returns the errors of [`Chain::open`] and [`Chain::check_compared`]. Also returns [`Kind::Job`](crate::error::Kind::Job) if an output
+/// was made with other rules.
 async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;
@@ -302,7 +309,7 @@ async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Re
     Ok(chain)
 }
 
-/// The documents of all outputs, without the documents that were replaced, and their rejects.
+/// The documents in all outputs except for replaced documents, and the rejects in all outputs.
 fn stored_documents(chain: &Chain, job: &Job) -> Result<DataFrame> {
     let types = chain.types();
     let keeps_shingles = chain.outputs.last().is_some_and(|stored| stored.job().output.keep.shingles());
@@ -313,7 +320,7 @@ fn stored_documents(chain: &Chain, job: &Job) -> Result<DataFrame> {
     reused(documents, rejects, &job.lsh)
 }
 
-/// The first key that decides pairs or clusters and differs between two jobs.
+/// The first job key that affects pairs or clusters and differs between the two jobs.
 fn other_rule(made: &Job, job: &Job) -> Option<&'static str> {
     first_other(&[
         ("candidates.method", made.candidates == job.candidates),

@@ -13,8 +13,8 @@ use crate::schema::Table;
 use crate::source;
 use crate::udf::values::shown;
 
-/// Resolves the names in `clusters.keep`. A name without brackets means the column of the data with this name, which documents then carry.
-/// If the data has no such column, it means the program's own value.
+/// Resolves the names in `clusters.keep`. A name without brackets refers to the column of the data with this name. Documents then carry
+/// this column. If the data has no such column, the name refers to the value that the program computes.
 ///
 /// # Errors
 /// If the source cannot be listed.
@@ -37,10 +37,10 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
     Ok(job)
 }
 
-/// Refuses columns that mix numbers and texts, and warns of entries of `clusters.keep` that decide nothing.
+/// Refuses columns that mix numbers and texts. Warns of entries in `clusters.keep` that have no effect.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with a number and a text of a column that has both.
+/// [`Kind::Input`](crate::error::Kind::Input) if a column contains numbers and texts. The message shows one of each.
 pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     let (order, group) = (cx.job.clusters.order(), cx.job.source.group.as_deref());
     let entries: Vec<_> = keep::data_preferences(&order).collect();
@@ -76,8 +76,8 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reports a fault of an entry for `column`. `found` contains the minimum and maximum value, the number of documents, the number of
-/// documents with NaN, and the number of documents for each value of a list.
+/// Reports what is wrong with the entry for `column`, if anything. `found` contains the minimum and the maximum value, the number of
+/// documents, and the number of documents with NaN. For a list, it also contains the number of documents with each listed value.
 fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     const KEY: &str = "clusters.keep";
     let [least, most, documents, nan, listed @ ..] = found else {

@@ -1,14 +1,14 @@
 //! Runs a job, stage by stage: documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters.
 //!
-//! A stage is published by its manifest, which is written after its files. A run that resumes does not repeat it. A run is published by
-//! `manifest.json`.
+//! A stage is published by its manifest, which is written after its files. A resumed run does not repeat a published stage. The result of
+//! the run is published by `manifest.json`.
 //!
-//! - `overlap`, `existing`: checks of the output before a run; `keep_values`: checks of `clusters.keep`.
-//! - `input`: the texts, the finished output, or the outputs to merge; `reference`: the reference documents.
-//! - `stage`: the stages by subject, their list, and the walk through it; `context`: the tables and inputs that stages share.
-//! - `tables`: the columns of tables; `runner`: runs one stage; `parts`: publishes it in parts.
+//! - `overlap`, `existing`: check the output before a run; `keep_values`: checks `clusters.keep`.
+//! - `input`: opens the texts, the finished output, or the outputs to merge; `reference`: opens the reference documents.
+//! - `stage`: the stages by subject, and the code that runs them in order; `context`: the tables and inputs that stages share.
+//! - `tables`: the columns of tables; `runner`: runs one stage; `parts`: publishes a stage in parts.
 //! - `sketches`: stored sketches, and texts that are read again; `verify`: candidates and their scores; `groups`: columns of documents.
-//! - `numbers`: small queries of the driver; `publish`: names the tables and their counts in one manifest.
+//! - `numbers`: small queries of the driver; `publish`: writes the manifest with the tables and their counts.
 //!
 //! Unless documented otherwise, a function fails only if a table cannot be read or a frame lacks a column.
 
@@ -50,15 +50,15 @@ use runner::Runner;
 use stage::walk;
 pub(crate) use verify::slices;
 
-/// Runs `job` on `engine`, or resumes an earlier run of the same job over the same inputs. Waits for the end of another run that holds
-/// the output.
+/// Runs `job` on `engine`, or resumes an earlier run of the same job over the same inputs. If another run has claimed the output, waits for
+/// its end.
 ///
-/// The input is checked before anything is written: its files, their columns, and that neither source nor output contains the other. A
-/// finished output is replaced only when the new one is complete.
+/// Before anything is written, checks the files of the input and their columns. Also checks that neither the source nor the output contains
+/// the other. A finished output is replaced only when the new result is complete.
 ///
 /// # Errors
-/// By kind: the job does not fit its input, input or storage fail, the engine fails, or `control` stopped the run. The output is then
-/// unchanged, and the next run uses the finished stages.
+/// If the job does not fit its input, if the input, the storage or the engine fails, or if `control` stopped the run. The result in the
+/// output is then unchanged, and the next run uses the finished stages.
 pub async fn run(
     job: &Job,
     engine: &dyn Engine,
@@ -75,7 +75,7 @@ pub async fn run(
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
     loop {
-        // A result that cannot be read is reported when it is compared with the job.
+        // An unreadable result is reported later, by `finished`.
         let earlier = match existing {
             OnExisting::Fail => output.manifest().await.ok().flatten(),
             OnExisting::Overwrite => None,
@@ -118,7 +118,7 @@ pub async fn run(
     }
 }
 
-/// A run that holds the claim on its output.
+/// A run that has claimed its output.
 struct ClaimedRun<'a> {
     job: &'a Job,
     input: &'a RunInput,
@@ -130,7 +130,7 @@ struct ClaimedRun<'a> {
 }
 
 impl ClaimedRun<'_> {
-    /// Runs until the run is done, is stopped, or loses the output.
+    /// Runs the stages until they are done, are stopped, or the claim is lost.
     async fn watched(&self, control: &RunControl, read: (DataFrame, SourceTypes)) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };

@@ -1,4 +1,4 @@
-//! Small queries whose results the driver reads.
+//! Small queries. The driver reads their results.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};
@@ -6,7 +6,7 @@ use datafusion::prelude::{DataFrame, col};
 use crate::error::Result;
 use crate::frames::utf8;
 
-/// The numbers in the first column.
+/// Returns the numbers in the first column.
 pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
     let mut keys = Vec::new();
     for batch in frame.collect().await? {
@@ -15,7 +15,7 @@ pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
     Ok(keys)
 }
 
-/// The number in a frame of one row and column; 0 if it is null.
+/// Returns the number in a frame with one row and one column, or 0 if it is null.
 pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     let mut number = 0;
     for batch in frame.collect().await? {
@@ -24,7 +24,7 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     Ok(number)
 }
 
-/// The smallest ids of a frame (id, ..), at most `most`, in quotes.
+/// Returns at most `most` of the smallest ids in a frame (id, ..), in quotes.
 pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
     let named =
         frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;

@@ -11,8 +11,8 @@ use crate::job;
 use crate::output::Layout;
 use crate::source::{Listed, Reach, same_store};
 
-/// Refuses an output that contains the source or is inside it. Otherwise a run could read its own files or remove documents. `setting`
-/// names the output's URL in messages.
+/// Refuses an output that contains the source or is inside the source. Otherwise a run could read the files that it writes, or remove
+/// documents. `setting` is the job key or option that sets the output's URL, for messages.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -36,7 +36,7 @@ pub(crate) fn refuse_urls(output: &Layout, source: &job::Source, setting: &str) 
     Ok(())
 }
 
-/// Refuses an output that equals the output `read`, is inside it, or contains it.
+/// Refuses an output that equals the output `read`, is inside `read`, or contains `read`.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -53,7 +53,7 @@ pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Re
     Ok(())
 }
 
-/// Refuses an output that contains a file of the source, also through a link.
+/// Refuses an output that contains a file of the source, directly or through a link.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -70,7 +70,7 @@ pub(crate) fn refuse_files(output: &Layout, listed: &Listed, setting: &str) -> R
     Ok(())
 }
 
-/// The folders of local files without links, each resolved once.
+/// The folders of local files, with links resolved. Each folder is resolved once.
 #[derive(Default)]
 struct ResolvedFolders(BTreeMap<PathBuf, PathBuf>);
 

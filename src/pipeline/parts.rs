@@ -1,12 +1,13 @@
-//! Parts of a stage that reads the source. Each part is published when it is written, so that a run that was killed does not read it
-//! again.
+//! Parts of a stage that reads the source. Each part is published when it is written. If the run is killed, the next run does not read this
+//! part again.
 //!
-//! A part is the files, or the row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each other.
-//! When a partition has written its files, it records them in `_work/` as a separate stage. The name of that stage contains a hash of the
-//! files and row groups. A run that resumes divides the source into as many parts as before, for any number of threads, and runs the parts
-//! without a record.
+//! A part consists of the files, or the row groups in a Parquet file, that one partition of the plan reads. Partitions do not wait for each
+//! other. When a partition has written its files, it records them in `_work/` as a separate stage. The name of that stage contains a hash
+//! of the files and row groups. A resumed run divides the source into the recorded number of parts, for any number of threads. It runs only
+//! the parts without a record.
 //!
-//! This needs a plan in this process that keeps the rows of each partition together. Other plans publish the whole stage.
+//! This is possible if the plan runs in this process and keeps the rows of each partition together. Otherwise the stage is published as a
+//! whole.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,22 +27,22 @@ use crate::output::manifest::{File, FinishedStage};
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 use crate::source::{self, Checksums};
 
-/// The approximate bytes of the source that a part reads. Opening a file counts as reading [`OPENING_BYTES`].
+/// The approximate number of bytes in a part of the source. Opening a file counts as reading [`OPENING_BYTES`].
 const PART_BYTES: u64 = 16 << 20;
 const OPENING_BYTES: u64 = 128 << 10;
 
 /// The maximum number of parts in a stage. Each part writes a file in every table.
 const MAX_PARTS: u64 = 256;
 
-/// The minimum number of parts in which to read these files. With more threads, there are more parts.
+/// The minimum number of parts into which these files are divided. If there are more threads, there are more parts.
 pub(super) fn count(files: &[InputFile]) -> usize {
     let bytes: u64 = files.iter().map(|file| file.bytes.saturating_add(OPENING_BYTES)).sum();
     (bytes / PART_BYTES).clamp(1, MAX_PARTS) as usize
 }
 
 impl Runner<'_> {
-    /// Runs the parts of a stage that no earlier attempt wrote. If a task runs out of memory, fewer tasks run at once. `None` if the stage
-    /// must be written as a whole, because it is small or its plan mixes the rows of parts.
+    /// Runs the parts of a stage that no earlier attempt wrote. If a task runs out of memory, fewer tasks run at once. Returns `None` if
+    /// the stage must be written as a whole, because the stage is small or its plan mixes the rows of parts.
     pub(super) async fn write_parts(
         &self,
         engine: &dyn Engine,
@@ -123,21 +124,21 @@ impl Runner<'_> {
         Ok(Some(StageFiles { files, read, join: None }))
     }
 
-    /// The ranges of the source that an earlier attempt read, by the record of a part. The files of the part may be damaged.
+    /// Returns the ranges of the source that an earlier attempt read, from the record of a part. The files of the part may be damaged.
     async fn read_by(&self, part: &str) -> Vec<ReadRanges> {
         let record = self.output.read::<FinishedStage>(&Layout::stage(part, &self.key)).await;
         let record = record.ok().flatten().filter(|record| record.fingerprint == self.fingerprint);
         record.map(|record| record.read).unwrap_or_default()
     }
 
-    /// The parts of a stage for which a record exists.
+    /// The recorded parts of a stage.
     async fn earlier_parts(&self, stage: &str) -> Result<Vec<SourcePart>> {
         let names = self.finished_earlier().await?;
         Ok(names.iter().filter_map(|name| SourcePart::parse(stage, name)).collect())
     }
 }
 
-/// A plan of exactly `count` partitions that are not repartitioned.
+/// The configuration for a plan with exactly `count` partitions that are not repartitioned.
 fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
     let mut config = config.clone().with_target_partitions(count);
     config.options_mut().optimizer.enable_round_robin_repartition = false;
@@ -147,26 +148,26 @@ fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
 /// A part of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SourcePart {
-    /// The hash of the files and row groups that it reads.
+    /// The hash of the files and row groups in this part.
     hash: u64,
     /// The number of parts into which the source is divided.
     of: usize,
 }
 
 impl SourcePart {
-    /// The name of its record.
+    /// The name of the part's record.
     fn name(self, stage: &str) -> String {
         format!("{stage}-{:016x}-of-{}", self.hash, self.of)
     }
 
-    /// The part of `stage` whose record has this name.
+    /// Parses the name of a record of a part of `stage`.
     fn parse(stage: &str, name: &str) -> Option<Self> {
         let (hash, of) = name.strip_prefix(stage)?.strip_prefix('-')?.split_once("-of-")?;
         Some(Self { hash: u64::from_str_radix(hash, 16).ok()?, of: of.parse().ok().filter(|of| *of > 0)? })
     }
 }
 
-/// Runs some partitions of its input, which writes files, and records the files of each finished partition.
+/// Runs some partitions of the input, which write files, and records the files that each finished partition wrote.
 #[derive(Debug, Clone)]
 struct RecordParts {
     stage: String,

@@ -1,4 +1,4 @@
-//! The end of a run: one manifest names the tables and their counts, if the tables keep their contracts.
+//! The end of a run. Checks that the tables keep their contracts, and writes one manifest that names the tables and their counts.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -62,7 +62,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         attempts: attempts(output, &replaced, claim.attempt()).await?,
     };
     let stages_reused = cx.runner.reused();
-    // A run publishes only complete tables, and only while it holds its output.
+    // A run publishes only complete tables, and only while its claim on the output is valid.
     let damage = check::sizes(output, &manifest.files().collect::<Vec<_>>()).await?;
     if let Some(first) = damage.first() {
         let output = output.shown();
@@ -83,7 +83,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         publish_logs(output, job).await?;
         return Ok(other);
     }
-    // The result is published. Next come the logs, then the removal of files, since the old logs still name these files.
+    // The result is published. The logs are updated before files are removed, since the old logs still name these files.
     publish_logs(output, job).await?;
     tidy(output, claim.attempt()).await;
     Ok(Outcome { manifest, already_finished: false, stages_reused })
@@ -96,7 +96,7 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     let representatives = totals.number(Total::Representatives)?;
     let tables = Table::written_by(job);
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
-    // The later tables include the candidates of the earlier tables.
+    // Each later table also contains the candidates in the earlier tables.
     let candidates = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
     let candidates = candidates.into_iter().map(|table| cx.rows(table)).max();
     let outputs = cx.reference_outputs();
@@ -168,10 +168,10 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     Ok((counts, warnings))
 }
 
-/// Updates the Delta logs of an output to its manifest.
+/// Updates the Delta logs of an output, so that they name the files in its manifest.
 ///
 /// # Errors
-/// If they cannot be updated. The result is published nevertheless.
+/// If the logs cannot be updated. The result is already published.
 pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
     delta::publish(output, job.output.tables).await.context(|| {
         format!(
@@ -182,7 +182,7 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
     })
 }
 
-/// `job` with the versions of the Delta tables that the run read, so that later commands read the same versions.
+/// Adds the versions of the Delta tables that the run read to `job`, so that later commands read the same versions.
 fn pinned(job: &Job, input: &RunInput) -> Job {
     let mut job = job.clone();
     if let (Input::Read, Some(listed)) = (&job.input, input.listed()) {
@@ -198,7 +198,7 @@ fn pinned(job: &Job, input: &RunInput) -> Job {
     job
 }
 
-/// The ids of all known attempts that wrote to the output. This attempt comes last.
+/// The ids of the attempts that wrote to the output. This attempt comes last.
 async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> Result<Vec<String>> {
     let mut ids = replaced.attempts();
     for id in attempt::ids(output).await? {
@@ -210,7 +210,8 @@ async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> 
     Ok(ids.split_off(ids.len().saturating_sub(MAX_ATTEMPTS)))
 }
 
-/// The maximum number of attempts in a manifest. Files that an older attempt writes later are not recognised, so they are kept.
+/// The maximum number of attempts in a manifest. Older attempts are forgotten. If such an attempt still writes files, the files are not
+/// recognised and are kept.
 const MAX_ATTEMPTS: usize = 1_000;
 
 /// Removes the files that a finished output does not need. Errors of the store are only logged, since the result is published.

@@ -1,4 +1,4 @@
-//! The runner of stages: plans the frames of a stage, executes them and publishes their files by one manifest, or takes over the files
+//! The runner of stages. Plans the frames of a stage, executes the plans and publishes their files by one manifest, or takes over the files
 //! of an earlier attempt.
 
 use std::collections::{BTreeMap, HashSet};
@@ -34,7 +34,7 @@ pub(crate) struct Runner<'a> {
     pub(super) control: &'a RunControl,
     /// The fingerprint of the run. Stages of other runs are not taken over.
     pub(super) fingerprint: &'a str,
-    /// A part of the names of stage manifests. It prevents a run from reusing stages of the result that it replaces.
+    /// Part of the name of each stage manifest. The key prevents a run from reusing the stages of the result that it replaces.
     pub(super) key: String,
     reached: Mutex<RunProgress>,
     /// The stages of earlier attempts, each checked once.
@@ -43,39 +43,39 @@ pub(crate) struct Runner<'a> {
 
 /// The work of a stage.
 pub(crate) struct StageWork<'w> {
-    /// The name in logs, records and the names of files.
+    /// The name of the stage in logs, records and file names.
     pub(crate) name: &'w str,
     /// The tables that the stage writes.
     pub(crate) targets: Vec<TableTarget>,
-    /// The columns by which the rows of each partition are sorted; empty if their order does not matter.
+    /// The columns that sort the rows in each partition. Empty if any order is allowed.
     pub(crate) sorted_by: &'static [&'static str],
     pub(crate) rows: Planned<'w>,
 }
 
-/// The plan of a stage: its frames, the bytes that they shuffle, and the division into parts.
+/// The plan of a stage, with its frames, the bytes that they shuffle, and the number of parts.
 pub(crate) struct Planned<'a> {
     pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
     /// The number of bytes that are shuffled between partitions. It determines the number of partitions.
     pub(crate) bytes: u64,
-    /// The number of rows per batch; `None` for the engine's batch size.
+    /// The number of rows per batch. `None` for the engine's batch size.
     pub(crate) batch_rows: Option<usize>,
-    /// The number of parts in which the stage reads the source. Each part is published when it is written. A stage with fewer than 2 parts
-    /// is published as a whole.
+    /// The number of parts in which the stage reads the source. Each part is published when it is written. With fewer than 2 parts, the
+    /// stage is published as a whole.
     pub(crate) parts: usize,
-    /// Whether the plans run in this process and not on the engine of the run. The rows may be in the memory of this process and too many
-    /// to send to a cluster.
+    /// Whether the plans run in this process instead of on the engine of the run. Used if the rows are in the memory of this process and
+    /// too many to send to a cluster.
     pub(crate) runs_here: bool,
 }
 
 impl Planned<'static> {
-    /// The rows of `frames`, which shuffle about `bytes`.
+    /// Plans `frames`, which shuffle about `bytes` between partitions.
     pub(crate) fn new(bytes: u64, frames: Vec<DataFrame>) -> Self {
         Planned::made(bytes, move |_| Ok(frames.clone()))
     }
 }
 
 impl<'a> Planned<'a> {
-    /// The rows of frames that are made for a number of partitions. The rows are the same for any number.
+    /// Plans the frames that `frames` creates for a number of partitions. Any number gives the same rows.
     pub(crate) fn made(
         bytes: u64,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
@@ -91,9 +91,9 @@ struct RunProgress {
     total: usize,
     /// The number of stages that have begun.
     begun: usize,
-    /// The number of stages that an earlier run had finished.
+    /// The number of stages that earlier attempts had finished.
     reused: usize,
-    /// The finished stages, by the order in which they began.
+    /// The finished stages, by their numbers in the order in which they began.
     done: BTreeMap<usize, FinishedStage>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Runner<'a> {
         Self { engine, output, claim, control, fingerprint, key, reached, earlier }
     }
 
-    /// Begins a run with these stages.
+    /// Begins a run that consists of these stages.
     pub(super) fn begin(&self, stages: &[String]) {
         self.control.progress.run_begins(stages);
         self.expect(stages.len());
@@ -125,12 +125,12 @@ impl<'a> Runner<'a> {
         self.control.stop.is_cancelled()
     }
 
-    /// The number of stages that an earlier run had finished.
+    /// The number of stages that earlier attempts had finished.
     pub(super) fn reused(&self) -> usize {
         self.reached.lock().reused
     }
 
-    /// The time and the rows of every stage so far.
+    /// The time and the number of rows of every finished stage.
     pub(super) fn times(&self) -> Vec<StageTime> {
         let time = |finished: &FinishedStage| StageTime {
             name: finished.stage.clone(),
@@ -147,7 +147,7 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().any(|done| done.stage == name)
     }
 
-    /// The stage of an earlier attempt; `None` if the stage has not finished or its files are damaged.
+    /// Returns the stage as an earlier attempt finished it. Returns `None` if the stage has not finished or its files are damaged.
     pub(super) async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
         if let Some(finished) = self.earlier.lock().get(name) {
             return Ok(Some(finished.clone()));
@@ -181,12 +181,12 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// The names of the stages whose manifests earlier attempts left.
+    /// The names of the stages that earlier attempts finished.
     pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
         self.output.stages(&self.key).await
     }
 
-    /// Removes the files of a stage that no later stage reads. If that fails, they are removed at the end of the run.
+    /// Removes the files of a stage that no later stage reads. If the removal fails, the files are removed at the end of the run.
     pub(super) async fn remove(&self, name: &str) {
         self.earlier.lock().remove(name);
         let written = self.reached.lock().done.values().find(|done| done.stage == name).cloned();
@@ -196,8 +196,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Runs the frames of a stage one after the other, each into all of its tables, and publishes the files; or takes over the files
-    /// that an earlier attempt published.
+    /// Takes over the files if an earlier attempt published the stage. Otherwise runs the frames one after the other, each into all tables
+    /// of the stage, and publishes the files.
     ///
     /// # Errors
     /// If the frames cannot be planned, or if the engine or the store fails.
@@ -238,8 +238,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs the frames, with more partitions if a task runs out of memory. The files of a failed plan are in no manifest and are removed
-    /// at the end of the run.
+    /// Runs the frames. If a task runs out of memory, plans them with more partitions. The files of a failed plan are in no manifest and
+    /// are removed at the end of the run.
     async fn write(&self, engine: &dyn Engine, work: &StageWork<'_>) -> Result<StageFiles> {
         let (config, stage, frames) = (engine.config(), work.name, &work.rows.frames);
         let batch = config.batch_size().max(1);
@@ -248,7 +248,7 @@ impl<'a> Runner<'a> {
         let mut attempt = StageAttempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
-            // The caller had found the stage finished, so it did not plan any frames.
+            // The caller found the stage finished and planned no frames, but the files are gone now.
             return Err(self.removed(stage));
         }
         if let [frame] = made.as_slice()
@@ -285,8 +285,8 @@ impl<'a> Runner<'a> {
         Ok(StageFiles { files, join: join.map(str::to_owned), read: Vec::new() })
     }
 
-    /// The next attempt after tasks ran out of memory in frame number `frame`. It has more partitions, so that a task holds fewer rows, or
-    /// runs fewer tasks at once. `None` if a task already had all the memory.
+    /// Returns the next attempt after a task ran out of memory in the frame with the index `frame`. It has more partitions, so that a task
+    /// keeps fewer rows in memory, or runs fewer tasks at once. Returns `None` if a task already had all the memory.
     async fn with_more_memory(
         &self,
         engine: &dyn Engine,
@@ -296,7 +296,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<StageAttempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
-        // A task's memory may or may not grow with its number of rows, so fewer tasks and more partitions are tried in turn.
+        // More partitions help only if a task's memory grows with its number of rows. So more partitions and fewer tasks are tried in turn.
         let fewer =
             || Some(StageAttempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
@@ -322,7 +322,7 @@ impl<'a> Runner<'a> {
         Ok(fewer())
     }
 
-    /// The plan that writes a frame's rows into the tables of the stage.
+    /// Returns the plan that writes the rows of `frame` into the tables of the stage.
     pub(super) async fn plan(
         &self,
         work: &StageWork<'_>,
@@ -335,7 +335,7 @@ impl<'a> Runner<'a> {
         options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
         let why = || format!("cannot plan {}", work.name);
         let mut physical = state.create_physical_plan(&plan).await.context(why)?;
-        // A plan that reads the source in parts needs joins that hold one side in memory.
+        // A plan that reads the source in parts needs joins that keep one side in memory.
         if let Some(config) = holding_less(&physical, state.config())
             && source::parts(&physical).is_none()
         {
@@ -363,7 +363,7 @@ impl<'a> Runner<'a> {
         Ok(plan)
     }
 
-    /// Writes the manifest of the stage. If another run of the same job has already written one, that manifest is used.
+    /// Writes the manifest of the stage. If another run of the same job has already written this manifest, returns that manifest.
     async fn publish(&self, finished: FinishedStage) -> Result<FinishedStage> {
         if self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await? {
             return Ok(finished);
@@ -398,7 +398,7 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().map(|done| done.rows(table)).sum()
     }
 
-    /// The records of `inputs`, with the checksums of the ranges that stages read.
+    /// Adds the checksums of the ranges that stages read to `inputs`.
     pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<InputFile> {
         let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
         for ReadRanges { path, bytes, modified, ranges } in self.read_so_far() {
@@ -413,7 +413,7 @@ impl<'a> Runner<'a> {
         inputs.iter().map(record).collect()
     }
 
-    /// The ranges that no stage of this run has read before.
+    /// Keeps the ranges that no finished stage of this run has read.
     fn not_read_before(&self, mut read: Vec<ReadRanges>) -> Vec<ReadRanges> {
         let before = self.read_so_far();
         let before: HashSet<_> = before
@@ -432,9 +432,9 @@ impl<'a> Runner<'a> {
 pub(super) struct StageAttempt {
     pub(super) config: SessionConfig,
     pub(super) partitions: usize,
-    /// Whether it has more partitions than the previous attempt, with the same number of concurrent tasks.
+    /// Whether this attempt has more partitions than the previous attempt, with the same number of concurrent tasks.
     pub(super) is_divided: bool,
-    /// Whether its only sort can use all the memory.
+    /// Whether the plan has a single partition, so that its sort can use all the memory.
     pub(super) sorts_alone: bool,
 }
 
@@ -460,7 +460,7 @@ fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
 }
 
-/// The number of rows to report for a stage: in its public tables, or in all tables if no table is public.
+/// The number of rows to report for a stage. It counts the rows in public tables, or in all tables if no table is public.
 fn rows_of(finished: &FinishedStage) -> u64 {
     let is_public = |file: &File| Table::named(&file.table).is_some();
     let any_public = finished.files.iter().any(is_public);

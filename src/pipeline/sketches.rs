@@ -1,8 +1,8 @@
-//! The sketches by which candidates are compared, and the texts that are read again for them.
+//! The sketches that score candidates, and the texts that are read again to compute sketches.
 //!
 //! Usually few documents are in candidates, and a sketch consists almost entirely of shingles. Therefore stages write positions instead of
-//! shingles, and only the texts of candidates are read again. Shingles are stored if all documents' shingles are needed, if they are needed
-//! more than once, or if the user keeps them.
+//! shingles, and only the texts of candidates are read again. Shingles are stored if the shingles of all documents are needed, if they are
+//! needed more than once, or if the user keeps them.
 
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::logical_expr::Expr;
@@ -36,13 +36,13 @@ impl BoundedRows {
 /// The columns of a sketch.
 pub(super) const SKETCH: [&str; 4] = ["doc", "shingle_count", "shingles", "signature"];
 
-/// The bytes of a row (document, file, position). The file takes few bytes.
+/// The number of bytes in a row (document, file, position). The file takes few bytes.
 pub(super) const BYTES_OF_POSITION: u64 = 32;
 
-/// The number of the job's own source. Tables store it as null.
+/// The number of the source of new documents. Tables store it as null.
 const OWN: u64 = u64::MAX;
 
-/// The texts at `places` (source, position, origin, ..). `select` chooses the same columns of [`frames::documents`] for each source.
+/// Reads the texts at `places` (source, position, origin, ..). `select` selects columns of [`frames::documents`], the same for each source.
 /// Pass `cut` if only the shingles are needed, so that long texts are streamed.
 pub(super) async fn read_texts(
     cx: &StageContext<'_>,
@@ -71,8 +71,8 @@ pub(super) async fn read_texts(
     frames::union(texts)?.ok_or_else(|| Error::bug("no source is read"))
 }
 
-/// Finds the positions of the texts of the documents `needed` (needed), among the run's own documents and the reference documents `known`.
-/// The search for the keys shuffles about `bytes`.
+/// Finds the positions of the texts of the documents `needed` (needed), among new documents and the reference documents `known`. The frame
+/// `needed` shuffles about `bytes`.
 pub(super) fn find_texts(
     cx: &StageContext<'_>,
     needed: DataFrame,
@@ -88,7 +88,7 @@ pub(super) fn find_texts(
     Ok(Planned::new(bytes + count(cx) * BYTES_OF_POSITION, vec![positions]))
 }
 
-/// Like [`find_texts`], without reference documents with stored shingles.
+/// Like [`find_texts`], but ignores reference documents with stored shingles.
 pub(super) fn find_texts_to_cut(
     cx: &StageContext<'_>,
     needed: DataFrame,
@@ -104,7 +104,7 @@ fn count(cx: &StageContext<'_>) -> u64 {
     cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE)
 }
 
-/// The stored sketches of the run's own documents, if they are stored.
+/// The sketches of new documents, or `None` if they are not stored.
 fn stored_new(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let stored = match AllSketches::new(cx.job) {
         AllSketches::InDocuments => cx.table(Table::Documents)?,
@@ -115,7 +115,7 @@ fn stored_new(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     Ok(Some(stored.select(columns(SKETCH))?))
 }
 
-/// [`stored_new`], and the sketches of reference documents that may match.
+/// [`stored_new`], and the sketches of reference documents that may match new documents.
 fn stored(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let Some(new) = stored_new(cx)? else { return Ok(None) };
     Ok(Some(match cx.reference_documents()? {
@@ -129,7 +129,7 @@ pub(super) fn all(cx: &StageContext<'_>) -> Result<DataFrame> {
     stored(cx)?.ok_or_else(not_stored)
 }
 
-/// The sketches (doc, shingles, signature, ..) of the documents in the prefix join, and possibly of more documents.
+/// The sketches (doc, shingles, signature, ..) of the documents in the prefix join. They can include other documents too.
 pub(super) fn joined(cx: &StageContext<'_>) -> Result<BoundedRows> {
     match stored(cx)? {
         Some(frame) => Ok(BoundedRows { frame, count: count(cx) }),
@@ -145,7 +145,7 @@ pub(super) fn to_join(cx: &StageContext<'_>) -> Result<DataFrame> {
     prefix::only(joined(cx)?.frame, cx.table(WorkTable::HOT)?)
 }
 
-/// The sketches of new documents in the prefix join. Copies are included until their groups are known.
+/// The sketches of new documents in the prefix join. If all documents are joined with reference documents, copies are included.
 pub(super) fn new_to_join(cx: &StageContext<'_>) -> Result<DataFrame> {
     if cx.reference.is_some() && cx.job.candidates.method.joins_all() {
         return stored_new(cx)?.ok_or_else(not_stored);
@@ -166,7 +166,7 @@ pub(super) async fn join<'c>(cx: &'c StageContext<'_>) -> Result<&'c Join> {
     join.await
 }
 
-/// The sketches of the documents `needed` (needed) in candidates, and possibly of more documents.
+/// The sketches of the documents `needed` (needed), which are in candidates. They can include other documents too.
 pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame) -> Result<BoundedRows> {
     if let Some(frame) = stored(cx)? {
         return Ok(BoundedRows { frame, count: count(cx) });
@@ -176,10 +176,10 @@ pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame)
     Ok(BoundedRows { frame, count: cx.rows(at) + cx.rows(WorkTable::REFERENCE) })
 }
 
-/// Selects the columns `names` of the sketches of the documents `needed` (needed).
+/// Returns the sketches of the documents `needed` (needed), in the columns `names`.
 ///
-/// Stored sketches and the `known` sketches of reference documents are read. All other sketches are computed from the texts at the
-/// `positions` of [`find_texts_to_cut`].
+/// Stored sketches of new documents and the sketches in `known` (reference documents) are read. All other sketches are computed from the
+/// texts at `positions`, which [`find_texts_to_cut`] found.
 pub(super) async fn sketches(
     cx: &StageContext<'_>,
     positions: WorkTable,
@@ -204,7 +204,7 @@ pub(super) async fn sketches(
     frames::union(found)?.ok_or_else(not_stored)
 }
 
-/// The signatures (doc, signature) of all documents, if they are stored.
+/// The signatures (doc, signature) of all documents, or `None` if they are not stored.
 pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
     let signature = || columns(["doc", "signature"]);
     let frame = match stored(cx)? {

@@ -1,4 +1,4 @@
-//! The tables of a run: public tables with their contracts, and work tables between stages.
+//! The tables of a run. Public tables have contracts, and work tables pass rows between stages.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use crate::output::Layout;
 use crate::output::write::{TableRows, TableTarget};
 use crate::schema::{self, SourceTypes, Table};
 
-/// A table between stages. The run removes it when it finishes. The source file of its stage defines the table's name and columns.
+/// A table between stages. The run removes work tables at its end. The source file of a stage defines the names and columns of its work
+/// tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkTable {
     name: &'static str,
@@ -35,9 +36,9 @@ pub(super) enum WorkColumns {
     NumberList(&'static str),
     /// Lists of LargeUtf8.
     TextList(&'static str),
-    /// The column `id`, of the type that ids have in the source.
+    /// The column `id`, with the type of ids in the source.
     Id,
-    /// The column `signature`, of the type that the job gives to signatures.
+    /// The column `signature`: see [`signature_type`].
     Signature,
     /// The carried columns of the source.
     Carried,
@@ -93,7 +94,7 @@ impl WorkTable {
         }
     }
 
-    /// The columns for `job` over a source of these types.
+    /// The schema for `job` and a source with these types.
     pub(crate) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         let fields = self.columns.iter().flat_map(|columns| columns.fields(job, source));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
@@ -107,7 +108,7 @@ pub(super) const SKETCH_COLUMNS: &[WorkColumns] = &[
     WorkColumns::Signature,
 ];
 
-/// The positions of texts. `origin` is the number of a reference document's source, or null for a document of the run.
+/// The positions of texts. `origin` is the number of a reference document's source, or null for a new document.
 pub(super) const POSITION_COLUMNS: &[WorkColumns] = &[
     WorkColumns::Text("source"),
     WorkColumns::Numbers(&["position"]),
@@ -125,7 +126,7 @@ pub(super) fn signature_type(job: &Job) -> DataType {
     }
 }
 
-/// The place where the stages of a job find the sketches of all documents.
+/// Says where the stages of a job find the sketches of all documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllSketches {
     /// In the table `documents`.
@@ -134,7 +135,7 @@ pub(super) enum AllSketches {
     InSketches,
     /// In the output that is reused.
     InOutput,
-    /// Nowhere: the needed texts are read again.
+    /// Nowhere. The needed texts are read again.
     Nowhere,
 }
 
@@ -185,7 +186,7 @@ impl AnyTable {
         }
     }
 
-    /// The columns for `job` over a source of these types.
+    /// The schema for `job` and a source with these types.
     pub(super) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         match self {
             AnyTable::Public(table) => schema::contract(table).over(source, job.columns()).arrow_schema(),

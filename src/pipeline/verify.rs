@@ -1,6 +1,6 @@
-//! Verification: scores candidates by their sketches, or every two documents.
+//! Verification. Scores candidates, or every two documents, by their sketches.
 //!
-//! The join of sketches and candidates is chosen by its estimated cost: the join that moves the fewest bytes is used.
+//! The join of sketches and candidates with the fewest moved bytes is used. The bytes are estimated.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::frames::reference::{mark, with_reference};
 use crate::frames::scores::{self, PairBlock, SketchJoin, segments};
 use crate::job::{Compare, Job, NewPairs, ScoreBy};
 
-/// Bytes of a row (shingle, document, size, position).
+/// The number of bytes in a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
-/// Signatures are compared first if moving all shingles takes at least this many times as many bytes.
+/// Signatures are compared first if a join with all shingles moves at least this many times as many bytes.
 const WORTH_A_PASS: f64 = 2.0;
 
 /// Only the sketches of candidates are read if at most one in this many documents is in a candidate.
@@ -35,19 +35,19 @@ const FEW: u64 = 2;
 /// Slices per thread in the comparison of all pairs. Many small slices keep all threads busy until the end.
 const SLICES_PER_THREAD: usize = 16;
 
-/// The share of a task's memory that sketches may use if all of them are held in memory.
+/// The maximum share of a task's memory for sketches, if all of them are kept in memory.
 const HELD_SHARE: f64 = 0.4;
 
-/// [`Engine::partitions`] leaves most of a task's memory for other rows. A partition that holds only sketches may use this many times more
-/// bytes.
+/// [`Engine::partitions`] leaves most of a task's memory for other rows. A partition that contains only sketches can have this many times
+/// as many bytes.
 const LARGER_SEGMENTS: u64 = 2;
 
-/// The bytes of a row in a shuffle: a pair, a pair with its home, and a request (home, document).
+/// The number of bytes in a shuffled row: a pair, a pair with its home block, and a request (home, document).
 const BYTES_OF_PAIR: f64 = 16.0;
 const BYTES_AT_HOME: f64 = 24.0;
 const BYTES_OF_REQUEST: f64 = 16.0;
 
-/// The minimum number of bytes of pairs that are held in memory while sketches are streamed.
+/// Pairs with at least this many bytes are kept in memory while sketches are streamed.
 const LEAST_WAITING: f64 = 4e6;
 
 /// The documents and candidates to compare.
@@ -66,7 +66,7 @@ struct JoinCost {
     join: SketchJoin,
     /// The approximate number of bytes that are written or sent, and then read.
     moved: f64,
-    /// The bytes that are divided among partitions: see [`Engine::partitions`].
+    /// The number of bytes that are divided among partitions: see [`Engine::partitions`].
     shuffled: u64,
 }
 
@@ -76,10 +76,10 @@ impl Load {
         self.documents as f64 * self.sketch as f64
     }
 
-    /// The cheapest join that `engine` can make.
+    /// Returns the cheapest join that `engine` can execute.
     fn cheapest_join(self, engine: &dyn Engine) -> JoinCost {
         let divided = self.cheapest_divided(engine, 1);
-        // No side is held in memory if the configuration disables such joins.
+        // The configuration can disable joins that keep a side in memory.
         let holds = engine.config().options().optimizer.hash_join_single_partition_threshold > 0;
         if !holds || self.sketches() > HELD_SHARE * engine.task_bytes() as f64 {
             return divided;
@@ -92,7 +92,7 @@ impl Load {
         JoinCost { join: SketchJoin::Held, moved, shuffled: 0 }
     }
 
-    /// The cheapest join that does not hold a whole side, in a plan with at least `least` partitions.
+    /// Returns the cheapest join that does not keep a whole side in memory, in a plan with at least `least` partitions.
     fn cheapest_divided(self, engine: &dyn Engine, least: usize) -> JoinCost {
         let partitions = |bytes| engine.partitions(bytes).max(least);
         let blocks = self.in_blocks(partitions);
@@ -100,8 +100,8 @@ impl Load {
         segments.filter(|segments| segments.moved <= blocks.moved).unwrap_or(blocks)
     }
 
-    /// The cost of [`SketchJoin::Segments`]: all sketches are written once. A partition reads them once for each set of pairs that fits in
-    /// memory.
+    /// The cost of [`SketchJoin::Segments`]. All sketches are written once. A partition reads them once for each batch of pairs that fits
+    /// in memory.
     fn by_segments(self, partitions: impl Fn(u64) -> usize) -> JoinCost {
         let shuffled = self.sketches() as u64 / LARGER_SEGMENTS;
         let (partitions, pairs) = (partitions(shuffled) as f64, self.candidates as f64 * BYTES_OF_PAIR);
@@ -111,12 +111,12 @@ impl Load {
         JoinCost { join: SketchJoin::Segments, moved, shuffled }
     }
 
-    /// The cost of [`SketchJoin::Blocks`]: a sketch is shuffled by its document, and again for each home that needs it.
+    /// The cost of [`SketchJoin::Blocks`]. A sketch is shuffled by its document, and then once for each block that needs it.
     fn in_blocks(self, partitions: impl Fn(u64) -> usize) -> JoinCost {
         // A candidate needs at most two sketches.
         let most = 2.0 * self.candidates as f64;
         let bytes = |requests: f64| (requests * (self.sketch as f64 + BYTES_AT_HOME)) as u64;
-        // The expected number of distinct segments if the candidates of a document are spread at random.
+        // The expected number of distinct segments per document if its candidates are spread at random.
         let segments = segments(partitions(bytes(most))) as f64;
         let each = most / self.documents.max(1) as f64;
         let places = segments * -(-each / segments).exp_m1();
@@ -134,7 +134,7 @@ pub(super) fn remaining_candidates(cx: &StageContext<'_>) -> Result<BoundedRows>
     BoundedRows::read(cx, candidate_table(cx))
 }
 
-/// The remaining candidates (a, b) without a known score.
+/// The remaining candidates (a, b) that are not in [`known_scores`].
 pub(super) fn candidates_to_compare(cx: &StageContext<'_>) -> Result<BoundedRows> {
     let found = remaining_candidates(cx)?;
     Ok(match known_scores(cx)? {
@@ -150,10 +150,11 @@ fn candidate_table(cx: &StageContext<'_>) -> WorkTable {
     later.into_iter().find(|table| cx.is_taken(*table)).unwrap_or(WorkTable::CANDIDATES)
 }
 
-/// The scores between new documents and reference documents with the same shingles. They are known without reading texts again, and common:
-/// most repeated documents have not changed.
+/// Returns the scores between new documents and reference documents with the same shingles. No texts are read again for these scores. They
+/// are common, since most documents that are read again have not changed.
 ///
-/// `None` if there are no reference documents, or if documents in the same group are not compared, since copies are in one group.
+/// Returns `None` if there are no reference documents. Also returns `None` if documents in the same group are not compared, since copies
+/// are in one group.
 pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.reference.is_none() || cx.job.candidates.compare == Compare::Across {
         return Ok(None);
@@ -172,7 +173,7 @@ pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     scores_of_equal_sets(new, known, cx.job.lsh.bands).map(Some)
 }
 
-/// Scores candidates by the sketches of their documents, and adds the known `scores`.
+/// Scores candidates by the sketches of their documents, and adds `scores`, which are already computed.
 pub(super) async fn verify<'a>(
     cx: &'a StageContext<'_>,
     documents: BoundedRows,
@@ -187,7 +188,7 @@ pub(super) async fn verify<'a>(
     compare(cx, documents, sketches::average_bytes(cx).await?, candidates, score)
 }
 
-/// Drops pairs of `candidates` whose signatures agree in fewer positions than the threshold requires.
+/// Drops candidates with signatures that agree in fewer values than the threshold requires.
 pub(super) fn agree<'a>(
     cx: &'a StageContext<'_>,
     signatures: BoundedRows,
@@ -200,7 +201,7 @@ pub(super) fn agree<'a>(
     compare(cx, signatures, signature_bytes(job), candidates, agreeing)
 }
 
-/// Whether it is cheaper to drop candidates by their signatures first, so that fewer shingles are needed.
+/// Whether it is cheaper to drop candidates by their signatures first. Fewer shingles are then needed.
 pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     let job = cx.job;
     if !job.score.prefilter && job.score.by != ScoreBy::Signature {
@@ -208,11 +209,11 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     }
     let Some(signatures) = sketches::signatures(cx)? else { return Ok(false) };
     if cx.is_done(WorkTable::AGREEING).await? {
-        // An earlier attempt may have found the positions of the remaining candidates' texts.
+        // An earlier attempt may already have found the positions of the texts of the agreeing candidates.
         return Ok(true);
     }
     let candidates = cx.rows(candidate_table(cx));
-    // If there are few candidates, most of them may be pairs.
+    // If there are few candidates, most of them can be pairs, and signatures would drop few.
     if candidates < signatures.count {
         return Ok(false);
     }
@@ -228,7 +229,7 @@ fn signature_bytes(job: &Job) -> u64 {
     scores::sketch_bytes_without_shingles(&job.minhash)
 }
 
-/// Plans the frames of `made` over `candidates` and documents. Each sketch takes `bytes`.
+/// Plans the frames that `made` creates from documents and `candidates`. Each sketch takes `bytes`.
 fn compare<'a>(
     cx: &'a StageContext<'_>,
     documents: BoundedRows,
@@ -248,7 +249,7 @@ fn compare<'a>(
     }
     let (join, megabytes) = (first.join, (first.moved / 1e6) as u64);
     let frames = move |partitions| {
-        // The runner asks for more partitions if the held side did not fit in memory. A divided join is then used.
+        // The runner asks for more partitions if the side that is kept in memory did not fit. A divided join is then used.
         let divided = || load.cheapest_divided(cx.engine(), partitions).join;
         let join = if partitions == at_first { first.join } else { divided() };
         let documents = match join {
@@ -262,7 +263,7 @@ fn compare<'a>(
     Ok(Planned::made(first.shuffled, frames))
 }
 
-/// (a, b, ..) -> the pairs that the job compares. New and reference documents decide which pairs are compared.
+/// Keeps the pairs (a, b, ..) that the job compares. Some jobs compare new documents only with reference documents.
 fn compared_sides(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     match cx.reference_docs()? {
         Some(reference) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
@@ -273,14 +274,14 @@ fn compared_sides(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> 
 }
 
 /// Scores every two `documents` (doc, shingles, signature, ..) that the job compares, and keeps scores that reach the threshold. The number
-/// of frames is chosen so that few sketches are held at once.
+/// of frames is chosen so that the sketches of each frame fit in memory.
 pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<DataFrame>> {
     let job = cx.job;
     let documents = match cx.reference_docs()? {
         Some(known) => mark(documents, known)?,
         None => documents,
     };
-    // The sketches of two segments are held at once.
+    // The sketches of two segments are in memory at once.
     let room = cx.engine().task_bytes() as f64 * HELD_SHARE;
     let bytes = one_number(scores::sketch_bytes(documents.clone(), &job.minhash)?).await? as f64;
     let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
@@ -293,7 +294,7 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
     blocks.collect()
 }
 
-/// (slice, slices): one row and one batch for each slice, spread over as many partitions as there are threads.
+/// Returns (slice, slices), with one row and one batch per slice. There are as many partitions as threads.
 pub(crate) fn slices(session: &SessionContext) -> Result<DataFrame> {
     let threads = session.state().config().target_partitions();
     let slices = (threads * SLICES_PER_THREAD) as u64;
@@ -319,7 +320,7 @@ mod tests {
     #[test]
     fn the_join_that_moves_the_fewest_bytes_is_taken() {
         for (memory, documents, each, sketch, expected) in [
-            // Twenty thousand posts, each a candidate with 124 other posts.
+            // About 20,000 posts. Each post has 124 candidates.
             (4096, 19_466, 124.0, 12_800, SketchJoin::Held),
             (512, 50_000, 500.0, 2_200, SketchJoin::Held),
             (512, 19_466, 124.0, 12_800, SketchJoin::Segments),
@@ -334,7 +335,7 @@ mod tests {
             let load = Load { documents, candidates: (documents as f64 * each) as u64, sketch };
             let cost = load.cheapest_join(&engine);
             assert_eq!(cost.join, expected, "{documents} documents, {each} candidates, {memory} MiB");
-            // No sketch is sent to every candidate that needs it.
+            // A sketch is sent once per block instead of once per candidate.
             let at_homes = documents as f64 * each.clamp(10.0, 100.0) * sketch as f64;
             assert!(cost.moved < at_homes, "{} bytes instead of {at_homes}", cost.moved);
         }

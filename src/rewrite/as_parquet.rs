@@ -1,4 +1,4 @@
-//! Rewrites files whose format this program does not write, such as SGML, as Parquet with ids and texts.
+//! Rewrites files in formats that this program does not write, such as SGML, as Parquet with ids and texts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,13 +20,14 @@ use crate::kernel::text::passages::without_spans;
 use crate::output::upload::Upload;
 use crate::source::{self, Listed, ReadRequest, SourceFile};
 
-/// The encoded bytes at which a row group ends. The value does not depend on the memory, so that every attempt writes the same file.
+/// A row group ends when its encoded size reaches this number of bytes. The value does not depend on the memory, so every attempt writes
+/// the same file.
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
-/// Writes the kept documents of a file, and separate rejects. Returns the counts and the written files.
+/// Writes the kept documents in a file, and the rejects if they are separate. Returns the counts and the written files.
 ///
 /// # Errors
-/// If the file cannot be read to its end, or the store refuses.
+/// If the file cannot be read to its end, or if the store refuses a file.
 pub(super) async fn write(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -76,7 +77,7 @@ pub(super) async fn write(
     Ok((counts, written))
 }
 
-/// All documents (id, text, position: UInt64) in a file, in order.
+/// Returns all documents (id, text, position: UInt64) in a file, in order.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -97,7 +98,7 @@ pub(super) async fn documents(
 struct DocumentFile {
     writer: AsyncArrowWriter<Upload>,
     schema: SchemaRef,
-    /// The documents that are not encoded yet.
+    /// The documents that are not yet encoded.
     columns: TextColumns,
     rows: u64,
     /// The path in error messages.

@@ -1,4 +1,4 @@
-//! The table of decisions about documents, read in the order of files and positions, and the columns that are added to documents.
+//! The table of decisions about documents, which is read in the order of files and positions. Also the columns that are added to documents.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ pub(crate) const REJECT: &str = "reject";
 /// The sort order of the table.
 pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start", "group"];
 
-/// The columns that are read as text.
+/// The columns of the table that are read as text.
 const TEXTS: [&str; 7] =
     ["action", "cluster_id", "representative", "kept_id", "cluster_size", "group", "documents"];
 
-/// The columns of the table. Several rows can describe a document. Each row contains some of the values: the action, a passage to cut or
-/// mark, the values of added columns, or the number of documents in a group.
+/// Returns the columns of the table. Several rows can describe one document. Each row contains some of the values. The values are the
+/// action, a passage to cut or mark, added columns, and the number of documents in a group.
 pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("source", DataType::Utf8, false),
@@ -58,9 +58,9 @@ pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
 pub(super) enum RowAction {
     #[default]
     Keep,
-    /// Removed as a duplicate, or because it became too short.
+    /// Remove the document, because it is a duplicate or became too short.
     Remove,
-    /// Rejected by the job.
+    /// Treat the document as rejected by the job.
     Reject,
 }
 
@@ -68,17 +68,17 @@ pub(super) enum RowAction {
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     pub action: RowAction,
-    /// The byte ranges to cut out of its text, in ascending order.
+    /// The byte ranges to cut out of the document's text, in ascending order.
     pub cuts: Vec<Range<usize>>,
     /// The values of the added columns.
     pub added: Vec<AddedValue>,
 }
 
-/// A builder of rows from texts, which are cast to the types of the columns.
+/// A builder that collects rows of texts. The texts are cast to the types of the columns.
 pub(super) struct TextColumns(Vec<(StringBuilder, DataType)>);
 
 impl TextColumns {
-    /// A builder of columns of these types.
+    /// Creates a builder for columns with these types.
     pub(super) fn new(types: impl IntoIterator<Item = DataType>) -> Self {
         Self(types.into_iter().map(|data_type| (StringBuilder::new(), data_type)).collect())
     }
@@ -104,7 +104,7 @@ impl TextColumns {
     }
 }
 
-/// A cursor over the decisions about neighbouring files. The first call of [`Self::at`] starts the scan.
+/// A cursor over the decisions about the files of a part. The first call of [`Self::at`] starts the scan.
 #[derive(Clone)]
 pub(super) struct Decisions {
     annotations: Arc<[Annotation]>,
@@ -119,7 +119,7 @@ struct DecisionWalk {
     rows: Option<DecisionRows>,
 }
 
-/// The rows of a batch of the table.
+/// The rows in a batch of the table.
 struct DecisionRows {
     sources: StringArray,
     positions: UInt64Array,
@@ -127,7 +127,7 @@ struct DecisionRows {
     ends: UInt64Array,
     /// The columns [`TEXTS`].
     texts: Vec<StringArray>,
-    /// The next row.
+    /// The index of the next row.
     at: usize,
 }
 
@@ -158,7 +158,7 @@ impl Decisions {
         Ok(walk(Some(table.filter(is_inside)?.select(columns)?.sort(order)?)))
     }
 
-    /// The decision about the document at `position` in the file `source`. Calls must be in ascending order.
+    /// Returns the decision about the document at `position` in the file `source`. Callers must ask for documents in ascending order.
     pub(super) async fn at(&self, source: &str, position: u64) -> Result<Decision> {
         let mut walk = self.walk.lock().await;
         let mut decided = DocumentRows::default();
@@ -175,7 +175,7 @@ impl Decisions {
 }
 
 impl DecisionWalk {
-    /// The batch with the next row; `None` at the end.
+    /// Returns the batch with the next row, or `None` at the end.
     async fn rows(&mut self) -> Result<Option<&mut DecisionRows>> {
         if let Some(table) = self.table.take() {
             self.batches = Some(table.execute_stream().await?);
@@ -206,7 +206,7 @@ impl DecisionRows {
     }
 }
 
-/// The collected rows about a document.
+/// The collected rows about one document.
 #[derive(Default)]
 struct DocumentRows {
     spans: Vec<Range<usize>>,
@@ -257,7 +257,7 @@ impl DocumentRows {
         }
     }
 
-    /// The documents of each named group as a JSON object; null if no group has documents.
+    /// Returns the number of documents in each named group as a JSON object. Returns null if there are no documents in any group.
     fn group_sizes(&self) -> AddedValue {
         if self.groups.is_empty() {
             return AddedValue::Null;
@@ -269,7 +269,7 @@ impl DocumentRows {
         AddedValue::Literal(format!("{{{}}}", fields.join(",")))
     }
 
-    /// The spans as a JSON array; null if there are no spans.
+    /// Returns the spans as a JSON array, or null if there are no spans.
     fn repeated_spans(&self) -> AddedValue {
         if self.spans.is_empty() {
             return AddedValue::Null;
@@ -279,7 +279,7 @@ impl DocumentRows {
     }
 }
 
-/// The error for a text that lacks the passages found by the run.
+/// Returns the error for a text that does not contain the passages found by the run.
 pub(super) fn other_text(path: &str, position: u64) -> Error {
     Error::input(format!(
         "the text of row {position} of {path}, counted from 0, is not the one in which the run found passages: run the job again with \
@@ -307,7 +307,7 @@ pub enum Annotation {
 impl Annotation {
     const ALL: [Self; 4] = [Self::Clusters, Self::ClusterSize, Self::GroupSizes, Self::Spans];
 
-    /// The names and types of the columns. `id` is the type of ids.
+    /// Returns the names and types of the columns. `id` is the type of ids.
     pub(super) fn columns(self, id: IdType) -> Vec<(&'static str, DataType)> {
         match self {
             Self::Clusters => vec![
@@ -321,7 +321,7 @@ impl Annotation {
         }
     }
 
-    /// The option of the command.
+    /// Returns the option of the command that adds the columns.
     fn option(self) -> &'static str {
         match self {
             Self::Clusters => "--annotate",
@@ -331,12 +331,12 @@ impl Annotation {
     }
 }
 
-/// The names and types of the columns of `annotations`, in order.
+/// Returns the names and types of the columns of `annotations`, in order.
 pub(super) fn columns(annotations: &[Annotation], id: IdType) -> Vec<(&'static str, DataType)> {
     annotations.iter().flat_map(|annotation| annotation.columns(id)).collect()
 }
 
-/// The names of the columns of `annotations`.
+/// Returns the names of the columns of `annotations`.
 pub(crate) fn names(annotations: &[Annotation]) -> Vec<&'static str> {
     columns(annotations, IdType::Utf8).into_iter().map(|(name, _)| name).collect()
 }
@@ -355,12 +355,12 @@ pub(crate) fn append_names(
     format.append_names(source, header, &names(annotations), to).map_err(|name| column_exists(name, path))
 }
 
-/// The error for a file that already has a column with this name.
+/// Returns the error for a file that already contains a column with this name.
 pub(crate) fn column_exists(name: &str, path: &str) -> Error {
     name_exists(name, &format!("{path} has a column `{name}`"))
 }
 
-/// The error for a column name that an annotation would add, but that `what` already contains.
+/// Returns the error for a name that an annotation would add. `what` says where the name already exists.
 pub(super) fn name_exists(name: &str, what: &str) -> Error {
     let adds = |annotation: &Annotation| names(&[*annotation]).contains(&name);
     let option = Annotation::ALL.into_iter().find(adds).map_or("this", Annotation::option);

@@ -36,11 +36,11 @@ use crate::source::{
 
 /// Source files to rewrite, with the settings.
 ///
-/// Input: one column of UInt32, indices into `parts`. Output: no rows, with the columns of [`File`], in the same partitions. Finished parts
-/// are recorded in the folder of the result. A resumed run skips them.
+/// The input has one column of UInt32, with indices into `parts`. The output has the columns of [`File`] and no rows, in the same
+/// partitions. Finished parts are recorded in the folder of the result. A resumed application skips finished parts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Rewrite {
-    /// The parts to which the indices of the input refer.
+    /// The parts to which the indices in the input refer.
     pub parts: Arc<[PartToWrite]>,
     /// The URL of the folder of the result.
     pub target: String,
@@ -57,16 +57,16 @@ pub(crate) struct Rewrite {
     pub id: IdType,
 }
 
-/// Neighbouring files of a source in the order of paths.
+/// Consecutive files of a source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
-    /// The number in the name of its record.
+    /// The number in the name of the part's record.
     pub number: usize,
-    /// The number of the source of its files.
+    /// The number of the source.
     pub origin: u64,
     /// The source of the files.
     pub source: job::Source,
-    /// The place of the texts in the files.
+    /// Says where texts are in the files.
     pub text: TextPlace,
     pub files: Vec<FileToWrite>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct FileToWrite {
     pub file: SourceFile,
     /// The path of the rewritten file inside the result.
     pub path: String,
-    /// The counts of its documents in the output.
+    /// The number of documents in the file, as counted in the output.
     pub expected: DocumentCounts,
 }
 
@@ -99,7 +99,7 @@ impl Rewrite {
         OperatorExec::plan(self, vec![input])
     }
 
-    /// Rewrites the part at this index unless its record exists.
+    /// Rewrites the part with this index unless the part has a record.
     async fn write(&self, index: u32, context: &TaskContext, read: &Count) -> Result<()> {
         let Some(part) = self.parts.get(index as usize) else {
             return Err(Error::bug(format!("there is no part {index}")));
@@ -188,11 +188,11 @@ impl Description for Rewrite {
     }
 }
 
-/// Rewrites a file of the source to `path`. The output counted `expected` documents in it. Returns the counts and the written
+/// Rewrites a file of the source to `path`. `expected` contains the counts in the output for this file. Returns the counts and the written
 /// files.
 ///
 /// # Errors
-/// If the file cannot be read to its end or has other counts than the output, or the store refuses.
+/// If the file cannot be read to its end, if its counts differ from the output, or if the store refuses a file.
 async fn rewrite_file(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -203,12 +203,13 @@ async fn rewrite_file(
     let (counts, written) = match format_of(work.source.format).rewriting {
         Rewriting::AsParquet => as_parquet::write(work, file, path, expected).await?,
         Rewriting::WholeFile => whole_file(work, file, path).await?,
-        // Frameworks leave empty files behind, and readers of the format refuse them.
+        // Some frameworks write empty files, which readers of the format refuse.
         _ if file.size() == 0 => (DocumentCounts::default(), Vec::new()),
         Rewriting::ParquetValues => parquet::write(work, file, path, expected, bytes).await?,
         Rewriting::Rows(format) => rows::write(work, format, file, path, expected, bytes).await?,
     };
-    // The rewritten file also keeps rows that the run skipped (by `source.where` or `limit`), so it can have more rows than the run read.
+    // The rewritten file also contains rows that the run skipped because of `source.where` or `source.limit`. So it can contain more rows
+    // than the run read.
     let has_more = work.source.leaves_rows_out() && counts.read > expected.read;
     if (!has_more && counts.read != expected.read) || counts.rejected != expected.rejected {
         return Err(Error::input(format!(
@@ -224,7 +225,7 @@ async fn rewrite_file(
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Copies a file that is one document, unless it is removed.
+/// Copies a file that contains one document, unless the document is removed.
 async fn whole_file(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -241,7 +242,7 @@ async fn whole_file(
     Ok((counts, copied.into_iter().collect()))
 }
 
-/// Copies a file without the byte ranges `spans` of its text. The text starts after a byte order mark, if any.
+/// Copies a file, but omits the byte ranges `spans` of its text. If the file has a byte order mark, the text starts after it.
 async fn without_spans(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -271,7 +272,7 @@ async fn without_spans(
     if cutter.end() { written(upload, 1).await } else { Err(other_text(file.path(), 0)) }
 }
 
-/// The number of rows in a file of `source`, including rows that are not documents. Reads only the footer of Parquet files.
+/// Returns the number of rows in a file of `source`, including rows that are not documents. Reads only the footer of a Parquet file.
 ///
 /// # Errors
 /// If the file cannot be read to its end.
@@ -283,7 +284,7 @@ pub(crate) async fn rows_of_file(
     match format_of(source.format).rewriting {
         Rewriting::AsParquet => Ok(as_parquet::documents(session, source, file).await?.count().await? as u64),
         Rewriting::WholeFile => Ok(1),
-        // Frameworks leave empty files behind, which are invalid in their format.
+        // Some frameworks write empty files, which are invalid in their format.
         _ if file.size() == 0 => Ok(0),
         Rewriting::ParquetValues => Ok(ParquetFile::open(session, file).await?.rows()),
         Rewriting::Rows(format) => {

@@ -1,8 +1,9 @@
-//! Rewrites the files of a source without some of their rows or passages, or with more columns.
+//! Rewrites the files of a source. Rows and passages can be removed, and columns can be added.
 //!
-//! `decisions` reads the table with the decision about each row. `exec` is the operator, which every engine can run. It rewrites Parquet
-//! value by value (`parquet`), CSV and JSON lines byte for byte (`rows`), text files whole, and other formats as Parquet (`as_parquet`). A
-//! file gets its final name when it is complete. Finished parts are recorded (`work`), so that a killed run can resume.
+//! `decisions` reads the table with the decision about each row. `exec` contains the operator, which every engine can run. It rewrites
+//! Parquet value by value (`parquet`), and CSV and JSON lines byte for byte (`rows`). It copies text files as a whole, and rewrites other
+//! formats as Parquet (`as_parquet`). A file gets its final name when it is complete. Finished parts are recorded (`work`), so that a
+//! killed application can resume.
 //!
 //! If a function does not document its errors, it fails only if a table of the output cannot be read.
 

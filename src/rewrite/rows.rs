@@ -1,4 +1,4 @@
-//! CSV and JSON lines: kept rows keep their bytes except for cut passages and added columns.
+//! Rewrites CSV and JSON lines. Kept rows keep their bytes, except for cut passages and added columns.
 
 use std::borrow::Cow;
 
@@ -17,13 +17,13 @@ use crate::output::Layout;
 use crate::output::upload::Upload;
 use crate::source::{CannotAppend, FileBytes, FilePiece, Row, RowFormat, SourceFile, TextPlace};
 
-/// The number of bytes to gather before they are compressed or uploaded.
+/// The number of bytes that are collected before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
 
-/// Writes the kept rows of a file, and separate rejects. Returns the counts and the written files.
+/// Writes the kept rows in a file, and the rejects if they are separate. Returns the counts and the written files.
 ///
 /// # Errors
-/// If the file cannot be read to its end, or the store refuses.
+/// If the file cannot be read to its end, or if the store refuses a file.
 pub(super) async fn write(
     work: &RewriteSettings,
     format: &dyn RowFormat,
@@ -39,7 +39,7 @@ pub(super) async fn write(
     let kept = begin(path).await?;
     let rejected =
         if work.rejects.are_separate(expected) { Some(begin(&rejected_path(path)).await?) } else { None };
-    // Files without a header also have a place for the text.
+    // In a file without a header, the position of the text is known from the settings.
     let text = format.text_place(&work.source, &work.text, b"");
     let counts = DocumentCounts::default();
     let mut copy = RowCopy { work, format, path: file.path(), text, counts, kept, rejected };
@@ -97,7 +97,7 @@ pub(crate) async fn pieces(
     }
 }
 
-/// Refuses a file with the byte order mark of UTF-16, which overrides encodings of the Encoding Standard.
+/// Refuses a file with the byte order mark of UTF-16. By the Encoding Standard, this mark overrides the encoding in the settings.
 fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()> {
     let other = first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff");
     match encoding {
@@ -114,7 +114,7 @@ struct RowCopy<'a> {
     work: &'a RewriteSettings,
     format: &'a dyn RowFormat,
     path: &'a str,
-    /// The place of the texts in the rows.
+    /// Says where texts are in the rows.
     text: Option<TextPlace>,
     counts: DocumentCounts,
     kept: RowFile,
@@ -198,7 +198,7 @@ impl RowCopy<'_> {
 
     async fn finish(self) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
         let mut files = Vec::new();
-        // Some readers refuse a file without rows and header.
+        // Some readers refuse a file that has neither rows nor a header.
         if self.kept.rows > 0 || self.kept.has_header {
             files.push(self.kept.finish().await?);
         }
@@ -219,12 +219,12 @@ struct RowFile {
     has_header: bool,
 }
 
-/// A compressing writer whose output can be taken.
+/// A compressing writer that gives access to its output.
 trait Encoder: AsyncWrite + Send + Unpin {
     fn written(&mut self) -> &mut Vec<u8>;
 }
 
-/// No compression.
+/// Writes the bytes without compression.
 impl Encoder for Vec<u8> {
     fn written(&mut self) -> &mut Vec<u8> {
         self
@@ -263,7 +263,7 @@ impl RowFile {
         self.rows += 1;
     }
 
-    /// Compresses and uploads the buffer once it holds `full` bytes.
+    /// Compresses and uploads the buffer if it contains at least `full` bytes.
     async fn flush(&mut self, full: usize) -> Result<()> {
         if self.buffer.len() < full.max(1) {
             return Ok(());

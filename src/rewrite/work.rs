@@ -1,4 +1,4 @@
-//! The settings with which the files of a part are rewritten, and the records of finished parts.
+//! The settings for rewriting the files of a part, and the records of finished parts.
 
 use std::sync::Arc;
 
@@ -27,17 +27,17 @@ pub enum Rejects {
     Separate,
 }
 
-/// The settings with which the files of a part are rewritten.
+/// The settings for rewriting the files of a part.
 pub(super) struct RewriteSettings {
     pub session: SessionContext,
     pub source: job::Source,
-    /// The place of the texts in the files.
+    /// Says where texts are in the files.
     pub text: TextPlace,
     /// The folder of the result.
     pub target: Layout,
     pub rejects: Rejects,
     pub decisions: Decisions,
-    /// Separate cursors for Parquet, because texts and added columns are written after the rows of a row group are chosen.
+    /// A separate cursor for Parquet, because texts and added columns are written after the rows of a row group are chosen.
     pub decisions_of_texts: Decisions,
     pub decisions_of_columns: Decisions,
     /// Whether passages are cut out of texts.
@@ -45,11 +45,11 @@ pub(super) struct RewriteSettings {
     /// The columns that are added to kept documents.
     pub annotations: Arc<[Annotation]>,
     pub id: IdType,
-    /// The counter of bytes that were read.
+    /// A counter of the bytes that were read.
     pub read: Count,
 }
 
-/// The target file of a row.
+/// The file to which a row is written.
 pub(super) enum RowDestination {
     Kept,
     /// The file of separate rejects.
@@ -58,7 +58,7 @@ pub(super) enum RowDestination {
 }
 
 impl Rejects {
-    /// The target file of a row with this action.
+    /// Returns the file to which a row with this action is written.
     pub(super) fn destination(self, action: RowAction) -> RowDestination {
         match (action, self) {
             (RowAction::Keep, _) | (RowAction::Reject, Self::Keep) => RowDestination::Kept,
@@ -67,13 +67,13 @@ impl Rejects {
         }
     }
 
-    /// Whether a file with these counts gets a file of separate rejects.
+    /// Whether rejects are written to a separate file, for a source file with these counts.
     pub(super) fn are_separate(self, expected: DocumentCounts) -> bool {
         self == Self::Separate && expected.rejected > 0
     }
 }
 
-/// The path of the separate rejects of the file at `path`. Patterns that match the file do not match its rejects.
+/// Returns the path of the separate rejects for the file at `path`. Patterns that match the file do not match the path of its rejects.
 pub(super) fn rejected_path(path: &str) -> String {
     format!("{APPLIED}/rejected/{path}.rejected")
 }
@@ -81,7 +81,7 @@ pub(super) fn rejected_path(path: &str) -> String {
 /// Finishes the upload of a file with `rows` documents.
 ///
 /// # Errors
-/// See [`Upload::finish`].
+/// Returns the errors of [`Upload::finish`].
 pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
     let (path, bytes, crc32) = upload.finish().await?;
     Ok(WrittenFile { path, rows, bytes, crc32 })
@@ -90,7 +90,7 @@ pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
 /// The folder of the records of parts.
 const PARTS: &str = "_work/parts";
 
-/// The numbers of documents: `kept + removed + rejected = read`.
+/// The numbers of documents. `kept + removed + rejected = read`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentCounts {
     /// Documents of the source.
@@ -114,7 +114,7 @@ impl DocumentCounts {
         }
     }
 
-    /// The sum of two counts.
+    /// Returns the sums of the two sets of counts.
     #[must_use]
     pub(crate) fn plus(self, other: DocumentCounts) -> Self {
         Self {
@@ -126,17 +126,17 @@ impl DocumentCounts {
     }
 }
 
-/// The files written from a file of the source.
+/// The files that were written for a file of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
     /// The number of the file's source.
     pub origin: u64,
     /// The name of the file, as in the column `source` of tables.
     pub source: String,
-    /// The documents in the file.
+    /// The number of documents in the file.
     #[serde(flatten)]
     pub counts: DocumentCounts,
-    /// The files with its documents. Empty if no row remains and the format needs no header.
+    /// The files with the documents. Empty if no row remains and the format needs no header.
     pub written: Vec<WrittenFile>,
 }
 
@@ -145,7 +145,7 @@ pub struct SourceRecord {
 pub struct WrittenFile {
     /// The path in the folder of the result. Separate rejects are in `_resemblance/`.
     pub path: String,
-    /// The documents in the file.
+    /// The number of documents in the file.
     pub rows: u64,
     /// The size in bytes.
     pub bytes: u64,
@@ -201,10 +201,10 @@ pub(crate) async fn finished_part(
 /// Records that a part is finished.
 ///
 /// # Errors
-/// If the store refuses.
+/// If the store refuses the record.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
     let records = target.within(APPLIED);
-    // A task that was considered lost writes the same record.
+    // A task that was considered lost can write the same record.
     if records.create(&part_name(number), part).await?
         || records.read::<FinishedPart>(&part_name(number)).await?.as_ref() == Some(part)
     {
@@ -220,7 +220,7 @@ fn part_name(number: usize) -> String {
     format!("{PARTS}/{number:06}.json")
 }
 
-/// Whether the content of a file caused the error, as opposed to a failed read.
+/// Whether the content of a file caused the error. False if the file could not be read.
 pub(crate) fn is_content(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.is::<serde_json::Error>())
 }

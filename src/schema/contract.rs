@@ -1,4 +1,4 @@
-//! The contract of a table, and the checks of its schema and rows.
+//! The contract of a table. Checks the schema and the rows of a table against its contract.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -12,8 +12,8 @@ use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
 use crate::job::{Bits, Columns, Job, ShingleHash, Source};
 
-/// Defines the tables of an output. Each table has a name, which is also the name of its folder and of its contract. A table that only some
-/// jobs write has a condition on the job.
+/// Defines the tables of an output. The name of a table is also the name of its folder and of its contract. If only some jobs write a
+/// table, it has a condition on the job.
 macro_rules! tables {
     (@jobs) => { None };
     (@jobs $is_written:expr) => { Some($is_written) };
@@ -50,23 +50,23 @@ tables! {
     Documents = "documents",
     /// The documents that were read and rejected.
     Rejects = "rejects",
-    /// The numbers of pairs between groups.
+    /// The number of pairs between every two groups.
     GroupPairs = "group_pairs" if |job| job.has_groups(),
-    /// The documents of a second source that were rejected.
+    /// The rejected documents in a second source.
     ReferenceRejects = "reference_rejects" if |job| job.second_source().is_some(),
     /// The dictionary of shingles, if the job has one.
     Dictionary = "dictionary" if |job| job.shingle.hash == ShingleHash::Dictionary,
-    /// Clusters of earlier runs whose id changed.
+    /// Clusters in earlier runs that now have another id.
     ClusterIdChanges = "cluster_id_changes" if |job| job.continues_clusters(),
     /// Documents that are kept although another document represents their cluster.
     Spared = "spared" if |job| job.clusters.contained.is_some(),
     /// Documents that are removed because a spared document has the same shingles.
     SparedCopies = "spared_copies" if |job| job.clusters.contained.is_some(),
-    /// The places of repeated passages inside documents.
+    /// The occurrences of repeated passages in documents.
     Spans = "spans" if |job| job.passages.is_some(),
     /// The repeated passages.
     Passages = "passages" if |job| job.passages.is_some(),
-    /// The shingles that do not count, because they occur in too many documents.
+    /// The shingles that comparisons ignore, because they occur in too many documents.
     FrequentShingles = "frequent_shingles" if |job| job.max_frequency.is_some(),
     /// The sorted buckets of the compared documents.
     Buckets = "buckets" if |job| job.output.buckets,
@@ -85,7 +85,7 @@ impl Table {
         Self::ENTRIES[self as usize].2.is_some()
     }
 
-    /// Returns the table with this name.
+    /// Returns the table with this name, if any.
     pub(crate) fn named(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
@@ -112,11 +112,11 @@ pub struct Contract {
     pub grain: String,
     /// The columns that identify a row.
     pub key: Vec<String>,
-    /// The columns, in their order.
+    /// The columns, in order.
     pub columns: Vec<Column>,
     /// SQL expressions over the columns that are true for every row.
     pub rules: Vec<String>,
-    /// The values of the column `reason` with their meanings. Only `rejects` and `reference_rejects` have this column.
+    /// The values in the column `reason`, with their meanings. Only `rejects` and `reference_rejects` have this column.
     #[serde(default)]
     pub reasons: Vec<Reason>,
     /// Example rows that satisfy the contract, by column. Null columns are omitted.
@@ -149,10 +149,11 @@ pub struct Reason {
     pub doc: String,
 }
 
-/// The types of columns, by their Arrow names. No type is unsigned, because some engines cannot read unsigned numbers.
+/// The types of columns. Contract files write them by their Arrow names. No type is unsigned, because some engines cannot read unsigned
+/// numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub enum Type {
-    /// An id: text, or a number if [`SourceTypes`] specifies it.
+    /// An id. It is text, or a number if [`SourceTypes`] says so.
     #[serde(rename = "Utf8 or Int64")]
     Id,
     /// Text.
@@ -166,16 +167,16 @@ pub enum Type {
     /// A 64-bit share.
     Float64,
     /// A signature. With 32-bit values, it is a list of integers with the bits of the unsigned values. With 16-bit values, it is a binary
-    /// value with two bytes per value of the signature.
+    /// value with two bytes for each value in the signature.
     #[serde(rename = "Binary or List<Int32>")]
     Signature,
-    /// A list of 32-bit integers that hold the bit patterns of unsigned values. Contract files do not use it.
+    /// A list of 32-bit integers with the bits of unsigned values. Contract files do not use this type.
     #[serde(skip)]
     ListInt32,
     /// A list of 64-bit integers with the bits of unsigned values.
     #[serde(rename = "List<Int64>")]
     ListInt64,
-    /// The type of an integer id or a carried column, taken from the source. Contract files do not use it.
+    /// The type of an integer id or of a carried column, which comes from the source. Contract files do not use this type.
     #[serde(skip)]
     Source(DataType),
 }
@@ -196,8 +197,8 @@ impl Type {
         }
     }
 
-    /// Whether a column of the type `stored` contains the bits of unsigned numbers, with which stages and queries compute. Columns of the
-    /// source are not converted.
+    /// Whether a column with the type `stored` contains the bits of unsigned numbers. Stages and queries convert such columns to unsigned
+    /// numbers. Columns from the source are not converted.
     pub(crate) fn has_unsigned_bits(&self, stored: &DataType) -> bool {
         match self {
             Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64 => true,
@@ -206,8 +207,8 @@ impl Type {
         }
     }
 
-    /// Whether `other` is another layout of the same values, such as a large type or a view type. A type of another width is not. The name
-    /// and the nullability of list items do not matter.
+    /// Whether `other` is the same type or another layout of it, such as a large type or a view type. A type with another width is not
+    /// accepted. The name and the nullability of list items are ignored.
     fn accepts(&self, other: &DataType) -> bool {
         let item = match other {
             DataType::List(item)
@@ -243,9 +244,9 @@ pub fn contract(table: Table) -> &'static Contract {
 const SHORT_RULE: &str = "signature <> ''";
 
 impl Contract {
-    /// Returns the contract of the table for a source with these types and a job with these `columns`. Ids have the type of the source.
-    /// `documents` contains the kept sketches and the carried columns. `pairs` and `clusters` can have groups, and `pairs` can have
-    /// passages. `clusters` has `weakest_link` if pairs connect its documents.
+    /// Returns the contract of the table for a source with these types and a job with these `columns`. Ids have their type in the source.
+    /// `documents` contains the kept sketches and the carried columns. `pairs` and `clusters` can contain groups, and `pairs` can contain
+    /// passages. `clusters` contains `weakest_link` if clusters are connected components.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
         let Columns { keep, bits, pair_passages, groups, clusters } = columns;
         let mut contract = self.clone();
@@ -295,10 +296,10 @@ impl Contract {
         }
     }
 
-    /// Removes a column and the rules about it.
+    /// Removes a column and the rules that name the column.
     fn leave_out(&mut self, name: &str) {
         self.columns.retain(|column| column.name != name);
-        // Whole words are compared: `shingles` is not `shingle_count`.
+        // Compares whole words, since the name of a column can be a part of another name.
         let is_about =
             |rule: &str| rule.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
         self.rules.retain(|rule| !is_about(rule));
@@ -313,13 +314,13 @@ impl Contract {
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
     }
 
-    /// Checks that `schema` has the columns of the contract, in their order and with their types.
+    /// Checks that `schema` has the columns of the contract, in the same order and with the same types.
     ///
     /// Large and view layouts of a type are accepted. Nullable columns are accepted too, because [`Contract::audit`] finds nulls in the
     /// rows.
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) with the table, the column and both types.
+    /// [`Kind::Bug`](crate::error::Kind::Bug), with the table, the column and both types, if a column differs.
     pub fn check_schema(&self, schema: &Schema) -> Result<()> {
         let fields = schema.fields();
         for (at, column) in self.columns.iter().enumerate() {
@@ -361,7 +362,7 @@ pub enum AuditDepth {
 }
 
 impl Contract {
-    /// Returns the promises about every row as SQL: first the columns that are not null, in their order, and then the rules.
+    /// Returns the promises about every row as SQL. The columns that are not null come first, in order, and then the rules.
     fn promises(&self, depth: AuditDepth) -> Vec<String> {
         let list = |c: &&Column| c.kind.arrow().is_nested() || c.kind.arrow() == DataType::Binary;
         let lists: Vec<&str> = match depth {
@@ -375,8 +376,8 @@ impl Contract {
             .collect()
     }
 
-    /// Returns a lazy frame with one row of counts: the rows of `table`, and for each promise the number of rows that break it. These
-    /// numbers are null if there are no rows. The caller passes all numbers except the first to [`Contract::verdict`].
+    /// Returns a lazy frame with one row of counts. The first number is the number of rows in `table`. It is followed by the number of rows
+    /// that break each promise, or by nulls if there are no rows. The caller passes all numbers except the first to [`Contract::verdict`].
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) if the table has other columns.
@@ -392,7 +393,7 @@ impl Contract {
     /// Fails if any row breaks a promise. `broken` contains the counts from [`Contract::audit`].
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) with the broken promise and the number of rows.
+    /// [`Kind::Bug`](crate::error::Kind::Bug), with the first broken promise and the number of rows, if a promise is broken.
     pub fn verdict(&self, broken: &[u64], depth: AuditDepth) -> Result<()> {
         let promises = self.promises(depth);
         if promises.len() != broken.len() {

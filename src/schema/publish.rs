@@ -1,4 +1,4 @@
-//! The contracts of an output as YAML: as dbt sources, and in the Open Data Contract Standard.
+//! Writes the contracts of an output as YAML, as dbt sources or in the Open Data Contract Standard.
 
 use std::fmt::Write;
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use super::contract::{Column, Contract, Table};
 use crate::address;
 
-/// A finished output whose contracts are published.
+/// A finished output with the contracts to publish.
 #[derive(Debug, Clone)]
 pub(crate) struct DescribedOutput<'a> {
     /// The name of the output's job.
     pub(crate) name: &'a str,
-    /// The folder of the tables, as an absolute path or URL without a trailing `/`.
+    /// The folder that contains the tables, as an absolute path or URL without a trailing `/`.
     pub(crate) url: &'a str,
     /// The contracts of the tables.
     pub(crate) tables: Vec<Contract>,
@@ -26,7 +26,7 @@ impl DescribedOutput<'_> {
     }
 }
 
-/// Returns a rule that also counts as broken if it is null.
+/// Returns a rule that is false if `rule` is null.
 pub(super) fn strict(rule: &str) -> String {
     format!("coalesce(({rule}), false)")
 }
@@ -115,7 +115,7 @@ fn property(contract: &Contract, column: &Column) -> Value {
     property.insert("name".into(), json!(column.name));
     property.insert("description".into(), json!(column.doc));
     property.insert("required".into(), json!(!column.nullable));
-    // A group may be null, but the standard does not allow null in a key.
+    // A group can be null, but the standard does not allow null in a key.
     let key =
         contract.key.iter().position(|name| *name == column.name && contract.table != Table::GroupPairs);
     if let Some(at) = key {
@@ -151,8 +151,8 @@ fn logical(kind: &DataType) -> Map<String, Value> {
     property
 }
 
-/// Returns the SQL type by the name that datacontract-cli supports. Lists and objects have none, because datacontract-cli derives them from
-/// the logical type.
+/// Returns the name of the SQL type in datacontract-cli. Returns `None` for lists and objects, because datacontract-cli derives their types
+/// from the logical type.
 fn physical(kind: &DataType) -> Option<String> {
     match kind {
         kind if kind.is_nested() => None,
@@ -198,7 +198,7 @@ pub(crate) fn yaml(value: &Value) -> String {
     text
 }
 
-/// Writes a value with an indentation of `depth` times two spaces. The first line is already indented.
+/// Writes a value with an indentation of `depth` times two spaces. The caller has already indented the first line.
 fn block(value: &Value, depth: usize, text: &mut String) {
     let indent = |text: &mut String, first: bool| {
         if !first {

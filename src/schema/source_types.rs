@@ -6,17 +6,17 @@ use arrow::datatypes::DataType;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The types of the columns that come from the source. They are known when the source is opened, and stored in the manifest.
+/// The types of the columns that come from the source. Opening the source determines the types, and the manifest stores them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceTypes {
     /// The type of ids in every table.
     pub id: IdType,
-    /// The source columns that `documents` carries, in their order.
+    /// The source columns that `documents` carries, in order.
     pub columns: Vec<SourceColumn>,
 }
 
 impl SourceTypes {
-    /// Returns the type of the column `name`, or `None` if it is not carried.
+    /// Returns the type of the column `name`, or `None` if the column is not carried.
     pub(crate) fn column(&self, name: &str) -> Option<&DataType> {
         let column = self.columns.iter().find(|column| column.name == name)?;
         Some(&column.data_type)
@@ -29,7 +29,7 @@ pub enum IdType {
     /// Text, ordered by UTF-8 bytes.
     #[default]
     Utf8,
-    /// A number, ordered numerically. The id is then a single column of an integer type.
+    /// A number, ordered numerically. The id then comes from a single column with an integer type.
     Int64,
 }
 
@@ -71,7 +71,7 @@ fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::
     text.parse().map_err(|e| D::Error::custom(format!("{text:?} is not a type of a column: {e}")))
 }
 
-/// Returns the name of a carried column inside plans. It is needed because the column's own name may collide with a column of the program.
+/// Returns the name of a carried column inside plans. The name in the source could collide with a column of this program.
 pub fn carried(at: usize) -> String {
     format!("carried_{at}")
 }

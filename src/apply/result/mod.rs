@@ -1,4 +1,4 @@
-//! Reads a finished result: its files, its tables, and removed documents with their texts.
+//! Reads a finished result, with its files, its tables, and removed documents with their texts.
 
 mod removed;
 
@@ -32,22 +32,23 @@ pub struct AppliedResult {
     session: SessionContext,
     target: Layout,
     manifest: ApplyManifest,
-    /// The places to which the sources were moved, one per URL; empty if they were not moved.
+    /// The new locations of moved sources, one per URL. Empty if the sources were not moved.
     places: Vec<String>,
 }
 
 impl AppliedResult {
-    /// Opens the finished result in the folder `url`; `None` if the folder holds no result of `apply`.
+    /// Opens the finished result in the folder `url`. Returns `None` if the folder contains no result of `apply`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it is unfinished, another version wrote it, or the store does not answer.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the result is unfinished, if another version wrote it, or if the store does not
+    /// answer.
     pub async fn find(session: &SessionContext, url: &str) -> Result<Option<Self>> {
         let target = Layout::open(session, url)?;
         let manifest = results::manifest(&target).await?;
         Ok(manifest.map(|manifest| Self { session: session.clone(), target, manifest, places: Vec::new() }))
     }
 
-    /// Returns the result with sources that were moved to `places`, one per URL; empty if they were not moved.
+    /// Sets the new locations of moved sources. `places` contains one location per URL. It is empty if the sources were not moved.
     #[must_use]
     pub fn with_source_in(self, places: Vec<String>) -> Self {
         Self { places, ..self }
@@ -74,19 +75,19 @@ impl AppliedResult {
     }
 }
 
-/// A file of documents as a file of the table `kept`.
+/// Describes a file of documents as a file of the table `kept`.
 fn file(WrittenFile { path, rows, bytes, crc32 }: &WrittenFile) -> File {
     File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
 }
 
-/// The number of files whose metadata is read at the same time.
+/// Metadata is read from this many files at the same time.
 const CONCURRENT_FILES: usize = 32;
 
 /// The names of the tables.
 pub const TABLES: [&str; 4] = ["kept", "removed", "rejected", "removed_spans"];
 
 impl AppliedResult {
-    /// Registers the tables in the session. `rejected` has rows only if rejected documents were written to separate files.
+    /// Registers the tables in the session. The table `rejected` has rows only if rejected documents were written to separate files.
     ///
     /// # Errors
     /// If a file is gone or damaged, or the job in the manifest cannot be read.
@@ -115,7 +116,7 @@ impl AppliedResult {
         self.table(&self.manifest.removed, removed_schema(self.manifest.id))
     }
 
-    /// A table of these files. Without files, the table has no rows.
+    /// Returns the table in these files. If there are no files, the table has no rows.
     fn table(&self, files: &[File], schema: SchemaRef) -> Result<DataFrame> {
         match files {
             [] => Ok(self.session.read_table(Arc::new(EmptyTable::new(schema)))?),
@@ -123,7 +124,7 @@ impl AppliedResult {
         }
     }
 
-    /// The rows of the files that `wanted` selects, with the union of their columns. `None` if it selects no file.
+    /// Returns the rows in the files that `wanted` selects, with the union of their columns. Returns `None` if `wanted` selects no file.
     async fn documents(&self, wanted: impl Fn(&WrittenFile) -> bool) -> Result<Option<DataFrame>> {
         let mut all = Vec::new();
         for (number, origin) in (0..).zip(&self.manifest.origins) {
@@ -151,7 +152,7 @@ impl AppliedResult {
         read::frame(&self.session, &self.target, &files, schema)
     }
 
-    /// The rows of CSV, JSON lines and text files, read with the settings of the job.
+    /// Reads the rows of CSV, JSON lines and text files with the settings of the job.
     async fn records(&self, source: job::Source, files: &[&WrittenFile]) -> Result<DataFrame> {
         let metas = self.metas(files).await?.into_iter();
         let mut listed: Vec<SourceFile> = metas
@@ -168,7 +169,7 @@ impl AppliedResult {
             Some(first) => inspect::column_names(&self.session, &source, first).await?,
             None => Vec::new(),
         };
-        // Skip names that several columns share.
+        // Skips names that several columns have.
         let is_alone = |name: &&String| columns.iter().filter(|other| other == name).count() == 1;
         let columns = columns.iter().filter(is_alone).cloned().collect();
         // The table includes rows that could not be read.
@@ -196,8 +197,7 @@ impl AppliedResult {
     }
 }
 
-/// The rows of all frames, with the union of their columns in order of first appearance. A column with several types becomes
-/// text.
+/// Returns the rows of all frames, with the union of their columns in order of first appearance. A column with several types becomes text.
 fn by_name(all: Vec<DataFrame>) -> Result<Option<DataFrame>> {
     let (mut fields, mut places) = (Vec::<(String, DataType)>::new(), HashMap::new());
     for field in all.iter().flat_map(|frame| frame.schema().as_arrow().fields()) {

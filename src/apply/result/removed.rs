@@ -22,7 +22,7 @@ use crate::source::{self, DocumentPlaces};
 
 /// Removed documents with their texts.
 pub struct Removed {
-    /// Pairs of a kept document and a document that was removed because of it.
+    /// Pairs of a kept document and a document that the kept document represents.
     pub pairs: Vec<PairRow>,
     /// The texts of these documents.
     pub texts: MemberTexts,
@@ -39,13 +39,13 @@ pub struct Removed {
 pub enum RemovedFilter<'a> {
     /// All removed documents.
     All,
-    /// Documents with this id, or removed because of the document with this id.
+    /// The documents with this id, and the documents that a document with this id represents.
     Document(&'a str),
     /// The cluster of the document with this id.
     Cluster(&'a str),
 }
 
-/// The place of a document: its origin, its file and its row in the file.
+/// The origin of a document, its file, and its row in the file.
 type DocumentPlace = (u64, String, u64);
 
 /// A removed document and its representative.
@@ -57,11 +57,12 @@ struct RemovedRow {
 }
 
 impl AppliedResult {
-    /// Reads the first `most` removed documents with their texts from the source. Holds only these documents in memory.
+    /// Reads at most `most` removed documents, with their texts from the source. `first` decides which documents come first. Only these
+    /// documents are kept in memory.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if no removed document has the id; [`Kind::Input`](crate::error::Kind::Input) if the source
-    /// is missing or has changed.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the table of removed documents does not contain the id.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
     pub async fn removed(&self, first: PairOrder, of: RemovedFilter<'_>, most: usize) -> Result<Removed> {
         let rows = self.wanted(of).await?;
         let (mut firsts, mut all, mut by_reference) = (BTreeMap::new(), 0, 0);
@@ -82,7 +83,7 @@ impl AppliedResult {
                 }
                 let (id, kept) = (ids.value(row).to_owned(), kept.value(row).to_owned());
                 let similarity = jaccard.is_valid(row).then(|| jaccard.value(row).to_bits());
-                // A document without a similarity is not paired, so it counts as less similar than all pairs.
+                // A document without a similarity is not paired with its representative, so it counts as less similar than all pairs.
                 let similarity = similarity.unwrap_or_default();
                 let order = match first {
                     PairOrder::MostSimilar => u64::MAX - similarity,
@@ -123,7 +124,7 @@ impl AppliedResult {
         Ok(Removed { pairs, texts: of_documents.into(), all, by_reference, job })
     }
 
-    /// The selected rows (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number).
+    /// Returns the selected rows (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number).
     async fn wanted(&self, of: RemovedFilter<'_>) -> Result<DataFrame> {
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let duplicates = self.removed_rows()?.filter(col("reason").eq(lit(DUPLICATE)))?;
@@ -177,7 +178,7 @@ impl AppliedResult {
         Ok(id.own())
     }
 
-    /// The texts of the documents in `rows`, and one of the jobs that read them.
+    /// Reads the texts of the documents in `rows`. Also returns one of the jobs that read these texts.
     async fn texts(&self, rows: &[RemovedRow]) -> Result<(Job, BTreeMap<DocumentPlace, String>)> {
         let mut wanted = DocumentPlaces::default();
         for (origin, source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {

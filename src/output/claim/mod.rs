@@ -1,23 +1,24 @@
-//! Claims: one attempt at a time may write to an output. The store must only guarantee that listings contain every earlier put.
+//! Claims, which allow only one attempt at a time to write to an output. The store must only guarantee that listings contain every earlier
+//! put.
 //!
 //! ```text
 //! _work/claims/ATTEMPT.json    {"owner": true, "beat": 12, "seconds": 60, "process": ..., "reading": ["a.parquet"]}
 //! ```
 //!
-//! A process that wants the output puts a claim under its own name and then lists the claims. Each process puts before it lists, so at
-//! least one of two processes sees the claim of the other (the flag principle: Herlihy and Shavit, *The Art of Multiprocessor Programming*,
-//! section 2.3). A process that sees an owner leaves. If several processes ask, the process with the smallest name lists again until the
-//! other claims are gone, and then marks itself as the owner. Conditional puts are not needed, so a server that ignores their condition
-//! cannot give an output to two processes.
+//! A process that wants the output puts a claim under its own name and then lists the claims. Each process puts its claim before it lists,
+//! so at least one of two processes sees the claim of the other (the flag principle: Herlihy and Shavit, *The Art of Multiprocessor
+//! Programming*, section 2.3). If a process sees an owner, it removes its claim and waits. If several processes ask, the process with the
+//! smallest name lists again until the other claims are gone, and then marks itself as the owner. Conditional puts are not needed, so a
+//! server that ignores their condition cannot give an output to two processes.
 //!
-//! An owner renews its claim every few seconds. A claim is dead if its process has ended (which is known on the same machine since the same
-//! boot). It is also dead if its content has not changed for its `seconds`, measured by the observer's own clock. The clocks of two
-//! machines are never compared. A renewal never restores a removed claim, regardless of how long the owner was paused before the renewal.
-//! If the server does not support the required condition, an owner that was silent for too long looks for another owner after its put. If
-//! there is one, it withdraws.
+//! An owner renews its claim every few seconds. A claim is dead if its process has ended. Only a process on the same machine, since the
+//! same boot, can know this. A claim is also dead if its content has not changed for its `seconds`, measured by the observer's own clock.
+//! The clocks of two machines are never compared. A renewal never restores a removed claim, even after a long pause of the owner. If the
+//! server does not support the required condition, an owner that was silent for too long looks for another owner after its put. If it finds
+//! another owner, it withdraws.
 //!
-//! A claim lists the files that its process is reading. On this machine the list is always current, and on other machines it dates from the
-//! last renewal. If the process is killed, the next owner reports the files, because one of them may be the cause.
+//! A claim lists the files that its process is reading. For a local output, the list is always current. For other outputs, it is as old as
+//! the last renewal. If the process is killed, the next owner reports the files, because one of them may be the cause.
 
 pub(crate) mod record;
 
@@ -43,19 +44,20 @@ use crate::being_read::{self, OnChange};
 use crate::environment::{Environment, LEASE};
 use crate::error::{Error, Kind, Result};
 
-/// The number of renewals of a claim within its `seconds`.
+/// A claim is renewed this many times within its `seconds`.
 const BEATS: u32 = 6;
 
-/// The interval at which the claims on a remote output are listed again. For an output on this machine, it is a quarter of this value.
+/// The interval at which the claims on a remote output are listed again. For an output on this machine, the interval is a quarter of this
+/// value.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time in which a process that asked first becomes the owner or leaves.
+/// The pause before the claims are listed again while several processes ask.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// The time for which a failed attempt looks for the process that took its output.
+/// The maximum time for which a failed attempt checks whether another process has taken its output.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Another process that holds an output.
+/// Another process that owns an output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Holder {
     what: String,
@@ -63,7 +65,8 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Returns the process that put a claim with this content, or an unknown process if the content cannot be read.
+    /// Returns the process that wrote a claim with this content. `content` is `None` if the claim could not be parsed. The process is then
+    /// unknown.
     fn from_claim(content: Option<Content>) -> Self {
         match content {
             Some(Content { what, process, .. }) => Self { what, process },
@@ -81,26 +84,26 @@ impl fmt::Display for Holder {
 /// The answer to a request for an output.
 #[derive(Debug)]
 enum ClaimAnswer {
-    /// The caller holds the output.
+    /// The caller owns the output.
     Granted(Claim),
-    /// Another process holds it, or asked first.
+    /// Another process owns the output, or asked first.
     Held(Holder),
 }
 
-/// Waits for an output that other processes hold. Remembers their claims in order to detect dead claims from any machine.
+/// Waits for an output that other processes own. Remembers their claims to detect dead claims from any machine.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimWait {
     others: Others,
-    /// The holder that was last reported to the user.
+    /// The owner that was last reported to the user.
     reported: Option<Holder>,
 }
 
 impl ClaimWait {
-    /// Asks for `output` on behalf of `attempt` and the command `what`. Returns `None` if another process held the output and has ended.
+    /// Asks for `output` on behalf of `attempt` and the command `what`. Returns `None` if another process owned the output and has ended.
     /// The caller then checks for changes and asks again.
     ///
     /// # Errors
-    /// If the store does not answer, the variable [`LEASE`] is wrong, or `stop` is cancelled.
+    /// If the store does not answer, if the variable [`LEASE`] has an invalid value, or if `stop` is cancelled.
     pub(crate) async fn ask(
         &mut self,
         output: &Layout,
@@ -121,7 +124,7 @@ impl ClaimWait {
     }
 }
 
-/// Waits until no other process holds `output`, and then takes it for the command `what`.
+/// Waits until no other process owns `output`, and then claims the output for the command `what`.
 ///
 /// # Errors
 /// See [`ClaimWait::ask`].
@@ -157,12 +160,12 @@ impl Others {
     }
 }
 
-/// The right to write to an output until it is released, dropped or lost.
+/// The right to write to an output. It ends when the claim is released, dropped or lost.
 #[derive(Debug)]
 pub(crate) struct Claim {
     output: Layout,
     attempt: Attempt,
-    /// Cancelled when another process took the output.
+    /// Cancelled when another process takes the output.
     lost: CancellationToken,
     /// Ends the task that renews the claim.
     stop: CancellationToken,
@@ -170,11 +173,11 @@ pub(crate) struct Claim {
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another holder. To ask again later, pass the same
-/// `others`. They record when each claim last changed, which shows whether it is dead.
+/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another owner. To ask again later, pass the same
+/// `others`. They record when each claim last changed, which shows whether the claim is dead.
 ///
 /// # Errors
-/// If the store does not answer, or the variable [`LEASE`] is wrong.
+/// If the store does not answer, or if the variable [`LEASE`] has an invalid value.
 async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<ClaimAnswer> {
     let mut content = Content {
         owner: false,
@@ -192,7 +195,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
             return Ok(ClaimAnswer::Held(holder));
         }
         Err(error) => {
-            // The first error is reported. A claim that is not removed is dead when this process ends.
+            // The first error is reported. If the claim is not removed, it is dead when this process ends.
             let _ = remove(output, &path(output, attempt)).await;
             return Err(error);
         }
@@ -200,7 +203,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     content.owner = true;
     content.beat += 1;
     let version = put(output, attempt, &content).await?;
-    // A process that was silent for too long between its two puts counts as dead. It finds the new owner here.
+    // If this process was silent for too long between its two puts, other processes treated its claim as dead. It finds the new owner here.
     if let Some(holder) = other_owner(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
         return Ok(ClaimAnswer::Held(holder));
@@ -230,8 +233,8 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     }))
 }
 
-/// Removes the claims of processes that ended on this machine. Claims of other machines are kept, because only silence over time shows that
-/// they are dead.
+/// Removes the claims of processes that ended on this machine. Claims from other machines are kept, because they are dead only if they do
+/// not change for some time.
 ///
 /// # Errors
 /// If the store does not answer.
@@ -263,7 +266,7 @@ async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) ->
     }
 }
 
-/// Waits until no other process precedes `attempt`. Returns the holder if `attempt` must leave.
+/// Waits until `attempt` is the only process that asks. Returns the other process if `attempt` must wait for it.
 async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Result<Option<Holder>> {
     let own = path(output, attempt);
     loop {
@@ -301,14 +304,14 @@ async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder
     Ok(owners.next().map(|content| Holder::from_claim(Some(content))))
 }
 
-/// The content of a claim that other processes see.
+/// The content of this process's claim, as other processes see it.
 struct ClaimView {
     content: Mutex<Content>,
     in_place: Option<InPlace>,
 }
 
 impl ClaimView {
-    /// Changes the content. If the claim is on this machine, also changes the file.
+    /// Changes the content. If the output is on this machine, also changes the file.
     fn put(&self, change: impl FnOnce(&mut Content)) {
         let mut content = self.content.lock();
         change(&mut content);
@@ -327,7 +330,7 @@ struct Own {
 }
 
 impl Own {
-    /// Renews the claim until it is stopped or another process has taken the output.
+    /// Renews the claim until `stop` is cancelled or another process has taken the output.
     async fn beat(mut self, lost: CancellationToken, stop: CancellationToken) {
         let lease = Duration::from_secs(self.shown.content.lock().seconds);
         let mut put_at = Instant::now();
@@ -341,14 +344,14 @@ impl Own {
                 Ok(true) => put_at = began,
                 Ok(false) if stop.is_cancelled() => return,
                 Ok(false) => return lost.cancel(),
-                // If the store does not answer, the renewal is tried again. The claim holds as long as no other process takes it.
+                // If the store does not answer, the renewal is tried again. The claim is valid until another process takes the output.
                 Err(error) => tracing::debug!(%error, "the claim could not be renewed"),
             }
         }
     }
 
-    /// Renews the claim and returns whether this attempt still holds the output. After a `silent` period, other processes may have treated
-    /// the claim as dead, so this process looks for another owner.
+    /// Renews the claim and returns whether this attempt still owns the output. If this process was `silent` for too long, other processes
+    /// may have treated the claim as dead. This process then looks for another owner.
     async fn renew(&mut self, silent: bool) -> Result<bool> {
         let content = {
             let mut content = self.shown.content.lock();
@@ -369,20 +372,20 @@ impl Own {
 }
 
 impl Claim {
-    /// The attempt that holds the output.
+    /// The attempt that owns the output.
     pub(crate) fn attempt(&self) -> &Attempt {
         &self.attempt
     }
 
-    /// Cancelled when another process took the output because this process was silent for too long.
+    /// Cancelled when another process takes the output because this process was silent for too long.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Checks with the store that this attempt still holds the output.
+    /// Checks in the store that this attempt still owns the output.
     ///
     /// # Errors
-    /// [`Kind::Input`] if it does not hold the output, or if the store does not answer.
+    /// [`Kind::Input`] if the attempt no longer owns the output, or if the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
         if self.is_lost().await? { Err(self.lost_error()) } else { Ok(()) }
     }
@@ -394,7 +397,8 @@ impl Claim {
             || other_owner(&self.output, &self.attempt).await?.is_some())
     }
 
-    /// Replaces the error of work under this claim if the output was lost. The new owner may have removed files that this attempt needed.
+    /// Replaces `error` by the error for a lost output if another process has taken the output. The new owner may have removed files that
+    /// this attempt needed.
     pub(crate) async fn explain(&self, error: Error) -> Error {
         let stopped = error.kind() == Kind::Interrupted;
         if stopped && !self.lost.is_cancelled() {
@@ -422,7 +426,7 @@ impl Claim {
     /// Releases the output.
     ///
     /// # Errors
-    /// If the store does not answer. The claim is dead when this process ends.
+    /// If the store does not answer. The claim is then dead when this process ends.
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_up() {
             Some(given_up) => given_up.await,
@@ -436,7 +440,7 @@ impl Claim {
         self.stop.cancel();
         let (output, path) = (self.output.clone(), path(&self.output, &self.attempt));
         Some(async move {
-            // The task makes no further put, regardless of its result.
+            // The task has ended and makes no more puts. Its result is not needed.
             let _ = beating.await;
             remove(&output, &path).await?;
             output.remove_empty_work();
@@ -458,7 +462,7 @@ impl Drop for Claim {
     }
 }
 
-/// Returns the attempts with claims on `output`, except claims that are known to be dead.
+/// Returns the attempts with claims on `output`. Claims of processes that ended on this machine are ignored.
 pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
     let alive = |claim: &StoredClaim| {
         claim.content.as_ref().is_none_or(|content| content.process.is_alive() != Some(false))
@@ -490,7 +494,7 @@ mod tests {
         )
     }
 
-    /// Many processes ask at the same time and repeatedly, with only puts and listings between them.
+    /// Many processes ask at the same time and repeatedly. They communicate only by puts and listings.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn an_output_is_never_granted_to_two() {
         let (outputs, _folder) = outputs();
@@ -545,7 +549,7 @@ mod tests {
         }
     }
 
-    /// The claim was taken over between two renewals. It is not restored, so the new owner is alone.
+    /// Another process removed the claim between two renewals. The claim is not restored, so the output has only one owner.
     #[tokio::test]
     async fn a_claim_that_was_taken_over_is_never_put_again() {
         let (outputs, _folder) = outputs();
@@ -571,7 +575,8 @@ mod tests {
             assert!(own.renew(false).await.unwrap() && own.renew(true).await.unwrap());
             let second = bytes(&own).await.unwrap();
             assert!(first != second && first.len() == second.len(), "{first:?} {second:?}");
-            // Simulates an earlier put that succeeded and whose response was lost: the stored version is not the expected one.
+            // Simulates an earlier put that succeeded although its response was lost. The stored version then differs from the expected
+            // version.
             own.version.e_tag = own.version.e_tag.map(|_| "another".into());
             assert!(own.renew(false).await.unwrap() && own.renew(false).await.unwrap());
 
@@ -610,8 +615,8 @@ mod tests {
         }
     }
 
-    /// A file among the claims that is not a claim delays no process and is kept. An incomplete claim, as after a power cut, is removed in
-    /// time.
+    /// A foreign file in the folder of claims delays no process and is kept. An incomplete claim, as after a power cut, is removed after
+    /// some time.
     #[tokio::test]
     async fn what_is_no_claim_is_left_alone() {
         let (outputs, _folder) = outputs();

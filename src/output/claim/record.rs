@@ -1,4 +1,4 @@
-//! The record of a claim: its content, its process, and how it is listed, read, put and removed.
+//! The record of a claim, with its content and its process. Lists, reads, writes and removes claims.
 
 use std::fmt;
 use std::fs::File;
@@ -26,9 +26,9 @@ const SIZE: usize = 4096;
 /// The content of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Content {
-    /// Whether the process holds the output or only asks for it.
+    /// Whether the process owns the output. If false, it only asks for the output.
     pub(super) owner: bool,
-    /// Increases with every put, so that the content of a living claim changes.
+    /// A number that increases with every put, so that the content of a living claim changes.
     pub(super) beat: u64,
     /// The number of seconds without a change after which the claim is dead.
     pub(super) seconds: u64,
@@ -50,7 +50,7 @@ pub(super) struct StoredClaim {
     pub(super) content: Option<Content>,
 }
 
-/// Whether these bytes are a claim. A claim may be empty after a power cut.
+/// Whether these bytes are the content of a claim. A claim can be empty after a power cut.
 pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
     bytes.is_empty() || serde_json::from_slice::<Content>(bytes).is_ok()
 }
@@ -64,7 +64,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
         if Some(&attempt) == own {
             continue;
         }
-        // A claim that was removed in the meantime does not count.
+        // A claim that was removed in the meantime is ignored.
         if let Some((bytes, content)) = read(output, &path).await?.filter(|(bytes, _)| is_claim(bytes)) {
             claims.push(StoredClaim { attempt, path, bytes, content });
         }
@@ -72,7 +72,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
     Ok(claims)
 }
 
-/// Returns the attempt whose claim has this path inside an output.
+/// Returns the attempt with a claim at this path inside an output.
 pub(in crate::output) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(CLAIMS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
@@ -106,14 +106,14 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     }
 }
 
-/// Puts the claim of `attempt`, which replaces its content. Returns the store's version of the claim.
+/// Writes the claim of `attempt`, or replaces its content. Returns the store's version of the claim.
 pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<UpdateVersion> {
     let put = output.store().put(&path(output, attempt), json(content)?.into()).await;
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
 }
 
-/// Puts the claim of `attempt` again and updates `version`, its version in the store. Returns whether the claim still existed. A claim that
-/// was removed in the meantime is not restored, even after a pause of this process. A server without conditional puts is the exception.
+/// Replaces the content of the claim of `attempt` and updates `version`, the claim's version in the store. Returns whether the claim still
+/// existed. A removed claim is not restored, even after a pause of this process. Only a server without conditional puts can restore it.
 pub(super) async fn renew(
     output: &Layout,
     attempt: &Attempt,
@@ -139,7 +139,7 @@ pub(super) async fn renew(
                 return Ok(true);
             }
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
-            // Only this process puts this claim. Therefore, the claim is gone, or an earlier put succeeded and its answer was lost.
+            // Only this process writes this claim. Therefore the claim is gone, or an earlier put succeeded and its answer was lost.
             Err(object_store::Error::Precondition { .. }) => {
                 return match output.store().head(&path).await {
                     Ok(meta) => {
@@ -175,7 +175,7 @@ fn json(content: &Content) -> Result<Vec<u8>> {
     }
 }
 
-/// The claim of `attempt` on a local output, which is changed in place. A removed claim is not restored.
+/// The open file of a claim on a local output, which is overwritten in place. A removed claim is not restored.
 pub(super) struct InPlace(File);
 
 impl InPlace {
@@ -228,7 +228,7 @@ impl Process {
         Self { host: "unknown host".into(), pid: 0, place: None, began: None }
     }
 
-    /// Whether the process still runs, or `None` if this is unknown, such as for a process on another machine.
+    /// Whether the process still runs. `None` if this is unknown, for example for a process on another machine.
     pub(super) fn is_alive(&self) -> Option<bool> {
         let began_then = self.began?;
         if place()? != *self.place.as_ref()? {
@@ -255,7 +255,7 @@ pub(crate) fn boot() -> Option<String> {
     read_line("/proc/sys/kernel/random/boot_id")
 }
 
-/// Returns the boot and the namespace within which process ids are comparable.
+/// Returns the boot and the namespace of this process. Process ids are comparable only if both are equal.
 fn place() -> Option<String> {
     let boot = boot()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;

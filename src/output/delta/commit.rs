@@ -1,4 +1,4 @@
-//! The commit that updates a log to a manifest, and the single commit for a folder that is written once.
+//! The commit that lists the files in a manifest, and the single commit for a folder that is written once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,8 @@ pub(super) struct Published {
     pub manifest: Run,
     /// The hash of the result's manifest.
     pub hash: String,
-    /// The time of publication in milliseconds since 1970. Commits contain no other time, so that two processes write the same bytes for
-    /// the same result.
+    /// The time of publication in milliseconds since 1970. Apart from the times of files, commits contain only this time, so that two
+    /// processes write the same bytes for the same result.
     pub at: i64,
 }
 
@@ -31,7 +31,7 @@ impl Published {
         Self { manifest, hash: format!("{:032x}", xxh3_128(bytes)), at }
     }
 
-    /// The files of a table, or `None` if the result does not contain the table.
+    /// Returns the files of a table, or `None` if the result does not contain the table.
     pub(super) fn files(&self, table: Table) -> Option<&[File]> {
         self.manifest.tables.get(table.name()).map(|table| table.files.as_slice())
     }
@@ -40,8 +40,8 @@ impl Published {
         Ok(contract(table).over(&self.manifest.source, self.manifest.job()?.columns()).arrow_schema())
     }
 
-    /// Returns the bytes of the commit after `log`, or of the first commit. `modified` contains the time at which each file was written. A
-    /// table that is no longer in the result becomes empty.
+    /// Returns the bytes of the commit that follows `log`, or of the first commit if `log` is `None`. `modified` contains the time at which
+    /// each file was written. A table that is no longer in the result becomes empty.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot represent the table, or if another program changed the log in a way that
@@ -126,11 +126,12 @@ pub(crate) struct WholeFile {
     pub bytes: u64,
 }
 
-/// Puts the log of the table in `folder` of an output. The table's files must exist. An empty `folder` is the output itself. Replaces the
-/// commit of an earlier attempt, unless the log has more commits. `key` distinguishes this table from all others.
+/// Writes the log of the table in `folder` of an output. The table's files must exist. An empty `folder` is the output itself. Replaces the
+/// commit of an earlier attempt if it is the only commit. `key` distinguishes this table from all other tables.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot represent a column, another program wrote to the log, or the store refuses.
+/// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot represent a column, if another program wrote to the log, or if the store
+/// refuses the commit.
 pub(crate) async fn put_whole(
     output: &Layout,
     folder: &str,
@@ -143,7 +144,7 @@ pub(crate) async fn put_whole(
     })?;
     let modified = last_modified(output, folder).await?;
     let at = |file: &WholeFile| modified.get(&below(folder, &file.path)).copied().unwrap_or_default();
-    // Commits contain no other times than the times of the files.
+    // Commits contain only the times of the files, so that two attempts write the same bytes.
     let newest = files.iter().map(at).max().unwrap_or_default();
     let id = table_id(&format!("{key} {folder}"));
     let commit = TableCommit {
@@ -167,7 +168,7 @@ pub(crate) async fn put_whole(
     }
     let put = match output.read_bytes(&commit).await? {
         None => output.create_whole(&commit, bytes).await?,
-        // An earlier attempt put this commit and was killed before its manifest. Its files no longer exist.
+        // An earlier attempt wrote this commit and was killed before it wrote its manifest. The files in the commit no longer exist.
         Some((found, version)) if is_of(&found, &id) => {
             output.replace_bytes(&commit, bytes, &found, &version).await?
         }

@@ -1,4 +1,4 @@
-//! Reads the log of a table backwards from its end, and finds the files to which logs of another state refer.
+//! Reads the log of a table backwards from its end, and finds files in logs that this program does not update.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,12 @@ pub(super) enum FoundLog {
 pub(super) struct Log {
     /// The version of the next commit.
     pub next: u64,
-    /// The hash of the manifest that this program's newest commit follows, or `None` if this program made no commit.
+    /// The hash of the manifest for which this program wrote its newest commit, or `None` if this program wrote no commit.
     pub follows: Option<String>,
     pub protocol: Protocol,
     pub meta_data: MetaData,
-    /// The files of the table. Each has its path in the table's folder, and the same path as the log's actions write it.
+    /// The files of the table. The first string is the path in the table's folder. The second string is the same path as written in the
+    /// log's actions.
     pub files: Vec<(String, String)>,
 }
 
@@ -40,7 +41,7 @@ impl Log {
         self.follows.is_none()
     }
 
-    /// Returns the reason why this program must not write to the table, or `None` if it may.
+    /// Returns the reason why this program must not write to the table, or `None` if it may write.
     pub(super) fn forbids(&self) -> Option<String> {
         if let Some(unknown) = self.protocol.unknown_to_writers() {
             return Some(format!("another program gave it {unknown}, which this program does not know"));
@@ -118,8 +119,8 @@ fn followed_manifest(actions: &[Action]) -> Option<String> {
     info.filter_map(CommitInfo::manifest).next().map(str::to_owned)
 }
 
-/// The files that are kept because a Delta log of another state may refer to them. Such a log is foreign, or this program cannot continue
-/// it.
+/// The files that are kept because a Delta log may refer to them that this program does not update. Another program owns such a log, or
+/// this program cannot continue it.
 #[derive(Debug, Default)]
 pub(crate) struct LogFiles {
     /// Files by their paths inside the output.
@@ -136,7 +137,7 @@ impl LogFiles {
     }
 }
 
-/// Finds the files to which such logs of an output refer.
+/// Finds these files in the logs of an output.
 pub(crate) async fn held(output: &Layout) -> Result<LogFiles> {
     let mut held = LogFiles::default();
     for table in Table::ALL {

@@ -6,22 +6,23 @@
 //!        pairs/_delta_log/00000000000000000000.json         follows
 //! ```
 //!
-//! The manifest is written first, then the logs. Files that are in neither are removed last:
+//! The manifest is written first, and then the logs. Files that are neither in the manifest nor in a log are removed last:
 //!
-//! - Until a log is updated, its readers see the complete previous result, because its files are removed last. If the logs came first, a
-//!   run that dies in between would show its readers a result that was never published.
-//! - A log contains the hash of the `manifest.json` that it follows. The next run of the job can therefore find a log that is behind and
-//!   update it. `resemblance clean` also does this before it removes files.
-//! - A commit is put only if no file with its name exists. A second process reads the log again, and then the manifest. In the other order,
-//!   an older manifest could set the log back.
-//! - Each commit of this program contains the whole table: protocol, schema and every file. A log is therefore read backwards from its end
-//!   to the newest such commit, even if other programs removed older commits.
+//! - Until a log is updated, its readers see the complete previous result, because the files of this result are removed last. If the logs
+//!   were written first, and the run died then, readers of the logs would see a result that was never published.
+//! - A log contains the hash of the `manifest.json` for which it was written. So the next run of the job finds outdated logs and updates
+//!   them. `resemblance clean` also does this before it removes files.
+//! - A commit is written only if no file with its name exists. If another process was first, this process reads the log again, and then the
+//!   manifest. In the other order, it could write a commit for an older manifest.
+//! - Each commit of this program describes the whole table, with the protocol, the schema and every file. A log is therefore read backwards
+//!   from its end to the newest such commit, even if other programs removed older commits.
 //!
-//! A folder that is written once, such as the target of `apply`, gets one commit before its own manifest (`commit`).
+//! A folder that is written once, such as the target of `apply`, gets a single commit, which is written before the folder's manifest
+//! (`commit`).
 //!
 //! A log without a commit of this program belongs to another program. A job with Delta tables continues such a log only if it lists no
-//! foreign files. A job without Delta tables does not change it. The log of a replaced result is updated in any case, because the result's
-//! files are removed. Files to which a log of another state refers are never removed (`held`).
+//! foreign files. A job without Delta tables does not change such a log. The log of a replaced result is always updated, because the
+//! result's files are removed. Files are never removed if a log refers to them that this program does not update (`held`).
 
 mod commit;
 mod log;

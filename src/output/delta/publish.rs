@@ -13,7 +13,7 @@ use crate::output::manifest::Run;
 use crate::output::ownership::Ours;
 use crate::schema::{SourceTypes, Table, contract};
 
-/// The maximum number of attempts to commit while other processes commit first. Each of these processes updates the log too.
+/// The maximum number of attempts to commit if other processes commit first. Each of these processes also updates the log.
 const ATTEMPTS: usize = 20;
 
 /// Whether [`publish`] has nothing to do.
@@ -26,14 +26,14 @@ pub(crate) async fn is_current(output: &Layout, tables: TableFormat) -> Result<b
     Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
 }
 
-/// Updates the logs of an output to its manifest, if it has a manifest. With [`TableFormat::Delta`], every table gets a log. Otherwise,
-/// only existing logs with commits of this program are updated.
+/// Updates the logs of an output to its manifest, if the output has a manifest. With [`TableFormat::Delta`], every table gets a log.
+/// Otherwise, only existing logs with commits of this program are updated.
 ///
 /// # Errors
-/// If the store refuses, and [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
+/// If the store refuses a commit. [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
 pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        // The logs are read before the manifest. A process that puts a newer manifest updates the logs itself.
+        // The logs are read before the manifest. If another process then writes a newer manifest, it updates the logs itself.
         let found = read(output).await?;
         let Some(published) = published(output).await? else { return Ok(()) };
         let behind = found.iter().filter(|(table, found)| needs_commit(&published, *table, found, tables));
@@ -48,11 +48,12 @@ pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> 
     )))
 }
 
-/// Refuses, before anything is computed, a table that cannot be a Delta table or that must not be replaced. Reasons are columns that Delta
-/// does not support, a log that cannot be continued, and a table of another program.
+/// Refuses a table that cannot be a Delta table or must not be replaced, before anything is computed. Delta may not support a column, the
+/// log may not allow further commits, or another program may own the table.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with advice, and [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be continued.
+/// [`Kind::Job`](crate::error::Kind::Job), with advice, if a table is refused. [`Kind::Input`](crate::error::Kind::Input) if its log cannot
+/// be continued.
 pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
     let shown = output.shown();
     for (table, found) in read(output).await? {
@@ -124,7 +125,7 @@ fn is_ours(found: &FoundLog) -> bool {
     matches!(found, FoundLog::Log(log) if !log.is_foreign())
 }
 
-/// Whether the log of a table does not yet follow the manifest but must.
+/// Whether the log of a table must be updated to the manifest.
 fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: TableFormat) -> bool {
     let asked = tables == TableFormat::Delta && published.files(table).is_some();
     match found {
@@ -133,7 +134,7 @@ fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: T
     }
 }
 
-/// Puts the next commit. Returns false if another process was first.
+/// Writes the next commit. Returns false if another process wrote it first.
 async fn put(output: &Layout, published: &Published, table: Table, found: &FoundLog) -> Result<bool> {
     let shown = output.shown();
     published.manifest.check_format(shown)?;

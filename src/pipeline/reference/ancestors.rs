@@ -1,4 +1,4 @@
-//! The lineage of outputs: the outputs that a run was made against, and whether outputs can be used together.
+//! The lineage of outputs. Finds the outputs that a run was made against, and checks that outputs can be used together.
 //!
 //! A merge does not compare documents, so each output must have been made against all outputs before it. A merged output replaces its
 //! parts.
@@ -14,8 +14,8 @@ use crate::job::{InputFile, Job, NewPairs, Source, fingerprint};
 use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run, read_job};
 
-/// For each of `outputs`, the outputs that it was made against. An output of a second source among `outputs` takes the place of that
-/// source.
+/// Returns for each of `outputs` the outputs that it was made against. If one of `outputs` contains the documents of a second source, it
+/// takes the place of that source.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a job in a manifest cannot be read.
@@ -35,8 +35,9 @@ pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput
     outputs.iter().map(against).collect()
 }
 
-/// Whether `output` holds the documents of `second`, the second source of the job `made`. `recorded` is the fingerprint of that source in
-/// the manifest. The job of `output` may name other columns and another group, since these do not affect which documents it holds.
+/// Whether `output` contains the documents of `second`, the second source of the job `made`. `recorded` is the fingerprint of that source
+/// in the manifest. The job of `output` may name other columns and another group, since these do not affect which documents `output`
+/// contains.
 fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result<bool> {
     if !output.manifest().merged.is_empty() {
         return Ok(false);
@@ -52,17 +53,17 @@ fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) ->
     Ok(fingerprint(&made.second_source_job(&source), &files)? == recorded)
 }
 
-/// Checks that every output comes after the outputs that it was made `against`, since its clusters contain their documents. Also checks
-/// that the documents of no run are included twice. `named_by` is the setting that names the outputs.
+/// Checks that every output comes after the outputs that it was made `against`, since their documents are in its clusters. Also checks that
+/// no run is included twice. `named_by` is the setting that names the outputs, for messages.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
+/// [`Kind::Job`](crate::error::Kind::Job), with the two outputs, if they are in the wrong order or contain the same run.
 pub(crate) fn check_order(
     outputs: &[Stored],
     against: &[Vec<ReferenceOutput>],
     named_by: &str,
 ) -> Result<()> {
-    // The URL of each output, by the fingerprint of its run and of every run that was merged into it.
+    // The URL of each output, by the fingerprint of its run and by the fingerprint of every run that was merged into it.
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
     for (stored, against) in outputs.iter().zip(against) {
         let (manifest, shown) = (stored.manifest(), stored.layout().shown());
@@ -99,8 +100,7 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// The reason why the documents of an output of the job `made` were not compared with each other, and the advice. `None` if they were
-/// compared.
+/// Returns the reason why the job `made` did not compare its new documents with each other, and the advice. Returns `None` if it did.
 pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     if !made.candidates.method.compares() {
         return Some([
@@ -114,10 +114,10 @@ pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     ])
 }
 
-/// Checks that every two documents of the outputs, which were made `against` others, were compared.
+/// Checks that every two documents in the outputs were compared. `against` contains the result of [`made_against`].
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the two outputs whose pairs are missing.
+/// [`Kind::Job`](crate::error::Kind::Job), with the outputs, if pairs are missing.
 pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>]) -> Result<()> {
     for (at, (later, seen)) in outputs.iter().zip(against).enumerate() {
         let shown = later.layout().shown();
@@ -144,17 +144,17 @@ pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>
     Ok(())
 }
 
-/// The fingerprints of the outputs that a run was made against.
+/// The fingerprints of the runs that an output was made against.
 pub(crate) struct KnownFingerprints<'a>(BTreeSet<&'a str>);
 
 impl<'a> KnownFingerprints<'a> {
-    /// Takes the outputs of [`made_against`].
+    /// Creates the set from the outputs that [`made_against`] returns for one output.
     pub(crate) fn new(against: &'a [ReferenceOutput]) -> Self {
         let runs = |output: &'a ReferenceOutput| std::iter::once(&output.fingerprint).chain(&output.merged);
         Self(against.iter().flat_map(runs).map(String::as_str).collect())
     }
 
-    /// Whether the run was made against `other`, or against all outputs that `other` was merged from.
+    /// Whether the output was made against `other`, or against all outputs that were merged into `other`.
     pub(crate) fn has(&self, other: &Run) -> bool {
         self.0.contains(other.fingerprint.as_str())
             || (!other.merged.is_empty() && other.merged.iter().all(|run| self.0.contains(run.as_str())))
@@ -164,7 +164,7 @@ impl<'a> KnownFingerprints<'a> {
 /// Checks that all `outputs` have the same frequent shingles.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with two outputs that differ.
+/// [`Kind::Job`](crate::error::Kind::Job), with two outputs, if their frequent shingles differ.
 pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>) -> Result<()> {
     let mut first: Option<(&Stored, HashSet<u64>)> = None;
     for stored in outputs {

@@ -1,4 +1,4 @@
-//! Finished outputs in the order in which they were made: the reference outputs of a run, or outputs to merge.
+//! Finished outputs in the order in which they were made. They are the reference outputs of a run, or the outputs to merge.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::max;
@@ -26,17 +26,18 @@ pub(crate) struct Chain {
     pub(in crate::pipeline) outputs: Vec<Stored>,
     /// The reference outputs of each output: see [`ancestors::made_against`].
     against: Vec<Vec<ReferenceOutput>>,
-    /// For each output, the result of `apply` that the job names instead, if any.
+    /// For each output, the result of `apply` that the job names instead of the output, if any.
     applied: Vec<Option<AppliedOutput>>,
 }
 
 impl Chain {
-    /// Opens the outputs at `urls`, which the setting `named_by` names, and checks that their signatures can be
-    /// compared with those of `job`. A reference output may be named by a result of `apply` over it.
+    /// Opens the outputs at `urls`, and checks that their signatures can be compared with the signatures of `job`. `named_by` is the
+    /// setting that contains `urls`, for messages. Instead of a reference output, `urls` can contain a result of `apply` over this output.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if an output cannot be read or is damaged; [`Kind::Job`](crate::error::Kind::Job) if an
-    /// output was made with other settings, or if its reference output is not named before it.
+    /// - [`Kind::Input`](crate::error::Kind::Input) if an output cannot be read or is damaged.
+    ///
+    /// - [`Kind::Job`](crate::error::Kind::Job) if an output was made with other settings, or comes before one of its reference outputs.
     pub(crate) async fn open(
         session: &SessionContext,
         urls: &[String],
@@ -55,7 +56,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// A chain of one output that is not used as reference.
+    /// Creates a chain with one output, which contains no reference documents.
     pub(crate) fn single(output: Stored) -> Self {
         Self { outputs: vec![output], against: Vec::new(), applied: Vec::new() }
     }
@@ -65,15 +66,16 @@ impl Chain {
         self.outputs.iter().map(Stored::manifest)
     }
 
-    /// Checks that every two documents of the outputs were compared.
+    /// Checks that every two documents in the outputs were compared.
     ///
     /// # Errors
-    /// The errors of [`ancestors::check_compared`].
+    /// Returns the errors of [`ancestors::check_compared`].
     pub(crate) fn check_compared(&self) -> Result<()> {
         ancestors::check_compared(&self.outputs, &self.against)
     }
 
-    /// Refuses an output that overlaps with an output of the chain or with its source. `setting` names the output's URL in messages.
+    /// Refuses an output that overlaps with an output in the chain or with the source of such an output. `setting` is the job key or option
+    /// that sets the output's URL, for messages.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -90,7 +92,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Checks that the named results of `apply` equal the results that later outputs used as reference.
+    /// Checks that the job names the same results of `apply` as the jobs of later outputs in the chain.
     fn check_results(&self) -> Result<()> {
         let records = self.record();
         for made in self.against.iter().flatten() {
@@ -107,7 +109,7 @@ impl Chain {
         Ok(())
     }
 
-    /// The table of frequent shingles, the same in all outputs; `None` if all shingles count.
+    /// The table of frequent shingles, which is the same in all outputs. `None` if all shingles are compared.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         self.outputs.first().map_or(Ok(None), Stored::frequent_shingles)
     }
@@ -130,22 +132,23 @@ impl Chain {
         self.outputs.iter().zip(&self.applied).map(record).collect()
     }
 
-    /// The runs that cut the texts.
+    /// The runs that read the texts.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         self.outputs.iter().flat_map(Stored::origins).collect()
     }
 
-    /// The index in [`Self::origins`] of the first origin of the output at `at`.
+    /// The index in [`Self::origins`] of the first origin of the output with the index `at`.
     pub(crate) fn first_origin(&self, at: usize) -> u64 {
         self.outputs[..at].iter().map(Stored::origin_count).sum()
     }
 
-    /// The index in [`Self::origins`] of the run that read a document of the output at `at`.
+    /// The index in [`Self::origins`] of the run that read a document in the output with the index `at`.
     pub(crate) fn origin(&self, at: usize) -> Expr {
         col("origin_number") + lit(self.first_origin(at))
     }
 
-    /// The fingerprints of the runs that read the documents. A merged output has the fingerprints of the outputs it was merged from.
+    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of the outputs that were merged
+    /// into it.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
         let runs = |run: &Run| match run.merged.as_slice() {
             [] => vec![run.fingerprint.clone()],
@@ -154,7 +157,8 @@ impl Chain {
         self.manifests().flat_map(runs).collect()
     }
 
-    /// The number of documents that the runs of the outputs replaced, including the outputs from which they were merged.
+    /// The number of documents that the runs of the outputs replaced. If an output was merged, it also counts the documents that the runs
+    /// of its parts replaced.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let counts =
             self.manifests().flat_map(|run| [run.counts.replaced_documents, run.counts.replaced_in_sources]);
@@ -168,7 +172,7 @@ impl Chain {
         self.count(Table::Documents).saturating_sub(replaced.sum())
     }
 
-    /// The number of rows of a table in all outputs, replaced documents included.
+    /// The number of rows in a table in all outputs. Replaced documents are counted.
     pub(crate) fn count(&self, table: Table) -> u64 {
         let tables = self.manifests().filter_map(|run| run.tables.get(table.name()));
         tables.map(|written| written.rows).sum()
@@ -179,7 +183,7 @@ impl Chain {
         self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
 
-    /// Whether the run of an output replaced documents of earlier outputs of the chain.
+    /// Whether a run replaced documents in earlier outputs of the chain.
     pub(crate) fn replaced(&self) -> bool {
         self.outputs.iter().skip(1).any(is_replacing)
     }
@@ -187,7 +191,7 @@ impl Chain {
     /// Checks that all outputs carry the column `name`, which the job's `key` names.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the output that lacks the column.
+    /// [`Kind::Job`](crate::error::Kind::Job), with the output, if an output lacks the column.
     pub(crate) fn check_column(&self, name: &str, key: &str) -> Result<()> {
         let lacks =
             |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
@@ -201,11 +205,11 @@ impl Chain {
         }
     }
 
-    /// Checks that an id is in two outputs only if the later run replaced its document. Runs with reference outputs have checked this
-    /// already, but new documents can share ids with documents of a second source.
+    /// Checks that two outputs contain the same id only if the later run replaced the document. A run with reference outputs has already
+    /// checked this. But new documents can have the same ids as documents in a second source.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
+    /// [`Kind::Input`](crate::error::Kind::Input), with the two outputs and an id, if the check fails.
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<KnownFingerprints<'_>> =
             self.against.iter().map(|against| KnownFingerprints::new(against)).collect();
@@ -238,7 +242,7 @@ impl Chain {
         Ok(())
     }
 
-    /// The rows that `rows` returns for each output. The column `run` is the index of the output.
+    /// Returns the rows that `rows` returns for each output. Adds the column `run`, the index of the output.
     fn by_run(&self, rows: impl Fn(usize, &Stored) -> Result<DataFrame>) -> Result<DataFrame> {
         union(self.outputs.iter().enumerate().map(|(run, stored)| with_run(run, rows(run, stored)?)))
     }
@@ -248,7 +252,8 @@ impl Chain {
         self.by_run(|_, stored| Ok(stored.table(table)?.select(columns.to_vec())?))
     }
 
-    /// The documents that no later run replaced: `doc`, and the columns that `columns` returns for each output and its index.
+    /// Returns the documents that no later run replaced, in the columns that `columns` returns for each output and its index. `columns`
+    /// must include `doc`.
     pub(crate) fn live(&self, columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>) -> Result<DataFrame> {
         let documents = |run: usize, stored: &Stored| -> Result<DataFrame> {
             Ok(stored.table(Table::Documents)?.select(columns(run, stored)?)?)
@@ -283,8 +288,8 @@ impl Chain {
         self.founders(documents)
     }
 
-    /// The documents (doc) that the outputs remove: documents that do not represent their latest cluster, and documents that a result of
-    /// `apply` removed.
+    /// Returns the documents (doc) that the outputs remove. These documents do not represent their latest cluster, or a result of `apply`
+    /// removed them.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
         let clusters = self.by_run(|run, stored| {
             let clusters = own_clusters(stored)?;
@@ -307,7 +312,7 @@ impl Chain {
         reference::removed_since(removed, documents, &[])
     }
 
-    /// The bytes (doc, byte_start, byte_end) that results of `apply` cut out of documents, if any did.
+    /// Returns the bytes (doc, byte_start, byte_end) that results of `apply` cut out of documents. Returns `None` if no result cut any.
     pub(crate) fn cuts(&self) -> Result<Option<DataFrame>> {
         let mut found = Vec::new();
         for (run, applied) in self.applied.iter().enumerate() {
@@ -326,7 +331,7 @@ impl Chain {
         reference::removed_since(cuts, compared.union(rejects)?, &CUT_SPAN).map(Some)
     }
 
-    /// Whether the rejects of output number `at` still exist. A result of `apply` can leave them out.
+    /// Whether the rejects of the output with the index `at` still exist. A result of `apply` can omit them.
     pub(super) fn has_rejects(&self, at: usize) -> bool {
         self.applied.get(at).and_then(Option::as_ref).is_none_or(AppliedOutput::keeps_rejects)
     }
@@ -336,8 +341,8 @@ impl Chain {
         self.every(Table::Pairs, &merged::pair_columns())
     }
 
-    /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which documents are
-    /// copies. `new` contains these columns for the documents that now replace others.
+    /// The pairs between groups of copies with a remaining document: see [`merged::pairs_of_groups`]. Copies have equal values in
+    /// `columns`. `new` contains these columns for the new documents, if they replace others.
     pub(crate) fn pairs_of_groups(
         &self,
         columns: &[Expr],
@@ -379,7 +384,7 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<(Store
     Ok((stored, applied))
 }
 
-/// Checks that new documents can join representatives of the output at `url`, whose job is `made`.
+/// Checks that new documents can join the clusters of the output at `url`. `made` is the job of this output.
 fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     const METHOD: &str = "clusters.method = \"representative\"";
     if made.clusters.method != job.clusters.method || made.clusters.order() != job.clusters.order() {
@@ -396,8 +401,8 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The table `clusters` without documents of a second source. The output of that source contains their clusters and decides whether they
-/// are kept.
+/// The table `clusters` without documents from a second source. The output of that source contains the clusters of these documents and
+/// decides which of them are kept.
 fn own_clusters(stored: &Stored) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     match stored.job().second_source() {
@@ -406,18 +411,19 @@ fn own_clusters(stored: &Stored) -> Result<DataFrame> {
     }
 }
 
-/// The columns `doc` and `since`. `since` is the index of the output with the document.
+/// The columns `doc` and `since`. `since` is the index of the output that contains the document.
 pub(super) fn since(at: usize) -> Vec<Expr> {
     vec![col("doc"), lit(at as u64).alias("since")]
 }
 
-/// Whether the run of an output replaced documents of earlier outputs. A merged output contains only the remaining documents.
+/// Whether the run of an output replaced documents in earlier outputs. False for a merged output, which contains only the remaining
+/// documents.
 fn is_replacing(stored: &Stored) -> bool {
     let Run { merged, counts, .. } = stored.manifest();
     merged.is_empty() && counts.replaced_documents.is_some_and(|count| count > 0)
 }
 
-/// The first key that decides signatures and differs between two jobs.
+/// The first job key that affects signatures and differs between the two jobs.
 fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
     let (a, b, c, d) = (&made.shingle, &job.shingle, &made.minhash, &job.minhash);
     let keys = [
@@ -452,7 +458,7 @@ fn with_run(run: usize, rows: DataFrame) -> Result<DataFrame> {
     Ok(rows.select(columns)?)
 }
 
-/// The reason why `job` reads texts of the output at `url` again, if it does.
+/// Returns the reason why `job` reads the texts of the output at `url` again, or `None` if it reads none.
 pub(in crate::pipeline) fn reason_to_read(url: &str, keeps_shingles: bool, job: &Job) -> Option<String> {
     if !keeps_shingles {
         Some(format!("{url} keeps no shingles"))
@@ -463,7 +469,7 @@ pub(in crate::pipeline) fn reason_to_read(url: &str, keeps_shingles: bool, job: 
     }
 }
 
-/// The rows of at least one frame.
+/// Returns the rows of all frames. There must be at least one frame.
 pub(crate) fn union(frames: impl Iterator<Item = Result<DataFrame>>) -> Result<DataFrame> {
     frames::union(frames)?.ok_or_else(|| Error::bug("a chain has no output"))
 }

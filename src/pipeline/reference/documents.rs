@@ -1,4 +1,4 @@
-//! The reference documents of a run as frames: their sketches, texts, pairs and clusters.
+//! Frames over the reference documents of a run, with their sketches, positions, pairs and clusters.
 
 use arrow::datatypes::DataType;
 use datafusion::prelude::{DataFrame, Expr, col, lit};
@@ -21,7 +21,8 @@ use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
 impl ReferenceDocuments {
-    /// The edges between documents (a, b): the scores and copies of this run, and the clusters of other outputs.
+    /// Returns the edges (a, b) between documents. They come from the scores and copies of this run, and from the clusters in reference
+    /// outputs.
     pub(crate) async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         let found = reference::edges(cx.table(WorkTable::SCORES)?, cx.table(WorkTable::MEMBERS)?)?;
         match self {
@@ -30,8 +31,8 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The documents that can be in clusters, without documents that this run replaces: the columns of [`groups::ordered`], `set_hash_0`,
-    /// `set_hash_1` and `before`. `like` has the types of the columns.
+    /// Returns the reference documents that can be in clusters, except for documents that this run replaces. Their columns are the columns
+    /// of [`groups::ordered`], `set_hash_0`, `set_hash_1` and `before`. The types of the columns come from `like`.
     ///
     /// The second value is the value of `before` for new documents. [`Preference::Reference`](crate::job::Preference::Reference) orders
     /// documents by `before`, ascending.
@@ -42,7 +43,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Like [`Self::clustered`], but for all documents that can be compared. Documents of a second source have no hashes.
+    /// Like [`Self::clustered`], but for all reference documents that can be compared. Documents from a second source have no hashes.
     pub(crate) fn in_order(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
             Self::Outputs(_) => self.clustered(cx, like),
@@ -58,7 +59,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The places (source, position, doc, origin) of all reference documents that can be compared.
+    /// Returns (source, position, doc, origin) for all reference documents that can be compared.
     pub(crate) fn places(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         match self {
             Self::Outputs(outputs) => outputs.places(cx),
@@ -67,8 +68,8 @@ impl ReferenceDocuments {
     }
 }
 
-/// The documents of a second source, which come before all new documents, and the value of `before` for new documents: see
-/// [`ReferenceDocuments::clustered`].
+/// Adds `before` to documents from a second source, which come before all new documents. Also returns the value of `before` for new
+/// documents: see [`ReferenceDocuments::clustered`].
 fn before_new(documents: DataFrame, job: &Job, like: &DataFrame) -> Result<(DataFrame, Expr)> {
     let documents = documents.with_column(BEFORE, lit(0_u64))?;
     Ok((keep::without_carried(documents, &job.clusters.order(), like)?, lit(1_u64)))
@@ -79,7 +80,7 @@ fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }
 
-/// The pairs of outputs, per group of copies that still contains a document.
+/// The pairs in outputs, between groups of copies with a remaining document.
 struct Groups {
     /// See [`merged::pairs_of_groups`].
     pairs: DataFrame,
@@ -90,8 +91,8 @@ struct Groups {
 }
 
 impl ReferenceOutputs {
-    /// The reference documents that neither a later output nor this run replaced: `doc`, and the columns that `columns` returns for each
-    /// output and its index.
+    /// Returns the reference documents that neither a later output nor this run replaced, in the columns that `columns` returns for each
+    /// output and its index. `columns` must include `doc`.
     fn live(
         &self,
         cx: &StageContext<'_>,
@@ -114,7 +115,7 @@ impl ReferenceOutputs {
     }
 
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature, shingles,
-    /// group). `shingles` is null if an output keeps none. `origin` is the number among [`Self::sources`].
+    /// group). `shingles` is null if the output keeps no shingles. `origin` is the number of the document's source in [`Self::sources`].
     pub(crate) fn documents(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         self.live(cx, |at, stored| {
             let mut all = vec![self.chain.origin(at).alias("origin")];
@@ -154,7 +155,8 @@ impl ReferenceOutputs {
     /// The edges (a, b) of the outputs.
     async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         match self.groups(cx).await? {
-            // A replaced document may have connected a cluster. Therefore the edges come from the pairs between remaining documents.
+            // Two documents may have been in one cluster only because of a replaced document. Therefore the edges come from the pairs
+            // between remaining documents.
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
             }
@@ -163,7 +165,7 @@ impl ReferenceOutputs {
         }
     }
 
-    /// The pairs of the outputs between documents that this run does not replace: (a, b, shared, shingles_a, shingles_b, ..).
+    /// The pairs (a, b, shared, shingles_a, shingles_b, ..) in the outputs, between documents that this run does not replace.
     pub(crate) async fn pairs(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         match self.groups(cx).await? {
             Some(Groups { pairs, .. }) => merged::in_order(pairs),
@@ -171,7 +173,7 @@ impl ReferenceOutputs {
         }
     }
 
-    /// The pairs of the outputs per group of copies, if this run or an earlier run replaced documents.
+    /// The pairs in the outputs between groups of copies, if this run or an earlier run replaced documents.
     async fn groups(&self, cx: &StageContext<'_>) -> Result<Option<Groups>> {
         let replaces = replaces(cx.job) && self.replaced(cx)?.count().await? > 0;
         if !replaces && !self.chain.replaced() {
@@ -185,30 +187,32 @@ impl ReferenceOutputs {
         Ok(Some(Groups { pairs, documents, representatives }))
     }
 
-    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the index of the output.
+    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the index of the output. It is larger than the value for
+    /// new documents if an output removes the document.
     fn clustered(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         let documents = self.live(cx, |at, _| {
             let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();
             Ok([groups::ordered(cx.job)?, sets].concat())
         })?;
-        // Documents that the outputs remove come last. Otherwise a new document could be removed in favour of a document that no clean
-        // dataset contains.
+        // Documents that the outputs remove come last. Otherwise a new document could be removed because of a document that is in no clean
+        // dataset.
         reference::with_place(documents, self.chain.removed()?, self.place_of_new() + 1)
     }
 
-    /// The place of new documents among reference documents: after the documents of all outputs.
+    /// The value of `before` for new documents, which come after the kept documents in all outputs.
     fn place_of_new(&self) -> u64 {
         self.chain.outputs.len() as u64
     }
 
-    /// The documents that the outputs kept and that no longer represent their `clusters` (id, representative, reference, ..).
+    /// Returns the documents that the outputs kept, but that do not represent their clusters in `clusters` (id, representative, reference,
+    /// ..).
     pub(crate) fn superseded(&self, clusters: DataFrame) -> Result<DataFrame> {
         let others = clusters.filter(col("reference").and(!col("representative")))?;
         let others = others.select(vec![document_key(col("id")).alias("doc")])?;
         reference::without(others, self.chain.removed()?)
     }
 
-    /// A warning about new documents that cannot be compared, so that they do not replace the reference documents with their ids.
+    /// Returns a warning if new documents cannot be compared and therefore do not replace the reference documents with the same ids.
     pub(crate) async fn not_replaced(&self, cx: &StageContext<'_>) -> Result<Option<String>> {
         if !replaces(cx.job) || cx.rows(Table::Rejects) == 0 {
             return Ok(None);

@@ -28,10 +28,10 @@ pub(crate) enum ReferenceDocuments {
 }
 
 impl ReferenceDocuments {
-    /// Opens the reference documents of `[against]` in `job`; `None` if it has no such section.
+    /// Opens the reference documents that `[against]` in `job` names. Returns `None` if the job has no such section.
     ///
     /// # Errors
-    /// The errors of [`ReferenceOutputs::open`], and if a second source cannot be listed or read.
+    /// Returns the errors of [`ReferenceOutputs::open`]. Also returns an error if a second source cannot be listed or read.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         Ok(Some(match job.reference() {
             None => return Ok(None),
@@ -47,7 +47,7 @@ impl ReferenceDocuments {
     /// Refuses an output that overlaps with an input.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    /// [`Kind::Job`](crate::error::Kind::Job), with the output and the input, if they overlap.
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.chain.refuse_overlap(output, "output.url"),
@@ -58,10 +58,11 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Checks that ids have the same type as in the job's own source, and that the columns that order documents can be compared.
+    /// Checks that ids have the same type as in the source of new documents. Also checks that the columns that order documents can be
+    /// compared.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if not.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the types do not fit.
     pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.check_types(job, types),
@@ -81,8 +82,8 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The record in a manifest, under the assumption that rewritten files of a second source still have the contents that the run of
-    /// `finished` read.
+    /// The record of the reference documents in a manifest. It assumes that rewritten files of a second source still have the contents that
+    /// the run of `finished` read.
     pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Result<Vec<ReferenceOutput>> {
         match self {
             Self::Outputs(_) => Ok(self.record()),
@@ -108,7 +109,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The files that are read whole.
+    /// The files of a second source. Empty if the reference documents come from outputs.
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
         match self {
             Self::Outputs(_) => Vec::new(),
@@ -116,7 +117,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The sources from which texts are read, with their numbers in the column `origin`.
+    /// The sources from which texts are read. The number identifies the source in the column `origin`.
     pub(super) fn sources(&self) -> Vec<(u64, &Source, &Listed)> {
         match self {
             Self::Outputs(outputs) => outputs.sources(),
@@ -124,7 +125,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The outputs with the reference documents, if the reference documents come from outputs.
+    /// The reference outputs, if the reference documents come from outputs.
     pub(crate) fn outputs(&self) -> Option<&ReferenceOutputs> {
         match self {
             Self::Outputs(outputs) => Some(outputs),
@@ -133,7 +134,7 @@ impl ReferenceDocuments {
     }
 }
 
-/// A second source. It is read once. Only documents that may match a new document are kept, with their sketches.
+/// A second source. It is read once. Only the sketches of documents that may match a new document are stored.
 #[derive(Debug)]
 pub(crate) struct SecondSource {
     pub(super) source: Source,
@@ -166,11 +167,11 @@ impl SecondSource {
     }
 }
 
-/// The reference documents of `job` for samples, in the columns of [`with_group`]; `None` if the job has none. `types` are the types of the
-/// job's source.
+/// The reference documents of `job` for samples, in the columns of [`with_group`]. `None` if the job has no reference documents. `types`
+/// are the types of the columns in the job's source.
 ///
 /// # Errors
-/// The errors of a run of the job, and if the source of a reference output is gone or has changed.
+/// Returns the errors of a run of the job. Also returns an error if the source of a reference output is gone or has changed.
 pub(crate) async fn reference_texts(
     session: &SessionContext,
     job: &Job,
@@ -188,8 +189,9 @@ pub(crate) async fn reference_texts(
     }))
 }
 
-/// Rows of a source -> (source, position, id: Utf8, text, doc, reason, group): its documents, with their groups if the source carries
-/// the column `group`.
+/// Rows of a source -> (source, position, id: Utf8, text, doc, reason, group).
+///
+/// Returns the documents in the source. `group` is null if the source does not carry the column with the name `group`.
 pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) -> Result<DataFrame> {
     let at = source.columns.iter().position(|column| Some(column.as_str()) == group);
     let mut all = vec![utf8("source"), col("position"), utf8("id")];
@@ -198,7 +200,7 @@ pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) 
     Ok(frames::documents::documents(read)?.select(all)?)
 }
 
-/// The documents of reference outputs that no later output replaced, from all of their sources.
+/// Reads the documents in reference outputs that no later output replaced, from the sources of all outputs.
 async fn texts_of_outputs(
     session: &SessionContext,
     outputs: &ReferenceOutputs,

@@ -1,4 +1,4 @@
-//! Finished outputs with reference documents: opened and checked.
+//! Opens and checks finished outputs with reference documents.
 
 use arrow::datatypes::DataType;
 use datafusion::prelude::{Expr, SessionContext};
@@ -15,9 +15,9 @@ use crate::source::Listed;
 
 /// The finished outputs with the reference documents.
 pub(crate) struct ReferenceOutputs {
-    /// The outputs. Read their documents only through `live`, which skips documents that this run replaces.
+    /// The outputs. Read documents only through [`Self::documents`] and similar functions, which skip documents that this run replaces.
     pub(in crate::pipeline) chain: Chain,
-    /// For each output, the sources of its texts and the jobs that read them. `None` if the output keeps shingles, so that no text is read.
+    /// For each output, the sources of its texts and the jobs that read these sources. `None` if no text of the output is read again.
     sources: Vec<Option<Vec<(Job, Listed)>>>,
 }
 
@@ -25,7 +25,7 @@ impl ReferenceOutputs {
     /// Opens the outputs at `urls` for `job`.
     ///
     /// # Errors
-    /// The errors of [`Chain::open`], and if a source whose texts are needed is gone or has changed.
+    /// Returns the errors of [`Chain::open`]. Also returns an error if texts are needed and their source is gone or has changed.
     pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
         let chain = Chain::open(session, urls, "against.output", job).await?;
         chain.check_ids().await?;
@@ -47,7 +47,7 @@ impl ReferenceOutputs {
     /// Checks that ids have the same type as in the source, and that the columns of `clusters.keep` can be compared.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the output that has another type.
+    /// [`Kind::Job`](crate::error::Kind::Job), with the output, if a type does not fit.
     pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         for stored in &self.chain.outputs {
             let (shown, made) = (stored.layout().shown(), &stored.manifest().source);
@@ -58,7 +58,7 @@ impl ReferenceOutputs {
                 )));
             }
             for preference in &job.clusters.keep {
-                // An entry with a list of values compares them as texts.
+                // An entry with a list of values compares the values as texts.
                 let Preference::Column { column, prefer: Prefer::Least | Prefer::Most } = preference else {
                     continue;
                 };
@@ -74,14 +74,15 @@ impl ReferenceOutputs {
         Ok(())
     }
 
-    /// The outputs whose rejects are also reference documents. The expression is the number of a reject's source in [`Self::sources`].
+    /// The outputs with rejects that are also reference documents. The expression is the number of the reject's source in
+    /// [`Self::sources`].
     pub(crate) fn with_rejects(&self) -> impl Iterator<Item = (Expr, &Stored)> {
         let outputs = self.chain.outputs.iter().enumerate();
         let outputs = outputs.filter(|(at, _)| self.chain.has_rejects(*at));
         outputs.map(|(at, stored)| (self.chain.origin(at), stored))
     }
 
-    /// The sources of texts, with the numbers of their origins in the chain. Sources that are not read are missing.
+    /// The sources from which texts are read. The number is the index in [`Chain::origins`].
     pub(crate) fn sources(&self) -> Vec<(u64, &Source, &Listed)> {
         let read = self.sources.iter().enumerate();
         let read = read.filter_map(|(at, sources)| Some((self.chain.first_origin(at), sources.as_deref()?)));
@@ -92,7 +93,7 @@ impl ReferenceOutputs {
     }
 }
 
-/// The sources of the texts of `stored`, with the jobs that read them; `None` if no text is read.
+/// The sources of the texts of `stored`, with the jobs that read these sources. `None` if no text is read.
 async fn sources(stored: &Stored, job: &Job) -> Result<Option<Vec<(Job, Listed)>>> {
     let (shown, keeps_shingles) = (stored.layout().shown(), stored.job().output.keep.shingles());
     if !keeps_shingles && AllSketches::new(job) != AllSketches::Nowhere {

@@ -1,4 +1,4 @@
-//! ranks, represented, clusters, cluster_levels, cluster_id_changes: the clusters that pairs connect.
+//! ranks, represented, clusters, cluster_levels, cluster_id_changes: computes clusters from pairs.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -20,10 +20,10 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::WorkColumns::{Flag, Floats, Id, Nullable, Numbers};
 
 impl WorkTable {
-    /// The documents in pairs, by component and rank.
+    /// The documents in pairs, with their components and ranks.
     pub(crate) const RANKS: Self =
         Self::new("ranks", &[Id, Numbers(&["doc", "set", "root", "rank"]), Flag("reference")]);
-    /// The representatives of the shingle sets of components.
+    /// The shingle sets in components, with their representatives.
     pub(crate) const REPRESENTED: Self = Self::new(
         "represented",
         &[
@@ -33,7 +33,7 @@ impl WorkTable {
     );
 }
 
-/// Orders the documents of each component.
+/// Ranks the documents in each component by preference.
 pub(super) static RANKS: Stage = Stage::work(
     WorkTable::RANKS,
     |_| "order each cluster".into(),
@@ -83,7 +83,7 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     with_columns(members, cx.table(Table::Documents)?.select(columns)?)
 }
 
-/// Finds the representative of each document, and the strength of the connection between them.
+/// Finds the representative of each shingle set, and the strength of the connection between the two.
 pub(super) static REPRESENTED: Stage = Stage::work(
     WorkTable::REPRESENTED,
     |job| job.clusters.method.describe_search().into(),
@@ -98,8 +98,8 @@ pub(super) static REPRESENTED: Stage = Stage::work(
     }),
 );
 
-/// Whether documents with the same shingles are pairs, by the column `reference`. Two documents of other outputs always count as a pair.
-/// Two documents of a second source never do.
+/// An expression that says by the column `reference` whether documents with the same shingles are pairs. Two documents from reference
+/// outputs always count as a pair. Two documents from a second source never count as a pair.
 pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     let new = Rules::new(job).paired() != Paired::None;
     match job.reference() {
@@ -110,8 +110,8 @@ pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     }
 }
 
-/// The pairs between the shingle sets in components (a, b, shared, shingles_a, shingles_b, ..), including pairs of reference outputs, and
-/// an upper bound on their number. With reference documents, a pair can occur in both directions.
+/// Returns the pairs (a, b, shared, shingles_a, shingles_b, ..) between the shingle sets in components, including pairs in reference
+/// outputs. Also returns an upper bound on their number. If there are reference documents, a pair can occur as (a, b) and as (b, a).
 pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataFrame, u64)> {
     let mut scores = cx.table(WorkTable::SCORES)?;
     let mut count = cx.rows(WorkTable::SCORES);
@@ -187,7 +187,7 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
     }),
 );
 
-/// Writes the clusters of earlier runs whose id changed.
+/// Writes the clusters of earlier runs that now have another id.
 pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::public(
     Table::ClusterIdChanges,
     |_| "write which clusters of earlier runs have another id now".into(),

@@ -1,4 +1,4 @@
-//! components, large_star, small_star: the documents that scores connect, by union-find while it fits in memory, else by the rounds of
+//! components, large_star, small_star: finds the documents that scores connect. Uses union-find if it fits in memory, else the rounds in
 //! [`crate::frames::components`].
 
 use std::fmt;
@@ -29,9 +29,9 @@ const SMALL: &str = "small_star";
 impl WorkTable {
     /// A document, and the smallest document in its component.
     pub(crate) const COMPONENTS: Self = Self::new("components", &[Numbers(&["doc", "root"])]);
-    /// The first half of a round: connects every node's higher neighbours with its smallest neighbour.
+    /// The first half of a round, which connects every node's larger neighbours with its smallest neighbour.
     const LARGE_STAR: Self = Self::new(LARGE, &[Numbers(&["high", "low"])]);
-    /// The second half of a round: connects every node's lower neighbours with its smallest neighbour.
+    /// The second half of a round, which connects every node's smaller neighbours with its smallest neighbour.
     const SMALL_STAR: Self = Self::new(SMALL, &[Numbers(&["high", "low"])]);
 }
 
@@ -60,7 +60,7 @@ pub(super) static COMPONENTS: Stage = Stage::work(
 /// The name of the union-find in the memory pool.
 const CONSUMER: &str = "connected components";
 
-/// The number of quarters of the memory pool that the union-find may use. The rest is for the table that the stage writes.
+/// The union-find may use this many quarters of the memory pool. The rest is for the table that the stage writes.
 const QUARTERS: usize = 3;
 
 /// The number of rows per batch of the table.
@@ -72,7 +72,7 @@ struct ReservedComponents {
     _memory: MemoryReservation,
 }
 
-/// The components by union-find; `None` if they do not fit in memory.
+/// Finds the components by union-find. Returns `None` if they do not fit in memory.
 async fn union_find(cx: &StageContext<'_>, edges: DataFrame) -> Result<Option<ReservedComponents>> {
     let pool = &cx.session().runtime_env().memory_pool;
     let bound = match pool.memory_limit() {
@@ -148,7 +148,7 @@ fn batches(
     schema: SchemaRef,
 ) -> impl Iterator<Item = datafusion::error::Result<RecordBatch>> {
     (0..found.components.len()).step_by(BATCH_ROWS).map(move |from| {
-        // Captures all of it, so that the memory stays reserved until the last batch.
+        // Captures the whole struct, so that the memory stays reserved until the last batch.
         let found = &mut found;
         let (docs, roots) = found.components.roots(from..from + BATCH_ROWS);
         let columns = [docs, roots].map(|numbers| Arc::new(UInt64Array::from(numbers)) as ArrayRef);
@@ -158,11 +158,11 @@ fn batches(
 
 /// Runs rounds until a round changes nothing. Returns the edges (high, low) of the last round, and their bytes.
 ///
-/// Only the last round is kept, so a run that resumes starts from that round.
+/// Only the last round is kept, and a resumed run starts from that round.
 async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFrame, u64)> {
     let finished = cx.runner.finished_earlier().await?;
     let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
-    // Whether there is a table of the previous round, from which this round starts.
+    // Whether the previous round left a table. This round then starts from it.
     let mut has_before = take_over(cx, WorkTable::SMALL_STAR.round(round - 1)).await?;
     loop {
         let [before, small] = [round - 1, round].map(|round| WorkTable::SMALL_STAR.round(round));
@@ -170,7 +170,7 @@ async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFram
         if !take_over(cx, small).await? {
             if !take_over(cx, large).await? {
                 if round > 1 && !has_before {
-                    // The last round of an earlier run is damaged, and the table from which it started is gone.
+                    // The last round of an earlier attempt is damaged, and the table from which this round started is gone.
                     round = 1;
                     continue;
                 }
@@ -190,13 +190,13 @@ async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFram
     }
 }
 
-/// The round number of a half round with this stage name; `None` for other stages.
+/// Returns the number of the round if `stage` is the name of half a round. Returns `None` for other stages.
 fn round_of(stage: &str) -> Option<u32> {
     let (half, round) = stage.rsplit_once('_')?;
     [LARGE, SMALL].contains(&half).then(|| round.parse().ok())?
 }
 
-/// Takes over half a round of an earlier attempt. Returns whether it exists.
+/// Takes over half a round of an earlier attempt. Returns false if no attempt finished it.
 async fn take_over(cx: &StageContext<'_>, half: WorkTable) -> Result<bool> {
     if !cx.is_done(half).await? {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! copies, same_keys: documents with identical shingles, which are in the same pairs, and documents that share a key.
+//! copies, same_keys: finds documents with identical shingles, and documents that share a key.
 
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -22,11 +22,11 @@ impl WorkTable {
     /// Documents with at least one copy.
     pub(crate) const COPIES: Self =
         Self::new("copies", &[Numbers(&["rep", "doc", "size"]), Flag("reference")]);
-    /// Documents that share a key, and the sources of these documents.
+    /// The shared keys, and the sources of the documents with these keys.
     const SAME_KEYS: Self = Self::new("same_keys", &[Numbers(&["doc"]), Text("places")]);
 }
 
-/// The rows of both tables in one frame, so that one plan finds them.
+/// Combines the rows of both tables in one frame, so that one plan computes both.
 fn with_same_keys(copies: DataFrame, same_keys: Option<DataFrame>) -> Result<DataFrame> {
     let mut all = columns(["rep", "doc", "size", "reference"]);
     all.push(lit(ScalarValue::Utf8(None)).alias("places"));
@@ -80,25 +80,25 @@ const NAMED: usize = 5;
 /// The sources of two documents that share a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SameKeyPlaces {
-    /// Both are in the source.
+    /// Both documents are in the source.
     Source,
-    /// Both are in the second source.
+    /// Both documents are in the second source.
     SecondSource,
-    /// One is in each source.
+    /// One document is in each source.
     BothSources,
-    /// One is in the source and one in a reference output, and the job does not say which document counts.
+    /// One document is in the source and one is in a reference output, and the job does not say which one to use.
     SourceAndOutput,
 }
 
 impl SameKeyPlaces {
     const ALL: [Self; 4] = [Self::Source, Self::SecondSource, Self::BothSources, Self::SourceAndOutput];
 
-    /// The name in the table.
+    /// The name in the column `places`.
     fn name(self) -> String {
         format!("{self:?}")
     }
 
-    /// The documents (doc, ..) that share a key in these sources; `None` if the job cannot have such documents.
+    /// Returns the documents (doc, ..) that share a key in these sources. Returns `None` if the job cannot have such documents.
     fn documents(self, cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
         let keys = cx.table(WorkTable::KEYS)?;
         Ok(Some(match (self, cx.reference) {
@@ -118,7 +118,7 @@ impl SameKeyPlaces {
         }))
     }
 
-    /// The error for the documents `found` (doc, ..), which share a key in these sources.
+    /// Returns the error for the documents `found` (doc, ..), which share a key in these sources.
     async fn error(self, cx: &StageContext<'_>, found: DataFrame) -> Result<Error> {
         let documents = match self {
             Self::Source => {
@@ -154,12 +154,13 @@ impl SameKeyPlaces {
     }
 }
 
-/// The words that follow the `count` documents in an error.
+/// The words that follow the ids of `count` documents in an error.
 fn more(count: usize) -> &'static str {
     if count == NAMED { " (perhaps not the only ones)" } else { "" }
 }
 
-/// The error for the keys `found` (doc, ..), each with several `documents` (id, doc, ..) in the section `section`.
+/// Returns the error for the keys `found` (doc, ..). Several `documents` (id, doc, ..) have each of these keys. `section` is the section of
+/// the job that names their source.
 async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: DataFrame) -> Result<Error> {
     let least = found.select(columns(["doc"]))?.sort(vec![col("doc").sort(true, false)])?;
     let keys = keys_of(least.limit(0, Some(NAMED))?).await?;
@@ -188,7 +189,7 @@ async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: 
     )))
 }
 
-/// The documents that share a key: (doc: UInt64, places: Utf8).
+/// Finds the documents that share a key: (doc: UInt64, places: Utf8).
 fn find_same_keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let found = SameKeyPlaces::ALL.into_iter().filter_map(|places| {
         let documents = places.documents(cx).transpose()?;
@@ -200,7 +201,7 @@ fn find_same_keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
 /// Ends the run if the table `same_keys` has a row.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with some of the ids.
+/// [`Kind::Input`](crate::error::Kind::Input), with some of the ids, if documents share a key.
 async fn refuse_same_keys(cx: &StageContext<'_>) -> Result<()> {
     if cx.rows(WorkTable::SAME_KEYS) == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! left_out, duplicates, cuts, dictionary, sketches: documents, their shingles and their sketches.
+//! left_out, duplicates, cuts, dictionary, sketches: reads documents, and computes their shingles and sketches.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col, lit};
@@ -22,7 +22,7 @@ impl WorkTable {
         "left_out",
         &[Text("of"), Numbers(&["files", "by_where", "by_limit"]), Nullable(&Text("unread"))],
     );
-    /// Documents that repeat the key of an earlier document.
+    /// Documents with the same key as an earlier document, or with the id of a reference document.
     pub(crate) const DUPLICATES: Self = Self::new("duplicates", DUPLICATE_COLUMNS);
     /// The shingles of each document as texts.
     pub(crate) const CUTS: Self = Self::new(
@@ -37,7 +37,7 @@ impl WorkTable {
             Carried,
         ],
     );
-    /// A number for each shingle of each document.
+    /// The numbers of the shingles in each document.
     pub(crate) const NUMBERS: Self = Self::new("numbers", &[Numbers(&["doc", "number"])]);
     /// The buckets of each document, and the hashes of its shingle set.
     pub(crate) const KEYS: Self =
@@ -80,12 +80,13 @@ pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
     }),
 );
 
-/// The source that the job reads, if it skips rows.
+/// The source of new documents, if texts are read and the source skips rows.
 fn own_source(job: &Job) -> Option<&Source> {
     (job.reads_texts() && job.source.leaves_rows_out()).then_some(&job.source)
 }
 
-/// Adds the skipped rows and files of the sources, and of reused and merged outputs, to the counts of a run. Returns warnings.
+/// Adds the numbers of skipped rows and files to the counts of a run. They come from the sources, and from reused and merged outputs.
+/// Returns warnings.
 ///
 /// # Errors
 /// If the table cannot be read.
@@ -118,8 +119,8 @@ pub(in crate::pipeline) async fn count_left_out(
     Ok(warnings)
 }
 
-/// The numbers of skipped files, of rows skipped by `where`, and of rows skipped by `limit` in the source `of`. Also returns a warning
-/// about texts that the condition cannot convert.
+/// Returns three numbers for the source `of`: the skipped files, the rows that `where` skips, and the rows that `limit` skips. Also returns
+/// a warning about texts that the condition cannot convert.
 async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<([u64; 3], Option<String>)> {
     let all = [columns(["files", "by_where", "by_limit"]), vec![utf8("unread")]].concat();
     let rows = cx.table(WorkTable::LEFT_OUT)?.filter(col("of").eq(lit(of)))?.select(all)?;
@@ -138,7 +139,7 @@ async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<([u64; 3], Option<S
     Ok(([number(0)?, number(1)?, number(2)?], warning))
 }
 
-/// Drops documents with the id of an earlier document or a reference document, if the job rejects them.
+/// Rejects documents with the same id as an earlier document or a reference document, if the job asks for it.
 pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     if !cx.is_taken(WorkTable::DUPLICATES) {
         return Ok(documents);
@@ -146,8 +147,8 @@ pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> R
     frames::documents::reject(documents, cx.table(WorkTable::DUPLICATES)?)
 }
 
-/// Finds documents that repeat the id of an earlier document. This first reading keeps only ids, and the texts of repeated ids. Also finds
-/// documents with the id of a reference document, if the job skips them.
+/// Finds documents with the same id as an earlier document. This separate pass over the source keeps only ids, and the texts of documents
+/// with repeated ids. Also finds documents with the same id as a reference document, if the job skips such documents.
 pub(super) static DUPLICATES: Stage = Stage::work(
     WorkTable::DUPLICATES,
     |_| "find documents that have the id of an earlier one".into(),
@@ -177,7 +178,7 @@ fn has_dictionary(job: &Job) -> bool {
     job.reads_texts() && job.shingle.hash == ShingleHash::Dictionary
 }
 
-/// Cuts all texts for a dictionary.
+/// Splits all texts into shingles for a dictionary.
 pub(super) static CUTS: Stage = Stage::work(
     WorkTable::CUTS,
     |job| {
@@ -192,7 +193,7 @@ pub(super) static CUTS: Stage = Stage::work(
     }),
 );
 
-/// Numbers the shingles. A number is a rank in a total order, so all rows end in one partition.
+/// Numbers the shingles. A number is a rank among all shingles, so one partition ranks all rows.
 pub(super) static DICTIONARY: Stage = Stage::public(
     Table::Dictionary,
     |_| "number the distinct shingles of the collection".into(),
@@ -201,7 +202,7 @@ pub(super) static DICTIONARY: Stage = Stage::public(
 )
 .with_tables(|_| vec![(WorkTable::NUMBERS.into(), TableRows::All), not_null(Table::Dictionary, "shingle")]);
 
-/// Computes the shingles, signatures and buckets of all documents. Documents of a finished output already have them.
+/// Computes the shingles, signatures and buckets of all documents. If a finished output is read, they are taken from the output.
 pub(super) static SKETCHES: Stage =
     Stage::work(WorkTable::SKETCHES, describe_sketches, |_| true, StagePlan::Now(plan_sketches))
         .with_tables(sketch_tables);

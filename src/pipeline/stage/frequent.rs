@@ -1,4 +1,4 @@
-//! group_sizes, frequent, frequent_positions, frequent_shingles: the shingles that occur in too many documents.
+//! group_sizes, frequent, frequent_positions, frequent_shingles: finds the shingles that occur in too many documents.
 
 use datafusion::prelude::{DataFrame, col};
 
@@ -22,18 +22,18 @@ impl WorkTable {
     pub(crate) const FREQUENT_POSITIONS: Self = Self::new("frequent_positions", POSITION_COLUMNS);
 }
 
-/// The bytes in memory of a row with a frequent shingle and its words.
+/// The bytes that a row with a frequent shingle and its words takes in memory.
 const BYTES_OF_SHINGLE: u64 = 256;
 
-/// Whether the shingles of the job's documents are counted. With reference outputs, the frequent shingles are already known.
+/// Whether shingles are counted in new documents. If there are reference outputs, the frequent shingles come from these outputs.
 fn counts_shingles(job: &Job) -> bool {
     job.max_frequency.is_some()
         && job.reads_texts()
         && !matches!(job.reference(), Some(Reference::Outputs { .. }))
 }
 
-/// The limit with which the reader draws the sample. `None` if each group has its own sample, or if the job reads a share of the source's
-/// rows.
+/// The limit with which the reader draws the sample. `None` if each group has its own sample, or if the job limits the source to a
+/// percentage of its rows.
 fn limit(job: &Job) -> Option<Limit> {
     match (&job.source.group, job.source.limit) {
         (Some(_), _) | (None, Some(Limit { size: LimitSize::Percent(_), .. })) => None,
@@ -56,7 +56,7 @@ fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     frequent_shingles::with_group_key(first_of_each_id(cx, documents)?, group_column(cx).as_deref())
 }
 
-/// Counts the documents of each group, to draw a sample of them.
+/// Counts the documents in each group. The counts are needed to draw a sample from each group.
 pub(super) static GROUP_SIZES: Stage = Stage::work(
     WorkTable::GROUP_SIZES,
     |_| "count the documents of each group".into(),

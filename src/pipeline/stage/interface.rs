@@ -1,4 +1,4 @@
-//! The interface of a stage, and the names that most stages use.
+//! The interface of a stage, and the items that most stages import.
 
 use std::borrow::Cow;
 
@@ -13,25 +13,25 @@ pub(super) use crate::pipeline::runner::Planned;
 pub(super) use crate::pipeline::tables::{AllSketches, AnyTable, StageTables, WorkColumns, WorkTable};
 pub(super) use crate::schema::Table;
 
-/// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
+/// A step of a run. The tables of a stage are published together. A resumed run does not repeat a published stage.
 pub(crate) struct Stage {
     /// The first table, which gives the stage its name.
     table: AnyTable,
-    /// The description in one line.
+    /// Describes the stage in one line.
     description: fn(&Job) -> String,
     /// Whether a job runs the stage.
     pub(super) is_in: fn(&Job) -> bool,
     plan: StagePlan,
-    /// The tables and the rows of each; `None` if all rows go into `table`.
+    /// The tables that the stage writes, and the rows for each table. `None` if all rows are written to `table`.
     tables: Option<fn(&Job) -> StageTables>,
-    /// Checks the tables, also tables of an earlier attempt, and returns the stages that their rows make necessary.
+    /// Checks the tables, including tables that an earlier attempt wrote. Returns the stages that are needed because of their rows.
     then: Option<Then>,
 }
 
 /// Plans the rows of a stage.
 pub(super) enum StagePlan {
     Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
-    /// The future is boxed, so that the compiler does not prove for every stage that it can be sent.
+    /// The future is boxed, so that the compiler does not have to prove for every stage that its future is `Send`.
     Later(for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>),
 }
 
@@ -55,9 +55,9 @@ pub(super) struct CandidateSearch {
     pub(super) check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
     /// Plans the tables of the stage `candidates`, or of the stage `scores` if the method has no candidates.
     pub(super) plan: StagePlan,
-    /// The stages between `candidates` and the removal of candidates by their signatures.
+    /// Returns the stages that run after `candidates`, before candidates are dropped by their signatures.
     pub(super) follow_ups: Then,
-    /// Adds the column `may_match` to reference documents: whether they may match new documents.
+    /// Adds the column `may_match` to reference documents. It says whether a document may match new documents.
     pub(super) may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
 }
 
@@ -82,17 +82,17 @@ impl Stage {
         Self { table: AnyTable::Public(table), description, is_in, plan, tables: None, then: None }
     }
 
-    /// The stage with several tables.
+    /// Sets the tables of a stage that writes several tables.
     pub(super) const fn with_tables(self, tables: fn(&Job) -> StageTables) -> Self {
         Self { tables: Some(tables), ..self }
     }
 
-    /// The stage with a step after its tables are written: see the field `then`.
+    /// Sets the step that runs after the tables are written: see the field `then`.
     pub(super) const fn then(self, then: Then) -> Self {
         Self { then: Some(then), ..self }
     }
 
-    /// The name in logs, records and the names of files.
+    /// The name of the stage in logs, records and file names.
     pub(crate) fn name(&self) -> Cow<'static, str> {
         self.table.name()
     }
@@ -107,10 +107,10 @@ impl Stage {
         self.tables.map_or_else(|| vec![(self.table, TableRows::All)], |tables| tables(job))
     }
 
-    /// Writes the tables, or takes over the tables of an earlier attempt. Returns the stages that run next.
+    /// Writes the tables, or takes over the tables that an earlier attempt wrote. Returns the stages that run next.
     ///
     /// # Errors
-    /// By kind: the data does not fit the job, storage fails, or the run was stopped.
+    /// If the data does not fit the job, if the storage or the engine fails, or if the run was stopped.
     pub(in crate::pipeline) async fn run(&self, cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
         let planned = if cx.is_done(self.table).await? {
             Planned::new(0, Vec::new())
@@ -125,26 +125,26 @@ impl Stage {
     }
 }
 
-/// Bytes of a row (document, representative, rank).
+/// The number of bytes in a row (document, representative, rank).
 pub(super) const BYTES_OF_KEY: u64 = 24;
 
-/// Bytes of a row (root, two ranks, similarity).
+/// The number of bytes in a row (root, two ranks, similarity).
 pub(super) const BYTES_OF_EDGE: u64 = 32;
 
-/// The bytes of a row with a document's id. Ids are assumed to be short.
+/// The number of bytes in a row with a document's id. Ids are assumed to be short.
 pub(super) const BYTES_OF_MEMBER: u64 = 64;
 
-/// The rows in which `column` is null.
+/// Writes the rows with a null in `column` to `table`.
 pub(super) fn null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, TableRows) {
     (table.into(), TableRows::Null(column.into()))
 }
 
-/// The rows in which `column` is not null.
+/// Writes the rows without a null in `column` to `table`.
 pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, TableRows) {
     (table.into(), TableRows::NotNull(column.into()))
 }
 
-/// (needed): the documents in the column `name` of a table.
+/// Returns the documents in the column `name` of a table, as (needed).
 pub(super) fn needed(cx: &StageContext<'_>, table: WorkTable, name: &str) -> Result<DataFrame> {
     Ok(cx.table(table)?.select(crate::frames::renamed([(name, "needed")]))?)
 }

@@ -1,4 +1,4 @@
-//! removals, removal_positions, losses, spared: the shingles that are lost with removed documents, and the spared documents.
+//! removals, removal_positions, losses, spared: counts the shingles that only removed documents contain, and finds the spared documents.
 
 use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -27,16 +27,16 @@ impl WorkTable {
             Nullable(&Numbers(&["shared", "shingles", "of_shingles", "lossy"])),
         ],
     );
-    /// The positions of the texts of removals that are read again.
+    /// The positions of the texts that are read again to count losses.
     const REMOVAL_POSITIONS: Self = Self::new("removal_positions", POSITION_COLUMNS);
-    /// The shingles that are lost with each shingle set that differs from its representative's set.
+    /// The number of lost shingles for each shingle set that differs from its representative's set.
     pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::clusters::losses_schema)]);
 }
 
-/// The bytes per shingle set. Four nested joins hold its row at the same time.
+/// The bytes per shingle set. Four nested joins keep its row in memory at the same time.
 const BYTES_OF_SET: u64 = 160;
 
-/// Finds the shingle sets that removals drop from the dataset.
+/// Finds the shingle sets that differ from their representative's set. Their removal can lose shingles.
 pub(super) static REMOVALS: Stage = Stage::work(
     WorkTable::REMOVALS,
     |_| "find what removals may lose".into(),
@@ -55,7 +55,7 @@ pub(super) static REMOVALS: Stage = Stage::work(
     }),
 );
 
-/// Finds the texts of removals whose shingles are needed.
+/// Finds the texts from which shingles are needed to count losses.
 pub(super) static REMOVAL_POSITIONS: Stage = Stage::work(
     WorkTable::REMOVAL_POSITIONS,
     |_| "find the texts of those".into(),
@@ -67,7 +67,7 @@ pub(super) static REMOVAL_POSITIONS: Stage = Stage::work(
     }),
 );
 
-/// The basis on which the losses of a job are counted.
+/// Returns the basis on which the job counts losses.
 fn basis(job: &Job) -> Basis {
     let has_shingles = job.compares() || AllSketches::new(job) == AllSketches::InDocuments;
     if has_shingles { Basis::Shingles } else { Basis::Scores }
@@ -97,7 +97,7 @@ pub(super) static LOSSES: Stage = Stage::work(
     }),
 );
 
-/// The losses of the run in one row, see [`total_losses`]; `None` if the shingles were not counted.
+/// Returns the losses of the run in one row: see [`total_losses`]. Returns `None` if losses were not counted from shingles.
 pub(super) fn total(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     match basis(cx.job) {
         Basis::Scores => Ok(None),
@@ -119,7 +119,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let documents = cx.table(WorkTable::RANKS)?;
     let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
     let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
-    // In the other cases, all documents with the same shingles are in one group.
+    // Otherwise all documents with the same shingles are in one group of copies.
     let same = if cx.reference.is_some() || job.candidates.compare == Compare::Across {
         let (scores, count) = scores_of_components(cx).await?;
         bytes += count * BYTES_OF_EDGE;
@@ -139,7 +139,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     };
     let mut frame = spared(documents, sets, losses, same, rules)?;
     if cx.reference.is_some() {
-        // Other clusters have no rows in this table.
+        // Only documents in the table `clusters` have rows in this table.
         let clusters =
             cx.table(Table::Clusters)?.select(renamed([("id", "of"), ("reference", "of_reference")]))?;
         let keys = (&["of", "of_reference"], &["id", "reference"]);

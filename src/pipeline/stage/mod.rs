@@ -1,8 +1,8 @@
-//! The stages of a run, by subject. Stages only connect tables with the functions of [`crate::frames`]: each has its name, its
-//! description, its tables with their columns, and the plan of its rows.
+//! The stages of a run, by subject. Stages only connect tables with the functions in [`crate::frames`]. A stage consists of a name, a
+//! description, tables with their columns, and a plan that computes the rows.
 //!
-//! `check` prints the list of a job, a run walks through it, and progress counts it. Some stages, such as the rounds that settle dense
-//! groups, are in no list, because the data decides whether they are needed. Another stage runs them or names them as follow-ups.
+//! `check` prints the stages of a job, a run executes them, and progress counts them. Some stages are in no list, because the data decides
+//! whether they are needed. The rounds that settle dense groups are an example. Another stage runs them or returns them as follow-ups.
 
 mod clusters;
 mod components;
@@ -25,7 +25,7 @@ use super::keep_values;
 use crate::error::Result;
 use crate::job::Job;
 
-/// The stages that find and score pairs, in their order, and the stage that sorts the buckets.
+/// The stages that find and score pairs, in order, and the stage that sorts the buckets.
 static SEARCH: &[&Stage] = &[
     &documents::LEFT_OUT_ROWS,
     &documents::DUPLICATES,
@@ -59,8 +59,8 @@ static SEARCH: &[&Stage] = &[
 /// The stages that write pairs.
 static PAIRS: &[&Stage] = &[&pairs::PAIRS, &pairs::GROUP_PAIRS];
 
-/// The stages that make clusters from scores and choose the passages to keep. A passage is preferably kept in an unrepresented document.
-/// These stages read no table of [`PAIRS`].
+/// The stages that compute clusters from scores, and the stages that choose the kept passages. Passages are preferably kept in documents
+/// that no other document represents. These stages read no table that [`PAIRS`] write.
 static CLUSTERS: &[&Stage] = &[
     &components::COMPONENTS,
     &clusters::RANKS,
@@ -83,12 +83,12 @@ static CLUSTERS: &[&Stage] = &[
 /// The stages that read all tables.
 static ENDS: &[&Stage] = &[&totals::COUNT_TOTALS];
 
-/// The stages of a list that `job` needs.
+/// The stages in a list that `job` needs.
 fn needed(list: &'static [&'static Stage], job: &Job) -> impl Iterator<Item = &'static Stage> {
     list.iter().copied().filter(|stage| (stage.is_in)(job))
 }
 
-/// All stages of `job`, in their order.
+/// All stages of `job`, in order.
 fn stages(job: &Job) -> impl Iterator<Item = &'static Stage> {
     [SEARCH, PAIRS, CLUSTERS, ENDS].into_iter().flat_map(move |list| needed(list, job))
 }
@@ -104,7 +104,7 @@ pub struct StageDescription {
     pub tables: Vec<String>,
 }
 
-/// The stages of `job`, in their order.
+/// Returns descriptions of the stages of `job`, in order.
 pub fn describe(job: &Job) -> Vec<StageDescription> {
     let described = |stage: &Stage| StageDescription {
         name: stage.name().into_owned(),
@@ -117,14 +117,14 @@ pub fn describe(job: &Job) -> Vec<StageDescription> {
 /// Runs all stages of the job.
 ///
 /// # Errors
-/// The first error of a stage. Finished stages remain published.
+/// Returns the first error of a stage. Finished stages remain published.
 pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let names: Vec<String> = stages(cx.job).map(|stage| stage.name().into_owned()).collect();
     cx.runner.begin(&names);
     run(cx, SEARCH).await?;
     keep_values::check(cx).await?;
     if cx.engine().runs_stages_together() {
-        // Awaits both even if one fails, so that stages that finish meanwhile need not be repeated.
+        // Awaits both lists even if one fails. Stages that finish in the meantime need not be repeated.
         let (pairs, clusters) = futures::join!(run(cx, PAIRS), run(cx, CLUSTERS));
         pairs.and(clusters)?;
     } else {
@@ -134,7 +134,7 @@ pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     run(cx, ENDS).await
 }
 
-/// Runs the stages of a list one after the other, each with its follow-ups.
+/// Runs the stages in a list one after the other. The follow-ups of a stage run before the next stage.
 async fn run(cx: &StageContext<'_>, list: &'static [&'static Stage]) -> Result<()> {
     let mut ahead: VecDeque<&Stage> = needed(list, cx.job).collect();
     while let Some(stage) = ahead.pop_front() {

@@ -1,4 +1,4 @@
-//! candidates, positions, scores, members, pairs: pairs of similar documents, from candidates to the public tables.
+//! candidates, positions, scores, members, pairs: finds pairs of similar documents, from candidates to the public tables.
 
 use datafusion::prelude::DataFrame;
 
@@ -27,7 +27,7 @@ use crate::pipeline::verify::{candidates_to_compare, known_scores, verify};
 impl WorkTable {
     /// Pairs of documents that may be similar.
     pub(crate) const CANDIDATES: Self = Self::new("candidates", PAIR_COLUMNS);
-    /// The documents of hot buckets, or of dense buckets in a prefix join of all documents.
+    /// The documents in hot buckets, or in dense buckets if the prefix join compares all documents.
     pub(crate) const HOT: Self = Self::new("hot", &[Numbers(&["a"])]);
     /// The positions of the texts of candidates.
     pub(crate) const POSITIONS: Self = Self::new("positions", POSITION_COLUMNS);
@@ -51,7 +51,7 @@ pub(super) static CANDIDATES: Stage = Stage::work(
     |job| job.compares() && job.candidates.method.has_candidates(),
     StagePlan::Later(|cx| Box::pin(by_method(cx.job).plan.plan(cx))),
 )
-// A row for a leader, or for a document of a hot or dense bucket, has a null instead of a second document.
+// A row for a document in a hot or dense bucket has a null instead of a second document.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
 .then(|cx| {
     Box::pin(async move {
@@ -101,7 +101,7 @@ fn describe_scores(job: &Job) -> String {
     format!("{cut}keep candidates of {} or more", job.score.bound())
 }
 
-/// Scores the candidates, or every two documents if the method of the job has no candidates.
+/// Scores the candidates. If the method of the job has no candidates, scores every two documents.
 async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if let Some(earlier) = cx.input.merged() {
         return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
@@ -114,7 +114,7 @@ async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     verify(cx, documents, candidates, same).await
 }
 
-/// The scores of merged outputs, without documents that a later run replaced.
+/// Returns the scores in merged outputs, without documents that a later run replaced.
 fn merged_scores(cx: &StageContext<'_>, earlier: &Chain) -> Result<DataFrame> {
     if !earlier.replaced() {
         return merged::scores(earlier.pairs()?, cx.table(WorkTable::COPIES)?);
@@ -166,8 +166,8 @@ pub(super) static TEXTS: Stage = Stage::work(
     }),
 );
 
-/// The number of rows per batch of buckets. It is larger than elsewhere, because DataFusion's sort visits all batches in memory for each
-/// batch that it returns. Its time is quadratic in the number of batches.
+/// The number of rows per batch of buckets. Batches are larger than elsewhere, because DataFusion's sort visits all batches in memory for
+/// each batch that it returns. The time of the sort is quadratic in the number of batches.
 const BUCKET_BATCH_ROWS: usize = 16_384;
 
 /// Sorts the buckets of all documents.
@@ -177,7 +177,7 @@ pub(super) static BUCKETS: Stage = Stage::public(
     |job| job.output.buckets,
     StagePlan::Now(|cx| {
         let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
-        // There is no shuffle: each partition sorts its rows, and a merge writes them into one file.
+        // There is no shuffle. Each partition sorts its rows, and a merge writes all rows into one file.
         Ok(Planned { batch_rows: Some(BUCKET_BATCH_ROWS), ..Planned::new(0, vec![sorted]) })
     }),
 );
@@ -193,8 +193,8 @@ pub(super) static PAIRS: Stage = Stage::public(
     StagePlan::Later(|cx| Box::pin(plan_pairs(cx))),
 );
 
-/// The divisor of a partition's bytes that gives the maximum size of a batch of pairs with texts. Several such batches are in memory at
-/// once, outside any memory pool, until their passages are computed.
+/// A batch of pairs with texts has at most a partition's bytes divided by this number. Several such batches are in memory at once, outside
+/// any memory pool, until their passages are computed.
 const BATCHES_OF_TEXTS: u64 = 4;
 
 async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {

@@ -1,6 +1,7 @@
-//! uncompared, units, run_fingerprints, windows, spans, passages: the passages that repeat inside documents.
+//! uncompared, units, run_fingerprints, windows, spans, passages: finds the passages that repeat inside documents.
 //!
-//! For reference documents, only rows that new documents may share are kept. Therefore a large reference is read but not written.
+//! For reference documents, only rows that new documents may share are kept. So many reference documents can be read, but few rows are
+//! written.
 
 use datafusion::prelude::{Expr, col, lit};
 
@@ -27,27 +28,27 @@ const UNIT_COLUMNS: &[WorkColumns] =
 const FINGERPRINT_COLUMNS: &[WorkColumns] = &[Numbers(&["doc", "fingerprint"])];
 
 impl WorkTable {
-    /// Rejected documents in which passages are searched: their keys and places.
+    /// The keys and positions of rejected documents in which passages are searched.
     pub(crate) const UNCOMPARED: Self = Self::new(
         "uncompared",
         &[Numbers(&["doc"]), Text("source"), Numbers(&["position"]), Nullable(&Numbers(&["origin"]))],
     );
-    /// The lines, sentences or paragraphs of all documents: their hashes and places.
+    /// The lines, sentences or paragraphs in new documents, with their hashes and offsets.
     const UNITS: Self = Self::new("units", UNIT_COLUMNS);
-    /// The lines, sentences or paragraphs of reference documents that new documents may share.
+    /// The lines, sentences or paragraphs in reference documents that new documents may share.
     const REFERENCE_UNITS: Self = Self::new("reference_units", UNIT_COLUMNS);
-    /// The fingerprints of all documents.
+    /// The fingerprints in new documents.
     const FINGERPRINTS: Self = Self::new("run_fingerprints", FINGERPRINT_COLUMNS);
-    /// The fingerprints of reference documents that new documents may share.
+    /// The fingerprints in reference documents that new documents may share.
     const REFERENCE_FINGERPRINTS: Self = Self::new("reference_run_fingerprints", FINGERPRINT_COLUMNS);
     /// Fingerprints that occur more than once.
     const FINGERPRINT_HITS: Self = Self::new("run_fingerprint_hits", FINGERPRINT_COLUMNS);
     /// The positions of the texts with fingerprints that occur more than once.
     const HIT_POSITIONS: Self = Self::new("hit_positions", POSITION_COLUMNS);
-    /// The windows around such fingerprints: their hashes and places.
+    /// The windows around such fingerprints, with their hashes and offsets.
     const WINDOWS: Self =
         Self::new("windows", &[Numbers(&["doc", "hash_0", "hash_1", "at", "char_start", "of_reference"])]);
-    /// The windows that occur more than once, and the place of the first occurrence of each window.
+    /// The windows that occur more than once, and the first occurrence of each window.
     const REPEATED_WINDOWS: Self = Self::new(
         "repeated_windows",
         &[Numbers(&[
@@ -64,21 +65,21 @@ impl WorkTable {
     const PASSAGE_POSITIONS: Self = Self::new("passage_positions", POSITION_COLUMNS);
 }
 
-/// The bytes in memory of a row of units or windows, including the columns that rank it.
+/// The bytes that a row of units or windows takes in memory, including the columns that rank the row.
 const BYTES_OF_UNIT: u64 = 128;
 
-/// Bytes of a row (document, fingerprint).
+/// The number of bytes in a row (document, fingerprint).
 const BYTES_OF_FINGERPRINT: u64 = 32;
 
-/// The bytes in memory of a row of spans.
+/// The bytes that a row of spans takes in memory.
 const BYTES_OF_SPAN: u64 = 128;
 
-/// The job's unit and the minimum number of words in a passage. `None` if the unit is a run of words.
+/// The unit of passages, and the minimum number of words in a passage. `None` if passages are sequences of words.
 fn unit(job: &Job) -> Option<(TextUnit, usize)> {
     job.passages?.units()
 }
 
-/// The number of words in a window, if the job finds runs of words.
+/// The number of words in a window, if passages are sequences of words.
 fn length(job: &Job) -> Option<usize> {
     job.passages?.words().map(|(length, _)| length)
 }
@@ -121,7 +122,7 @@ pub(super) static UNCOMPARED: Stage = Stage::work(
     }),
 );
 
-/// Cuts all texts into lines, sentences or paragraphs.
+/// Splits all texts into lines, sentences or paragraphs.
 pub(super) static UNITS: Stage = Stage::work(
     WorkTable::UNITS,
     |job| {
@@ -138,7 +139,7 @@ pub(super) static UNITS: Stage = Stage::work(
     }),
 );
 
-/// Cuts the texts of reference documents into lines, sentences or paragraphs.
+/// Splits the texts of reference documents into lines, sentences or paragraphs.
 pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     WorkTable::REFERENCE_UNITS,
     |_| "read the reference documents and find the same parts in them".into(),
@@ -153,7 +154,7 @@ pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     }),
 );
 
-/// Hashes the runs of words in all texts, and keeps a small part of the hashes.
+/// Hashes the sequences of words in all texts, and keeps a small share of the hashes.
 pub(super) static FINGERPRINTS: Stage = Stage::work(
     WorkTable::FINGERPRINTS,
     |_| "read the texts again and choose hashes of runs of words".into(),
@@ -167,7 +168,7 @@ pub(super) static FINGERPRINTS: Stage = Stage::work(
     }),
 );
 
-/// Hashes the runs of words in the texts of reference documents, and keeps a small part of the hashes.
+/// Hashes the sequences of words in the texts of reference documents, and keeps a small share of the hashes.
 pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     WorkTable::REFERENCE_FINGERPRINTS,
     |_| "read the reference documents and choose the same hashes of them".into(),
@@ -182,7 +183,7 @@ pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     }),
 );
 
-/// The rows of new documents in one table, with the rows of reference documents in another, if the job has any.
+/// The rows of new documents from the table `new`. If the job has reference documents, also their rows from the table `of_reference`.
 fn searched_rows(cx: &StageContext<'_>, new: WorkTable, of_reference: WorkTable) -> Result<PassageRows> {
     let reference = cx.job.new_pairs().map(|pairs| Ok::<_, Error>((cx.table(of_reference)?, pairs)));
     Ok(PassageRows::new(cx.table(new)?, reference.transpose()?))
@@ -302,7 +303,7 @@ pub(super) static PASSAGE_POSITIONS: Stage = Stage::work(
     }),
 );
 
-/// Counts passages, and reads a sample of each.
+/// Counts passages, and reads a sample of the text of each passage.
 pub(super) static PASSAGES: Stage = Stage::public(
     Table::Passages,
     |_| "count the passages, and read the samples".into(),

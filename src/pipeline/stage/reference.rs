@@ -1,4 +1,5 @@
-//! reference_duplicates, reference: the reference documents, from other outputs or a second source, that may match new documents.
+//! reference_duplicates, reference: finds the reference documents that may match new documents. They come from outputs or from a second
+//! source.
 
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
@@ -16,7 +17,7 @@ use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Si
 use crate::pipeline::tables::signature_type;
 
 impl WorkTable {
-    /// Documents of a second source that repeat the key of an earlier document.
+    /// Documents in a second source with the same key as an earlier document.
     pub(crate) const REFERENCE_DUPLICATES: Self = Self::new("reference_duplicates", DUPLICATE_COLUMNS);
     /// The reference documents that may match new documents. `shingles` is null if the output does not keep shingles. `group` is null if
     /// there are no groups.
@@ -32,14 +33,14 @@ impl WorkTable {
             Nullable(&Text("group")),
         ],
     );
-    /// All documents of a second source that can be compared: their keys, places, sizes and groups.
+    /// The keys, positions, sizes and groups of all documents in a second source that can be compared.
     pub(crate) const REFERENCE_KEYS: Self = Self::new(
         "reference_keys",
         &[Id, Text("source"), Numbers(&["position", "doc", "shingle_count"]), Nullable(&Text("group"))],
     );
 }
 
-/// Finds documents of a second source that repeat the id of an earlier document.
+/// Finds documents in a second source with the same id as an earlier document.
 pub(super) static REFERENCE_DUPLICATES: Stage = Stage::work(
     WorkTable::REFERENCE_DUPLICATES,
     |_| "find documents of the second source that have the id of an earlier one".into(),

@@ -1,4 +1,4 @@
-//! The new and reference documents in which passages are searched: their texts and their order.
+//! The texts and the order of the new and reference documents in which passages are searched.
 
 use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::{DataFrame, col};
@@ -16,7 +16,7 @@ use crate::source::{self, Listed, ReadRequest};
 /// The columns that locate a document.
 const PLACE: [&str; 4] = ["source", "position", "doc", "origin"];
 
-/// The rejected documents in which passages are searched, from the run or from its reference documents.
+/// The rejected documents in which passages are searched. They are reference documents if `of_reference`, else new documents.
 fn uncompared(cx: &StageContext<'_>, of_reference: bool) -> Result<DataFrame> {
     let origin = || col("origin");
     let side = if of_reference { origin().is_not_null() } else { origin().is_null() };
@@ -28,7 +28,7 @@ async fn read(cx: &StageContext<'_>, source: &Source, listed: &Listed) -> Result
     frames::documents::documents(source::read(cx.session(), source, listed, ReadRequest::all()).await?.frame)
 }
 
-/// The texts (doc, text) of the run's own documents in which passages are searched.
+/// The texts (doc, text) of the new documents in which passages are searched.
 pub(super) async fn own_texts(cx: &StageContext<'_>) -> Result<DataFrame> {
     let Some(listed) = cx.input.listed() else {
         return Err(Error::bug("texts are read, and no file was listed"));
@@ -36,7 +36,7 @@ pub(super) async fn own_texts(cx: &StageContext<'_>) -> Result<DataFrame> {
     searched(cx, read(cx, &cx.job.source, listed).await?, Table::Rejects, uncompared(cx, false)?)
 }
 
-/// The texts (doc, text) of `documents`. Of the rejects, only `uncompared` documents are included.
+/// The texts (doc, text) of `documents`. Rejects are dropped unless they are among the `uncompared` documents.
 fn searched(
     cx: &StageContext<'_>,
     documents: DataFrame,
@@ -50,7 +50,7 @@ fn searched(
     }
 }
 
-/// The texts (doc, text) of all reference documents in which passages are searched, without the passages that results of `apply` cut out.
+/// The texts (doc, text) of all reference documents in which passages are searched. Passages that a result of `apply` cut out are removed.
 pub(super) async fn reference_texts(cx: &StageContext<'_>) -> Result<DataFrame> {
     let uncompared = uncompared(cx, true)?.select(columns(PLACE))?;
     match cx.reference {
@@ -66,7 +66,7 @@ pub(super) async fn reference_texts(cx: &StageContext<'_>) -> Result<DataFrame> 
     }
 }
 
-/// The places (source, position, doc, origin) of all documents in which passages are searched, except for the run's own compared ones.
+/// Returns (source, position, doc, origin) for all documents in which passages are searched, except for compared new documents.
 pub(super) fn places(cx: &StageContext<'_>) -> Result<DataFrame> {
     let uncompared = cx.table(WorkTable::UNCOMPARED)?.select(columns(PLACE))?;
     match cx.reference {
@@ -75,12 +75,12 @@ pub(super) fn places(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
 }
 
-/// The texts (source, position, doc, text, ..) of the run's own documents at the positions of `table`.
+/// The texts (source, position, doc, text, ..) of the new documents at the positions in `table`.
 pub(super) async fn own_texts_at(cx: &StageContext<'_>, table: WorkTable) -> Result<DataFrame> {
     read_texts(cx, cx.table(table)?.filter(col("origin").is_null())?, None, Ok).await
 }
 
-/// The texts (doc, text) of reference documents at `places`, without the passages that results of `apply` cut out.
+/// The texts (doc, text) of the reference documents at `places`. Passages that a result of `apply` cut out are removed.
 pub(super) async fn reference_texts_at(cx: &StageContext<'_>, places: DataFrame) -> Result<DataFrame> {
     let places = places.filter(col("origin").is_not_null())?;
     let texts = read_texts(cx, places, None, |read| Ok(read.select(columns(["doc", "text"]))?)).await?;
@@ -90,7 +90,7 @@ pub(super) async fn reference_texts_at(cx: &StageContext<'_>, places: DataFrame)
     }
 }
 
-/// The documents with a row in `table` (doc, ..), or all documents, with the columns that order them: see [`passages::in_turn`].
+/// The documents with a row in `table` (doc, ..), or all documents if `table` is `None`. For the columns, see [`passages::in_turn`].
 pub(super) async fn in_turn(cx: &StageContext<'_>, table: Option<WorkTable>) -> Result<DataFrame> {
     let needed = table.map(|table| needed(cx, table, "doc")?.distinct().map_err(Error::from)).transpose()?;
     let among = |documents| match &needed {
@@ -133,8 +133,8 @@ fn ordered_places(cx: &StageContext<'_>) -> Result<Vec<Expr>> {
     Ok([groups::ordered(cx.job)?, columns(["source", "position"])].concat())
 }
 
-/// The run's own documents that are searched but not compared, in the columns of [`groups::ordered`] with `source` and `position`; `None`
-/// if there are none.
+/// The new documents that are searched but not compared, with the columns of [`ordered_places`]. `None` if no document is searched but not
+/// compared.
 pub(super) async fn own_uncompared(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.rows(WorkTable::UNCOMPARED) == 0 {
         return Ok(None);
@@ -163,7 +163,7 @@ fn compared_in_turn(
     Ok((passages::in_turn(documents, clusters, spared, known)?, of_new))
 }
 
-/// Removes the places of reference documents, since only spans of new documents are written.
+/// Replaces the positions of reference documents by nulls, since only spans in new documents are written.
 fn without_place(documents: DataFrame) -> Result<DataFrame> {
     let documents = documents.with_column("source", lit(ScalarValue::Utf8(None)))?;
     Ok(documents.with_column("position", no_number())?)

@@ -1,4 +1,4 @@
-//! totals: the numbers of the tables for the manifest, and the check of the tables against their contracts.
+//! totals: counts the numbers that the manifest needs, and checks the tables against their contracts.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::pipeline::tables::WorkColumns::{NumberList, Text};
 use crate::schema::{self, AuditDepth};
 
 impl WorkTable {
-    /// A row per total, with its numbers.
+    /// One row per total, with the numbers of the total.
     const TOTALS: Self = Self::new("totals", &[Text("total"), NumberList("numbers")]);
 }
 
@@ -40,7 +40,7 @@ const REASON: &str = "reason ";
 pub(in crate::pipeline) enum Total {
     /// The number of rows in a table, and the number of rows that break each promise of its contract.
     Contract(Table),
-    /// Unwritten pairs within groups of copies, which are written as stars.
+    /// The similar pairs that are not written because groups of copies are written as stars.
     PairsLeftOut,
     /// Documents with the same shingle set as an earlier document.
     RepeatedSets,
@@ -48,7 +48,7 @@ pub(in crate::pipeline) enum Total {
     Representatives,
     /// Documents that `apply` removes.
     Removed,
-    /// Documents whose removal loses much text, and the lost shingles. Empty if losses were not counted.
+    /// The two numbers of [`losses::total`]. Absent if losses were not counted.
     Lost,
     /// Documents with a single shingle.
     SingleShingle,
@@ -61,24 +61,24 @@ pub(in crate::pipeline) enum Total {
 }
 
 impl Total {
-    /// The name in the table.
+    /// The name in the column `total`.
     fn name(self) -> String {
         format!("{self:?}")
     }
 
-    /// The total with the only row of `numbers`. Null becomes 0.
+    /// Returns the row of the total. `numbers` has one row. Null becomes 0.
     fn row(self, numbers: DataFrame) -> Result<DataFrame> {
         let columns = all_columns(&numbers);
         with_numbers(lit(self.name()), columns, numbers)
     }
 
-    /// The number of rows of `frame`.
+    /// Returns the row of a total that counts the rows in `frame`.
     fn count(self, frame: DataFrame) -> Result<DataFrame> {
         self.row(frame.aggregate(vec![], vec![count(lit(1)).alias("rows")])?)
     }
 }
 
-/// (total, numbers), one row for each row of `numbers`.
+/// Returns (total, numbers), with one row for each row in `numbers`. Null becomes 0.
 fn with_numbers(total: Expr, columns: Vec<Expr>, numbers: DataFrame) -> Result<DataFrame> {
     let all = columns.into_iter().map(|column| coalesce(vec![number(column), lit(0_u64)]));
     let total = cast(total, DataType::Utf8);
@@ -124,8 +124,7 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     frames::union(totals)?.ok_or_else(|| Error::bug("the manifest has no totals"))
 }
 
-/// The number of the run's own documents with the same shingle set as an earlier document: one row (repeated: UInt64), null if there are no
-/// documents.
+/// Counts the new documents with the same shingle set as an earlier document: one row (repeated: UInt64), null if there are no documents.
 fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
     let sizes = match cx.job.candidates.compare {
         Compare::All if cx.job.candidates.method.compares() => {
@@ -139,7 +138,7 @@ fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
 }
 
-/// The table `clusters`. Spared documents also count as representatives, since they are kept.
+/// The table `clusters`, in which spared documents are also marked as representatives, since they are kept.
 fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
     let clusters = cx.table(Table::Clusters)?;
     match cx.job.clusters.contained {
@@ -180,7 +179,7 @@ impl Totals {
         Ok(Self(totals))
     }
 
-    /// The number of a total at the index `at`; `None` if the stage did not count it.
+    /// Returns the number at the index `at` of a total, or `None` if the stage did not count the total.
     pub(in crate::pipeline) fn optional(&self, total: Total, at: usize) -> Option<u64> {
         self.0.get(&total.name())?.get(at).copied()
     }
@@ -188,21 +187,21 @@ impl Totals {
     /// The first number of a total.
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if the stage did not count it.
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if the stage did not count the total.
     pub(in crate::pipeline) fn number(&self, total: Total) -> Result<u64> {
         self.optional(total, 0).ok_or_else(|| not_counted(total))
     }
 
-    /// The number of rejects by their reason.
+    /// The number of rejects for each reason.
     pub(in crate::pipeline) fn rejects(&self) -> BTreeMap<String, u64> {
         let reasons = self.0.iter().filter_map(|(name, numbers)| Some((name.strip_prefix(REASON)?, numbers)));
         reasons.map(|(reason, numbers)| (reason.to_owned(), numbers.iter().sum())).collect()
     }
 
-    /// Checks that `table` has as many rows as were written, and that they keep its contract.
+    /// Checks that `table` contains as many rows as were written, and that the rows keep its contract.
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if not.
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if a check fails.
     pub(in crate::pipeline) fn check(&self, cx: &StageContext<'_>, table: Table) -> Result<()> {
         let contract = schema::contract(table).over(&cx.types, cx.job.columns());
         let (written, total) = (cx.rows(table), Total::Contract(table));

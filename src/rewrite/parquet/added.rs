@@ -20,7 +20,7 @@ use crate::rewrite::decisions::{Annotation, Decisions, TextColumns, annotated};
 use crate::schema::IdType;
 use crate::source::decoded_arrow_schema;
 
-/// The key of Spark's schema.
+/// The metadata key under which Spark stores its schema.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
 /// The number of rows per batch of added columns.
@@ -34,7 +34,7 @@ pub(super) struct Added {
 }
 
 impl Added {
-    /// The added columns.
+    /// Returns the added columns.
     fn columns(&self) -> Schema {
         annotated(&Schema::empty(), &self.annotations, self.id)
     }
@@ -42,15 +42,15 @@ impl Added {
     /// Appends the columns to a schema.
     ///
     /// # Errors
-    /// If a column of the schema is invalid, which is a bug.
+    /// If a column in the schema is invalid, which is a bug.
     pub(super) fn schema(&self, own: &SchemaType) -> Result<TypePtr> {
         let added = ArrowSchemaConverter::new().convert(&self.columns())?;
         let fields = own.get_fields().iter().chain(added.root_schema().get_fields()).cloned().collect();
         Ok(Arc::new(SchemaType::group_type_builder(own.name()).with_fields(fields).build()?))
     }
 
-    /// The key-value metadata of a file with the added columns. Readers prefer the schemas in this metadata to the schema of the file, so
-    /// these schemas are extended or removed.
+    /// Adapts the key-value metadata of a file to the added columns. Readers prefer the schemas in this metadata to the schema of the file,
+    /// so these schemas are extended or removed.
     pub(super) fn extended(&self, pairs: Vec<KeyValue>) -> Vec<KeyValue> {
         let extend = |pair: KeyValue| {
             let value = pair.value.as_deref().unwrap_or_default();
@@ -64,8 +64,8 @@ impl Added {
         pairs.into_iter().filter_map(extend).collect()
     }
 
-    /// Extends the Arrow schema. `None` if it contains types that this version of Arrow does not know. Readers then use the types of
-    /// Parquet.
+    /// Extends the Arrow schema. Returns `None` if the schema contains types that this version of Arrow does not know. Readers then use the
+    /// types of Parquet.
     fn arrow_schema(&self, encoded: &str) -> Option<String> {
         let own = decoded_arrow_schema(encoded)?;
         Some(encode_arrow_schema(&annotated(&own, &self.annotations, self.id)))
@@ -85,7 +85,7 @@ impl Added {
         Some(schema.to_string())
     }
 
-    /// The factory for the writers of the columns.
+    /// Creates a factory for writers of the columns.
     ///
     /// # Errors
     /// If a column is invalid, which is a bug.
@@ -97,7 +97,7 @@ impl Added {
         Ok(ArrowRowGroupWriterFactory::new(&file, Arc::new(columns)))
     }
 
-    /// Encodes the columns of the documents at `positions` of the file `path`.
+    /// Encodes the added columns for the documents at `positions` in the file `path`.
     ///
     /// # Errors
     /// If the decisions cannot be read.
@@ -129,7 +129,7 @@ impl Added {
     }
 }
 
-/// The explicit encoding of a column; `None` for the default of writers.
+/// Returns the encoding that the writer of the file chose for a column. Returns `None` if it used the default encoding.
 fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
     use Type::{BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64};
     let of = column.column_type();
@@ -142,8 +142,9 @@ fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
     })
 }
 
-/// The properties that reproduce the compression, dictionaries, encodings, Bloom filters and sort order of the largest row group of
-/// `metadata`. `pairs` is the key-value metadata. The file is no longer sorted by the leaf `edited`, because its values change.
+/// Returns properties that reproduce the compression, dictionaries, encodings, Bloom filters and sort order of the largest row group in
+/// `metadata`. `pairs` is the key-value metadata. The values in the leaf `edited` change, so the file is not declared as sorted by this
+/// leaf.
 pub(super) fn properties(
     metadata: &ParquetMetaData,
     pairs: Option<Vec<KeyValue>>,
@@ -189,8 +190,8 @@ fn column_properties(
     if let Some(encoding) = chosen_encoding(column) {
         properties = properties.set_column_encoding(path.clone(), encoding);
     }
-    // An interval has several representations. DuckDB adds each of them to a filter and says so in the metadata. With a filter from another
-    // program it would not find all rows.
+    // An interval has several representations. DuckDB adds all of them to a filter and records this in the metadata. With a filter from
+    // another program, DuckDB would not find all rows.
     let has_forms = column.column_descr().converted_type() == ConvertedType::INTERVAL;
     if column.bloom_filter_offset().is_some() && !has_forms {
         // The writer shrinks the filter to the number of distinct values.

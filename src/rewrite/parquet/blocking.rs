@@ -18,7 +18,7 @@ use crate::source::ParquetFile;
 /// The number of bytes per read.
 pub(super) const WINDOW: u64 = 8 << 20;
 
-/// The number of bytes to gather before a put.
+/// The number of bytes that are collected before a put.
 const BUFFER: usize = 1 << 20;
 
 /// Blocks a thread until a future ends or the work is stopped.
@@ -37,7 +37,7 @@ impl Waiter {
     /// Blocks until `work` ends.
     ///
     /// # Errors
-    /// The error of `work`; [`Kind::Interrupted`](crate::error::Kind::Interrupted) if it was stopped.
+    /// Returns the error of `work`, or [`Kind::Interrupted`](crate::error::Kind::Interrupted) if the work was stopped.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(async {
             tokio::select! {
@@ -48,14 +48,15 @@ impl Waiter {
     }
 }
 
-/// A Parquet file that is read through a moving window. This suffices, because columns are copied in the order in which they are stored.
+/// A Parquet file that is read through a moving window. A window is sufficient, because columns are copied in the order in which they are
+/// stored.
 #[derive(Clone)]
 pub(super) struct WindowedFile(Arc<Window>);
 
 struct Window {
     file: Arc<ParquetFile>,
     waiter: Waiter,
-    /// The window: its offset in the file, and its bytes.
+    /// The offset of the window in the file, and the bytes in the window.
     held: Mutex<(u64, Bytes)>,
 }
 
@@ -64,7 +65,7 @@ impl WindowedFile {
         Self(Arc::new(Window { file, waiter, held: Mutex::default() }))
     }
 
-    /// The bytes of the window from `start` on. Moves the window if it contains fewer than `least` bytes from there.
+    /// Returns the bytes in the window from `start` to its end. Moves the window if fewer than `least` bytes follow `start` in it.
     fn from(&self, start: u64, least: u64) -> Result<Bytes> {
         let Window { file, waiter, held } = self.0.as_ref();
         let mut held = held.lock();
@@ -72,7 +73,7 @@ impl WindowedFile {
         let last = first + bytes.len() as u64;
         if start < *first || start + least > last {
             let range = start..file.size().min(start + least.max(WINDOW));
-            // Free the window before the next read.
+            // Frees the window before the next read.
             *held = Default::default();
             *held = (start, waiter.wait(file.bytes(range))?);
         }
@@ -141,7 +142,7 @@ impl UploadWriter {
     /// Flushes all written bytes and returns the upload.
     ///
     /// # Errors
-    /// If the store refuses.
+    /// If the store refuses the bytes.
     pub(super) fn end(mut self) -> Result<Upload> {
         self.put()?;
         Ok(self.upload)
@@ -157,7 +158,7 @@ impl Write for UploadWriter {
         Ok(bytes.len())
     }
 
-    /// Does nothing: the writer flushes after each column.
+    /// Does nothing, because the Parquet writer flushes after each column.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

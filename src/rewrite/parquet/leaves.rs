@@ -1,4 +1,4 @@
-//! Copies the values of one leaf column with their definition and repetition levels. Only edited texts are interpreted.
+//! Copies the values of one leaf column with their definition and repetition levels. Values are interpreted only if they are texts to edit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ const BATCH_ROWS: u64 = 8192;
 /// The target size of a batch, in bytes.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// The memory of a value in addition to its bytes.
+/// The number of bytes that a value takes in memory in addition to its own bytes.
 const VALUE_BYTES: u64 = 48;
 
-/// The rows of a row group to copy, as ranges counted from its start.
+/// The rows to copy from a row group. `runs` contains ranges relative to the start of the row group.
 pub(super) struct RowRuns<'a> {
     pub group: &'a RowGroupMetaData,
-    /// The position of the first row of the row group in the file.
+    /// The position in the file of the row group's first row.
     pub first: u64,
     pub runs: &'a [Range<u64>],
 }
@@ -41,10 +41,10 @@ fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
     Ok(())
 }
 
-/// Copies the values of the leaf `leaf` in `rows`. Values of the leaf `text` are edited.
+/// Copies the values of the leaf column `leaf` in `rows`. If `text` is this leaf column, the values are edited.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if values cannot be read or edited, or the store refuses.
+/// [`Kind::Input`](crate::error::Kind::Input) if values cannot be read or edited, or if the store refuses the file.
 pub(super) fn copy(
     input: &WindowedFile,
     rows: &RowRuns<'_>,
@@ -146,7 +146,7 @@ impl Copy<'_> {
             .because(Error::input(self.names.reading(self.rows, self.leaf)))
     }
 
-    /// The number of rows per batch. It is small if lists are long.
+    /// Returns the number of rows per batch. The number is small if lists are long.
     fn batch_rows(&self) -> u64 {
         let chunk = self.rows.group.column(self.leaf);
         let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;
@@ -155,15 +155,15 @@ impl Copy<'_> {
     }
 }
 
-/// A batch of rows: the levels, and the values that are not null.
+/// A batch of rows, with the levels and the values that are not null.
 struct LeafBatch<T: DataType> {
     rows: u64,
     /// The positions of the rows in the file.
     positions: Vec<Range<u64>>,
-    /// The definition level of a value that is not null.
+    /// The definition level of values that are not null.
     max_definition: i16,
     has_repetitions: bool,
-    /// Empty if no value can be null.
+    /// The definition levels. Empty if no value can be null.
     definitions: Vec<i16>,
     repetitions: Vec<i16>,
     values: Vec<T::T>,
@@ -183,7 +183,7 @@ impl<T: DataType> LeafBatch<T> {
         }
     }
 
-    /// Appends rows. A row begins at each repetition level 0.
+    /// Reads `rows` rows and appends them. Returns the number of rows that were read. A row begins at each repetition level 0.
     fn read(&mut self, from: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<usize> {
         let definitions = (self.max_definition > 0).then_some(&mut self.definitions);
         let repetitions = self.has_repetitions.then_some(&mut self.repetitions);
@@ -231,7 +231,7 @@ impl TextLeaf {
         let TextPlace::Column(name) = text else {
             return Err(Error::bug(format!("the texts of {path} are in no column")));
         };
-        // The run finds the text in the same way: it is the column with this name, or a field in a column.
+        // The text is in the column with this name, or in a field of a column. The run finds the text in the same way.
         let is_column = schema.root_schema().get_fields().iter().any(|column| column.name() == name);
         let place: Vec<&str> = if is_column { vec![name] } else { name.split('.').collect() };
         let is_text = |leaf: &usize| {

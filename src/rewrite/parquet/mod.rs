@@ -1,8 +1,7 @@
-//! Parquet files: kept rows keep every column, except for passages that are cut out of texts.
+//! Rewrites Parquet files. Kept rows keep the values of every column, except for passages that are cut out of texts.
 //!
-//! Rows are copied as physical values with their levels, leaf column by leaf column (`leaves`) and row group by row group, with the schema
-//! and key-value metadata of the file. Values are not interpreted, so every type can be copied. Added columns are additional leaf columns
-//! (`added`).
+//! Rows are copied as physical values with their levels, by row group and by leaf column (`leaves`). The schema and the key-value metadata
+//! of the file are kept. Values are not interpreted, so every type can be copied. Added columns are additional leaf columns (`added`).
 
 mod added;
 mod blocking;
@@ -27,10 +26,10 @@ use crate::error::{Context, Error, Result};
 use crate::output::upload::Upload;
 use crate::source::{FileBytes, ParquetFile, RowSet, SourceFile};
 
-/// Writes the kept rows of a file, and separate rejects. Returns the counts and the written files.
+/// Writes the kept rows in a file, and the rejects if they are separate. Returns the counts and the written files.
 ///
 /// # Errors
-/// If the file cannot be read to its end, or the store refuses.
+/// If the file cannot be read to its end, or if the store refuses a file.
 pub(super) async fn write(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -50,7 +49,7 @@ pub(super) async fn write(
     Ok((counts, files))
 }
 
-/// Writes the selected rows of a file. The decisions change kept rows.
+/// Writes the selected rows of a file. Only kept rows are changed by decisions.
 async fn copy(
     work: &RewriteSettings,
     parquet: &Arc<ParquetFile>,
@@ -146,11 +145,11 @@ fn copied(
     Ok((output.end()?, rows, chosen))
 }
 
-/// The selection of rows to copy.
+/// Says which rows are copied.
 enum CopiedRows {
     /// The kept rows.
     Kept(Decisions, Rejects),
-    /// Separate rejects.
+    /// The rejects, which are written to a separate file.
     Rejected(RowSet),
 }
 
@@ -163,7 +162,7 @@ struct ChosenRows {
 }
 
 impl CopiedRows {
-    /// The selected rows among `rows` in the file `path`, as ranges relative to the first row of `rows`.
+    /// Returns the selected rows among `rows` in the file `path`, as ranges relative to the first row of `rows`.
     ///
     /// # Errors
     /// If the decisions cannot be read.
@@ -204,27 +203,27 @@ impl CopiedRows {
 struct RowGroupPart {
     /// The index of the row group.
     pub group: usize,
-    /// The position of its first row in the file.
+    /// The position in the file of the row group's first row.
     pub first: u64,
-    /// The rows as ranges relative to the start of the row group.
+    /// The selected rows, as ranges relative to the start of the row group.
     pub runs: Vec<Range<u64>>,
 }
 
 impl RowGroupPart {
-    /// The number of rows.
+    /// Returns the number of selected rows.
     fn rows(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// The positions of the rows in the file.
+    /// Returns the positions in the file of the selected rows.
     fn positions(&self) -> impl Iterator<Item = u64> + '_ {
         self.runs.iter().flat_map(|run| self.first + run.start..self.first + run.end)
     }
 }
 
-/// Returns the row groups to write, each with its parts. A row group of the file becomes a row group of its selected rows. Small neighbours
-/// are merged, up to the number of rows in the largest row group of the file. No row group is empty. `runs` selects rows in a range, as
-/// ranges relative to its start.
+/// Returns the row groups to write, each with its parts. The selected rows of a row group in the file become a row group. Small consecutive
+/// row groups are merged, up to the number of rows in the largest row group in the file. No row group is empty. `runs` selects rows in a
+/// range of positions, and returns ranges relative to the first position.
 fn groups<'a>(
     metadata: &'a ParquetMetaData,
     mut runs: impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>> + 'a,
@@ -255,7 +254,7 @@ fn groups<'a>(
         };
         let (mut rows, mut bytes) = (first.rows(), bytes(&groups[first.group]));
         let mut together = vec![first];
-        // Merged row groups fit into the window through which the file is read.
+        // Merged row groups must fit into the window through which the file is read.
         let fits = |next: &RowGroupPart, rows: u64, bytes: u64| {
             !sorted && rows + next.rows() <= largest && bytes + self::bytes(&groups[next.group]) <= WINDOW
         };

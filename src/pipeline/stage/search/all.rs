@@ -1,4 +1,4 @@
-//! `candidates.method = "all"`: every two documents are scored.
+//! `candidates.method = "all"`: scores every two documents.
 
 use datafusion::prelude::lit;
 

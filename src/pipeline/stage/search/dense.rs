@@ -1,5 +1,5 @@
-//! prefixes, leaders, followers, dense_candidates: rounds in which the documents of dense groups are compared with leaders instead of
-//! each other. [`crate::frames::prefix`] describes the rounds and what they guarantee.
+//! prefixes, leaders, followers, dense_candidates: compares the documents in dense groups with leaders instead of each other, in rounds.
+//! [`crate::frames::prefix`] describes the rounds and their guarantees.
 
 use datafusion::prelude::DataFrame;
 
@@ -18,11 +18,11 @@ use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
 impl WorkTable {
     /// The rarest shingles of documents in dense buckets.
     const PREFIXES: Self = Self::new("prefixes", &[Operator(prefix_schema)]);
-    /// Leaders of a round, and the documents with which they are compared.
+    /// The pairs of leaders and other documents that a round compares.
     const PROPOSED: Self = Self::new("proposed", PAIR_COLUMNS);
-    /// Leaders of a round.
+    /// The leaders of a round.
     const LEADERS: Self = Self::new("leaders", &[Numbers(&["a"])]);
-    /// The pairs of leaders that reach the threshold.
+    /// The scores of these pairs that reach the threshold.
     const FOLLOWERS: Self = Self::new("followers", &[Operator(score_schema)]);
     /// Candidates, including candidates from dense buckets.
     pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", PAIR_COLUMNS);
@@ -31,18 +31,18 @@ impl WorkTable {
 /// The maximum number of rounds. In the last round a bucket has 128 leaders.
 const ROUNDS: u32 = 8;
 
-/// If fewer than one in this many comparisons with leaders finds a pair, further rounds would find few pairs. The remaining documents are
-/// then compared with each other.
+/// If fewer than one in this many comparisons with leaders finds a pair, more rounds would find few pairs. The unsettled documents are then
+/// compared with each other.
 const WORTH_IT: u64 = 256;
 
-/// The approximate number of documents in a sample. Every two of them are compared to estimate the number of unwritten pairs. Nearly all of
-/// these documents are similar, so a small sample is enough.
+/// The approximate number of documents in a sample. Every two documents in the sample are compared to estimate the number of unwritten
+/// pairs. Nearly all of these documents are similar, so a small sample is enough.
 const SAMPLE: u64 = 1_000;
 
-/// Finds pairs for the documents of dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
+/// Finds pairs for the documents in dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
 pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
     let job = cx.job;
-    // The documents of dense buckets, and the other candidates.
+    // The documents in dense buckets, and the candidates from other buckets.
     let (documents, found) = if job.candidates.method.joins_all() {
         (WorkTable::HOT, WorkTable::CANDIDATES)
     } else {
@@ -93,11 +93,11 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
 pub(in crate::pipeline) struct DenseGroups {
     /// The number of settled documents.
     pub(in crate::pipeline) documents: u64,
-    /// The similar pairs among them that are not written.
+    /// The number of similar pairs of settled documents that are not written.
     pub(in crate::pipeline) left_out: PairEstimate,
 }
 
-/// The dense groups, computed from their rounds and scores; `None` if there are no dense groups.
+/// Returns the counts for dense groups, from the rounds and the scores. Returns `None` if there are no dense groups.
 pub(in crate::pipeline) async fn dense_groups(cx: &StageContext<'_>) -> Result<Option<DenseGroups>> {
     let Some(settled) = settled_so_far(cx).await?.filter(|settled| settled.count > 0) else {
         return Ok(None);
@@ -108,12 +108,12 @@ pub(in crate::pipeline) async fn dense_groups(cx: &StageContext<'_>) -> Result<O
     Ok(Some(DenseGroups { documents: settled.count, left_out }))
 }
 
-/// The rounds that were scored.
+/// The rounds with scored pairs.
 fn rounds(cx: &StageContext<'_>) -> impl Iterator<Item = u32> {
     (1..=ROUNDS).filter(|&round| cx.rows(WorkTable::PROPOSED.round(round)) > 0)
 }
 
-/// The states of documents after the rounds so far.
+/// The states of documents after the finished rounds.
 fn states_so_far(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let rounds = rounds(cx).map(|round| {
         Ok((cx.table(WorkTable::FOLLOWERS.round(round))?, cx.table(WorkTable::LEADERS.round(round))?))
@@ -121,7 +121,7 @@ fn states_so_far(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     states(rounds.collect::<Result<_>>()?)
 }
 
-/// The settled documents (settled), and their number; `None` if there was no round.
+/// The settled documents (settled), and their number. `None` if there was no round.
 async fn settled_so_far(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
     let Some(states) = states_so_far(cx)? else { return Ok(None) };
     let frame = settled(states)?;

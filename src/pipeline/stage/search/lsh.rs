@@ -1,4 +1,4 @@
-//! `candidates.method = "lsh"`: documents that share a bucket, and the stages that pair the documents of hot buckets.
+//! `candidates.method = "lsh"`: finds documents that share a bucket. Further stages pair the documents in hot buckets.
 
 use super::dense::settle;
 use super::pair_limit;
@@ -17,15 +17,15 @@ use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
 use crate::pipeline::verify::{agree, remaining_candidates, signatures_first};
 
 impl WorkTable {
-    /// The positions of the texts of hot buckets.
+    /// The positions of the texts of documents in hot buckets.
     const HOT_POSITIONS: Self = Self::new("hot_positions", POSITION_COLUMNS);
     /// The sketches of documents in hot buckets, which are read several times.
     pub(crate) const HOT_SKETCHES: Self = Self::new("hot_sketches", SKETCH_COLUMNS);
     /// Candidates, including candidates from hot buckets.
     pub(crate) const ALL_CANDIDATES: Self = Self::new("all_candidates", PAIR_COLUMNS);
-    /// The documents of dense buckets in the prefix join of hot documents.
+    /// The documents in dense buckets, if the prefix join compares only the documents in hot buckets.
     pub(crate) const DENSE: Self = Self::new("dense", &[Numbers(&["a"])]);
-    /// Candidates whose signatures agree in at least the threshold's share of positions.
+    /// Candidates with signatures that agree in at least the threshold's share of their values.
     pub(crate) const AGREEING: Self = Self::new("agreeing", PAIR_COLUMNS);
 }
 
@@ -52,7 +52,7 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
     },
 };
 
-/// The stages that find the pairs of hot buckets.
+/// Returns the stages that find the pairs in hot buckets.
 async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     if cx.rows(WorkTable::HOT) == 0 {
         // Every scored pair is a candidate, so the number of candidates is an upper bound.
@@ -66,7 +66,7 @@ async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     })
 }
 
-/// The bytes of a row (bucket, document) or (document, document).
+/// The number of bytes in a row (bucket, document) or (document, document).
 const BYTES_OF_ROW: u64 = 16;
 
 /// Pairs documents by their buckets.
@@ -83,7 +83,7 @@ fn by_buckets<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     Ok(Planned::new(documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]))
 }
 
-/// Finds the texts of hot buckets.
+/// Finds the texts of documents in hot buckets.
 static HOT_POSITIONS: Stage = Stage::work(
     WorkTable::HOT_POSITIONS,
     |_| "find the texts of hot buckets".into(),
@@ -94,7 +94,7 @@ static HOT_POSITIONS: Stage = Stage::work(
     }),
 );
 
-/// Cuts the texts of hot buckets again.
+/// Reads the texts of documents in hot buckets again, and splits them into shingles.
 static HOT_SKETCHES: Stage = Stage::work(
     WorkTable::HOT_SKETCHES,
     |_| "cut the shingles of those texts again".into(),
@@ -108,7 +108,7 @@ static HOT_SKETCHES: Stage = Stage::work(
     }),
 );
 
-/// Pairs documents of hot buckets by their rarest shingles.
+/// Pairs documents in hot buckets by their rarest shingles.
 static ALL_CANDIDATES: Stage = Stage::work(
     WorkTable::ALL_CANDIDATES,
     |_| "pair documents of hot buckets that share one of their rarest shingles".into(),
@@ -123,7 +123,7 @@ static ALL_CANDIDATES: Stage = Stage::work(
     })
 });
 
-/// The stage that drops candidates by their signatures, if that is cheaper than to compare all of them.
+/// Returns the stage that drops candidates by their signatures, if this is cheaper than scoring all candidates.
 pub(in crate::pipeline::stage) async fn drop_disagreeing(
     cx: &StageContext<'_>,
 ) -> Result<Vec<&'static Stage>> {

@@ -1,4 +1,4 @@
-//! `candidates.method = "none"`: no documents are compared.
+//! `candidates.method = "none"`: compares no documents.
 
 use arrow::array::RecordBatch;
 use datafusion::prelude::lit;

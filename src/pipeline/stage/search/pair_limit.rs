@@ -1,4 +1,4 @@
-//! sample: the limit on the number of pairs. A run that would write more ends before it searches for them.
+//! sample: enforces the limit on the number of pairs. If a run would write more pairs, it ends before the search.
 
 use datafusion::prelude::{col, lit};
 
@@ -16,23 +16,23 @@ use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::every_two;
 
 impl WorkTable {
-    /// The positions of the texts of a sample.
+    /// The positions of the texts in a sample.
     const SAMPLE_POSITIONS: Self = Self::new("sample_positions", POSITION_COLUMNS);
-    /// Pairs of a sample that reach the threshold.
+    /// The pairs in a sample that reach the threshold.
     const SAMPLE: Self = Self::new("sample", &[Operator(score_schema)]);
 }
 
-/// The approximate number of documents in a sample. Every two of them are compared to estimate the number of pairs.
+/// The approximate number of documents in a sample. Every two documents in the sample are compared to estimate the number of pairs.
 const SAMPLE: u64 = 2_000;
 
-/// The minimum number of pairs in a sample. Fewer pairs give no usable estimate.
+/// The minimum number of similar pairs in a sample. Fewer pairs give no usable estimate.
 const TOO_FEW: u64 = 64;
 
-/// The number of pairs among some documents.
+/// An estimate of the number of similar pairs among some documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pipeline) struct PairEstimate {
     pub(in crate::pipeline) pairs: u64,
-    /// Whether the number is exact: every two documents were compared.
+    /// Whether the number is exact because every two documents were compared.
     pub(in crate::pipeline) exact: bool,
 }
 
@@ -55,10 +55,10 @@ pub(super) fn every_two_of(count: u64) -> u64 {
     u64::try_from(pairs).unwrap_or(u64::MAX)
 }
 
-/// Compares every two documents in a sample of about `sample` of the documents `all` (needed), as a stage.
+/// Draws about `sample` documents from `all` (needed), and compares every two of them in a stage. Returns the estimate for `all`.
 ///
-/// Keys are hashes. Therefore the keys divisible by a number are a random sample, and every run draws the same sample. If one in `n`
-/// documents is in the sample, both documents of a pair are in it with a probability of one in `n * n`.
+/// Keys are hashes. Therefore the keys that are divisible by a number are a random sample, and every run draws the same sample. If one in
+/// `n` documents is in the sample, a pair is in the sample with a probability of one in `n * n`.
 pub(super) async fn estimate(cx: &StageContext<'_>, all: BoundedRows, sample: u64) -> Result<PairEstimate> {
     let needed = match one_in(all.count, sample) {
         1 => all.frame,
@@ -77,25 +77,25 @@ pub(super) async fn estimate(cx: &StageContext<'_>, all: BoundedRows, sample: u6
     Ok(estimated(cx, all.count, sample))
 }
 
-/// The n such that one in n of `count` documents gives a sample of about `sample` documents.
+/// Returns `n` such that drawing one in `n` of `count` documents gives about `sample` documents.
 fn one_in(count: u64, sample: u64) -> u64 {
     count.div_ceil(sample).max(1)
 }
 
-/// The estimate from a compared sample of about `sample` of `count` documents.
+/// Returns the estimate for `count` documents from a compared sample of about `sample` documents.
 pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> PairEstimate {
     let one_in = one_in(count, sample);
     let pairs = cx.rows(WorkTable::SAMPLE).saturating_mul(one_in).saturating_mul(one_in);
     PairEstimate { pairs, exact: one_in == 1 }
 }
 
-/// Ends a run if its copies alone make too many pairs.
+/// Ends a run if there are too many pairs of copies.
 pub(in crate::pipeline::stage) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
     refuse_more(cx, 0, |pairs| format!("{pairs} pairs of identical documents")).await
 }
 
-/// Ends a run that would find too many pairs among the given documents, or among all documents. `at_most` is an upper bound on the number
-/// of pairs. If the bound is within the limit, no sample is compared.
+/// Ends a run that would find too many pairs among `documents`, or among all documents if `documents` is `None`. `at_most` is an upper
+/// bound on the number of pairs. If the bound is within the limit, no sample is compared.
 pub(super) async fn check_pairs(
     cx: &StageContext<'_>,
     documents: Option<BoundedRows>,
@@ -116,13 +116,13 @@ pub(super) async fn check_pairs(
     refuse_more(cx, pairs.min(at_most), |pairs| format!("{about}{pairs} pairs")).await
 }
 
-/// Ends a run that would find too many pairs among all documents: new documents with each other and with reference documents.
+/// Ends a run that would find too many pairs if new documents are compared with each other and with reference documents.
 pub(super) async fn check_every_two(cx: &StageContext<'_>) -> Result<()> {
     let (new, known) = (cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE));
     check_pairs(cx, None, every_two_of(new).saturating_add(new.saturating_mul(known))).await
 }
 
-/// Ends a run if its scores would make too many pairs.
+/// Ends a run if its scores would be expanded to too many pairs.
 pub(in crate::pipeline::stage) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
     refuse_more(cx, pairs_of_scores(cx).await?, |pairs| format!("at least {pairs} pairs")).await
 }
@@ -133,8 +133,8 @@ async fn refuse_more(cx: &StageContext<'_>, pairs: u64, shown: impl Fn(u64) -> S
     exceeding.map_or(Ok(()), |pairs| Err(too_many(cx.job, &shown(pairs))))
 }
 
-/// The minimum number of pairs that the scores make. If copies have scores of 1 with each other, most pairs of a large group are pairs of
-/// copies.
+/// Returns a lower bound on the number of pairs to which scores are expanded. If copies are pairs, the bound is the number of scores, since
+/// most pairs of a large group are pairs of copies.
 async fn pairs_of_scores(cx: &StageContext<'_>) -> Result<u64> {
     let (scores, copies) = (cx.rows(WorkTable::SCORES), cx.rows(WorkTable::COPIES));
     let rules = Rules::new(cx.job);
@@ -146,7 +146,7 @@ async fn pairs_of_scores(cx: &StageContext<'_>) -> Result<u64> {
     one_number(count_of_scores(groups, scores, rules)?).await
 }
 
-/// The sum of `pairs` and the pairs of copies, if it exceeds the limit.
+/// Returns the sum of `pairs` and the number of pairs of copies, if the sum exceeds the limit.
 async fn with_copies(cx: &StageContext<'_>, pairs: u64) -> Result<Option<u64>> {
     let (most, table, rules) = (cx.job.output.max_pairs, WorkTable::COPIES, Rules::new(cx.job));
     let copies = if rules.paired() == Paired::None {

@@ -1,4 +1,4 @@
-//! frequencies, and `candidates.method = "prefix"`: the join by rarest shingles, which hot buckets also use.
+//! frequencies, and `candidates.method = "prefix"`: joins documents by their rarest shingles. Hot buckets use this join too.
 
 use super::dense::settle;
 use super::pair_limit;
@@ -46,15 +46,16 @@ pub(super) fn describe_dense(job: &Job) -> String {
     }
 }
 
-/// The size above which a group is dense; `None` if all pairs are made.
+/// The number of documents above which a group is dense. `None` if all pairs are compared.
 fn dense_limit(job: &Job) -> Option<u64> {
-    // Leaders stand for similar sets, so they need a similarity measure: a set that contains the leader's set need not contain other sets.
-    // They also need comparisons among all groups: a document with a leader in its own group can be similar to documents of other groups.
+    // A leader stands for the sets that are similar to the leader's set. This is not true for containment: a set that contains the leader's
+    // set need not contain the other sets. It is also not true if only some groups are compared. Then a document with a leader in its own
+    // group can be similar to documents in other groups.
     let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
     job.output.most_expanded().filter(|_| is_plain)
 }
 
-/// Pairs documents by their rarest shingles: all documents, or the documents of hot buckets. Adds the pairs to the `others`.
+/// Pairs all documents, or the documents in hot buckets, by their rarest shingles. Also returns the pairs in the table `others`.
 pub(super) async fn by_prefixes<'a>(
     cx: &'a StageContext<'_>,
     others: Option<WorkTable>,
@@ -70,12 +71,13 @@ pub(super) async fn by_prefixes<'a>(
     Ok(Planned::new((join.rows() + documents) * BYTES_OF_PREFIX, vec![frame]))
 }
 
-/// Ends a run if the prefix join of `hot` documents, or of all documents, would find too many pairs.
+/// Ends a run if the prefix join would find too many pairs. The join compares the documents in the table `hot`, or all documents if `hot`
+/// is `None`.
 pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -> Result<()> {
     if dense_limit(cx.job).is_some() {
         return Ok(());
     }
-    // There is no upper bound on the number of pairs.
+    // There is no better upper bound on the number of pairs.
     let Some(hot) = hot else { return pair_limit::check_every_two(cx).await };
     let (frame, count) = (needed(cx, hot, "a")?, cx.rows(hot));
     let at_most = pair_limit::every_two_of(count);
@@ -83,7 +85,7 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -
 }
 
 impl WorkTable {
-    /// The number of occurrences of each shingle among the documents of a prefix join.
+    /// The number of occurrences of each shingle among the documents in a prefix join.
     pub(crate) const FREQUENCIES: Self = Self::new("frequencies", &[Operator(counter_schema)]);
 }
 
