@@ -1,11 +1,12 @@
-//! The costs of a cluster: the same job by one process of two threads, and by a scheduler and two executors of one core.
+//! Measures the cost of a cluster. The same job is run by one process with two threads, and by a scheduler and two executors with one core
+//! each.
 //!
 //! ```sh
 //! cargo bench --bench cluster -- --documents 1000000 --repeat 3
 //! ```
 //!
-//! All are processes of this machine, which needs two cores. Runs alternate, and of the repeats the one with the least
-//! seconds counts. The output is Markdown.
+//! All processes run on this machine, which needs two cores. Local runs and cluster runs alternate. For each, the repetition with the
+//! fewest seconds counts. The output is Markdown.
 
 #![allow(
     clippy::unwrap_used,
@@ -108,11 +109,11 @@ fn main() {
     println!("| whole process | {:.3} | {:.3} | {:.2} |", local.0, cluster.0, cluster.0 / local.0);
 }
 
-/// A process of the cluster, which ends with this value.
+/// A process of the cluster. It is killed when this value is dropped.
 struct Member(Child);
 
 impl Member {
-    /// Starts it, and waits until what is behind `port` calls itself well, or ready where that is asked.
+    /// Starts the process, and waits until `resemblance health` succeeds at `port`. `ask` are additional arguments of `health`.
     fn start(arguments: &[&str], port: u16, ask: &[&str]) -> Self {
         let resemblance = || Command::new(env!("CARGO_BIN_EXE_resemblance"));
         let member =
@@ -130,7 +131,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to end.
+        // Killing fails if the process has already ended, so the error is ignored.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -140,7 +141,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// One process: its seconds and its record.
+/// Runs the job in a process. Returns the seconds of the process and the manifest of the output.
 fn run(job: &Path, out: &Path, sets: &[String]) -> (f64, Run) {
     if out.exists() {
         std::fs::remove_dir_all(out).unwrap();

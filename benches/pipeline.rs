@@ -1,4 +1,4 @@
-//! Whole jobs over generated corpora, by stage: seconds, time per document, and the memory that a process took.
+//! Measures whole jobs over generated corpora: the seconds and the time per document of each stage, and the peak memory of the process.
 //!
 //! ```sh
 //! cargo bench --bench pipeline                                        # 10,000 and 100,000 documents
@@ -7,8 +7,8 @@
 //! cargo bench --bench pipeline -- --corpus boilerplate --without output.max_expand=0
 //! ```
 //!
-//! Each run is a process of its own; of the repeats the one with the least seconds counts, and for memory the one that took
-//! the most. The output is Markdown.
+//! Each run has a separate process. The repetition with the fewest seconds counts. For memory, the repetition with the highest peak counts.
+//! The output is Markdown.
 
 #![allow(
     clippy::unwrap_used,
@@ -74,16 +74,16 @@ enum Kind {
     Identical,
 }
 
-/// The measurements of one corpus.
+/// The measurements of a corpus, with or without a mechanism.
 struct Measured {
     kind: Kind,
     documents: u64,
-    /// The key that turned a mechanism off.
+    /// The `KEY=VALUE` that turned a mechanism off; `None` if all mechanisms were used.
     without: Option<String>,
     manifest: Run,
-    /// Wall-clock seconds of the whole process.
+    /// The wall-clock seconds of the whole process.
     seconds: f64,
-    /// The most that the process held at once, in bytes, where the system says so.
+    /// The peak memory of the process in bytes, if the system reports it.
     peak: Option<u64>,
 }
 
@@ -111,7 +111,8 @@ fn name(kind: Kind) -> String {
     clap::ValueEnum::to_possible_value(&kind).map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Writes a corpus and runs the job over it, first with all mechanisms.
+/// Writes a corpus, and runs the job over it. The first run uses all mechanisms. Each further run turns off one of the mechanisms in
+/// `--without`.
 fn measure(kind: Kind, documents: u64, by: &Arguments) -> Vec<Measured> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let even = CorpusSettings { documents, words: by.words, ..CorpusSettings::default() };
@@ -153,7 +154,7 @@ fn measure(kind: Kind, documents: u64, by: &Arguments) -> Vec<Measured> {
     measured.collect()
 }
 
-/// One process: its record, its seconds and its peak.
+/// Runs the job in a process. Returns the manifest of the output, and the seconds and the peak memory of the process.
 fn run(job: &Path, out: &Path, sets: &[String]) -> (Run, f64, Option<u64>) {
     if out.exists() {
         std::fs::remove_dir_all(out).unwrap();
@@ -168,7 +169,7 @@ fn run(job: &Path, out: &Path, sets: &[String]) -> (Run, f64, Option<u64>) {
     let waiter = std::thread::spawn(move || {
         let status = child.wait();
         let seconds = start.elapsed().as_secs_f64();
-        // The stream is closed only if the measurement has failed.
+        // Sending fails only if the measurement has already failed.
         let _ = ended.send(());
         (status, seconds)
     });
@@ -182,14 +183,14 @@ fn run(job: &Path, out: &Path, sets: &[String]) -> (Run, f64, Option<u64>) {
     (serde_json::from_slice(&manifest).unwrap(), seconds, peak)
 }
 
-/// The most memory that a process has held so far, in bytes; Linux alone says so.
+/// Returns the peak memory of a running process in bytes. Only Linux reports it. `status` is the path of the process's status file.
 fn high_water_mark(status: &Path) -> Option<u64> {
     let status = std::fs::read_to_string(status).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-/// A row for each stage and size, and for all stages together.
+/// Returns a table with a row for each stage and corpus size, and for all stages together.
 fn by_stage(measured: &[&Measured]) -> String {
     let all = |m: &Measured| {
         let seconds = m.manifest.stages.iter().map(|stage| stage.seconds).sum();
@@ -201,7 +202,7 @@ fn by_stage(measured: &[&Measured]) -> String {
     let mut table = String::from(
         "| stage | documents | rows written | seconds | µs per document | times the size before |\n|---|---:|---:|---:|---:|---:|\n",
     );
-    // The settings decide which stages there are, so that all sizes have the same.
+    // The stages depend only on the settings, so all sizes have the same stages.
     for stage in 0..stages.iter().map(Vec::len).min().unwrap_or(0) {
         let mut before = None;
         for (m, stages) in measured.iter().zip(&stages) {
@@ -216,7 +217,7 @@ fn by_stage(measured: &[&Measured]) -> String {
     table
 }
 
-/// A row for each process.
+/// Returns a table with a row for each run with all mechanisms.
 fn wholes(measured: &[Measured]) -> String {
     let mut table = String::from(
         "| corpus | documents | candidates | pairs written | seconds | µs per document and pair | times the even one's | peak MiB |\n\
@@ -243,7 +244,8 @@ fn wholes(measured: &[Measured]) -> String {
     table
 }
 
-/// A row for each run, and for those without a mechanism how many times as much they write as the run with all.
+/// Returns a table with a row for each run. For runs without a mechanism, it also says how many times as much they write as the run with
+/// all mechanisms.
 fn with_and_without(measured: &[Measured]) -> String {
     let mut table = String::from(
         "| corpus | documents | without | candidates | times | pairs | times | MiB of tables | times |\n\

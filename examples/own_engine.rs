@@ -1,4 +1,4 @@
-//! A job on an engine of one's own: here one that runs plans as [`Local`] does, and tells how long each stage's plan took.
+//! Runs a job on a custom engine. The engine runs plans like [`Local`], and prints how long the plan of each stage took.
 //!
 //! ```sh
 //! cargo run --example own_engine -- jobs/quickstart.toml

@@ -1,4 +1,4 @@
-//! The pairs of a finished output, read with nothing but Arrow, Parquet and the manifest, which names the files.
+//! Reads the pairs of a finished output with only Arrow and Parquet. The manifest lists the files.
 //!
 //! ```sh
 //! cargo run --example read_output -- out/quickstart
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let output = PathBuf::from(std::env::args().nth(1).ok_or("expected the folder of a finished output")?);
     let manifest: serde_json::Value = serde_json::from_reader(File::open(output.join("manifest.json"))?)?;
     let files = manifest["tables"]["pairs"]["files"].as_array().ok_or("the manifest names no files")?;
-    // Only these: a folder may also hold files of a run that did not end.
+    // Only files in the manifest are read, because the folder can also contain files from an interrupted run.
     for file in files {
         let path = output.join(file["path"].as_str().ok_or("a file has no path")?);
         let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?.build()?;

@@ -1,4 +1,4 @@
-//! The SQL functions in a DataFusion session of one's own: near-duplicates among a few rows.
+//! Uses the SQL functions in a custom DataFusion session to find near-duplicates among a few rows.
 //!
 //! ```sh
 //! cargo run --example sql_functions

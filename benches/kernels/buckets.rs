@@ -1,4 +1,4 @@
-//! Rows of buckets: from the buckets of documents to the pairs that share one.
+//! Measures how rows (bucket, document) are grouped by bucket.
 
 use std::hint::black_box;
 
@@ -7,11 +7,11 @@ use resemblance::operator::bucket_groups::{self, BucketRow};
 
 use super::{group, hashes, limits};
 
-/// Documents and bands: fifteen million rows, as of a million documents.
+/// The numbers of documents and bands. They give fifteen million rows.
 const DOCUMENTS: usize = 1_000_000;
 const BANDS: usize = 15;
 
-/// One document in ten shares a bucket with another.
+/// Returns the rows. Every tenth row has the same bucket as the next row.
 fn rows() -> Vec<BucketRow> {
     let docs = hashes(1, DOCUMENTS);
     let buckets = hashes(2, DOCUMENTS * BANDS);
@@ -19,8 +19,7 @@ fn rows() -> Vec<BucketRow> {
     (0..buckets.len()).map(|at| (bucket(at), docs[at / BANDS])).collect()
 }
 
-/// The rows brought together by bucket: by the library, by the standard library's sort, and read once, which is the least
-/// that there is to do.
+/// Measures grouping by the library, sorting by the standard library, and a single copy of all rows. The copy is the limit.
 pub(super) fn buckets(c: &mut Criterion) {
     let rows = rows();
     let mut group = group(c, "buckets", Throughput::Elements(rows.len() as u64));

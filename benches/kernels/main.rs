@@ -1,10 +1,9 @@
-//! The loops over text, hashes and signatures, each with a hand-written limit to compare with.
+//! Measures the loops over texts, hashes and signatures, and compares them with hand-written loops.
 //!
-//! In every group `kernel` is the library's function, and the others are loops over the same input that do only what
-//! cannot be left out, or do the same by the plainest means; [`limits`] has them. Time above a kernel's limit is
-//! the price of what it does beyond.
+//! In every group, `kernel` is the function of the library. The other benchmarks are loops over the same input, most of them in [`limits`].
+//! A `limit` does only the work that no implementation can avoid. A `plain` loop does the same work as the kernel in the simplest way.
 //!
-//! `cargo bench --bench kernels -- minima` measures the groups whose name has `minima` in it.
+//! `cargo bench --bench kernels -- minima` measures only groups with `minima` in their names.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot start ends there")]
 
@@ -16,7 +15,7 @@ mod texts;
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
-/// A group: one input, several ways.
+/// Creates a group of benchmarks over the same input.
 fn group<'a>(
     c: &'a mut Criterion,
     name: &str,
@@ -27,7 +26,7 @@ fn group<'a>(
     group
 }
 
-/// Numbers that look random: splitmix64 (Steele, Lea and Flood 2014).
+/// Returns `count` pseudorandom numbers from splitmix64 (Steele, Lea and Flood 2014).
 fn hashes(seed: u64, count: usize) -> Vec<u64> {
     let mut state = seed;
     let mut next = || {

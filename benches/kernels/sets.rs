@@ -1,4 +1,4 @@
-//! Shingle sets: made of hashes, and compared.
+//! Measures how shingle sets are made from hashes and compared.
 
 use std::hint::black_box;
 
@@ -8,10 +8,10 @@ use resemblance::kernel::measure::{shared, shared_at_least};
 
 use super::{group, hashes, limits};
 
-/// Pairs of sets, or lists of hashes, that take turns: one alone would teach the branch predictor its order.
+/// The number of different inputs, which are used in turn. The branch predictor would learn a single input.
 const TURNS: usize = 64;
 
-/// Making sets, and comparing two.
+/// Measures how sets are made, and how two sets are compared.
 pub fn sets(c: &mut Criterion) {
     for count in [100, 1_000, 10_000] {
         distinct(c, count);
@@ -50,7 +50,7 @@ fn distinct(c: &mut Criterion, count: usize) {
     });
 }
 
-/// Two sets of `small` and `large` elements that have `shared` in common, [`TURNS`] times.
+/// Returns [`TURNS`] pairs of sets. The two sets of a pair have `small` and `large` elements, and share `shared` elements.
 fn pairs(small: usize, large: usize, shared: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
     let pair = |turn: u64| {
         let both = hashes(3 * turn, shared);
@@ -73,7 +73,7 @@ fn all(b: &mut criterion::Bencher, pairs: &[(Vec<u64>, Vec<u64>)], of: impl Fn(&
 }
 
 fn merge(c: &mut Criterion, count: usize) {
-    // 2 in 3 in common: a similarity of a half.
+    // The sets share 2 of 3 elements, so their similarity is 0.5.
     let pairs = pairs(count, count, 2 * count / 3);
     let mut group = group(c, &format!("jaccard/merge {count} with {count}"), elements(&pairs));
     group.bench_function("kernel", |b| all(b, &pairs, shared));
@@ -93,7 +93,7 @@ fn gallop(c: &mut Criterion) {
 }
 
 fn early_exit(c: &mut Criterion) {
-    // A similarity of 1/9, and 0.8 is asked for.
+    // The similarity is 1/9, and at least 0.8 is required.
     let pairs = pairs(1_000, 1_000, 200);
     let least = (2_000.0_f64 * 0.8 / 1.8).ceil() as usize;
     let mut group = group(c, "jaccard/turn away 1000 and 1000", elements(&pairs));

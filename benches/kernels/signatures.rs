@@ -1,4 +1,4 @@
-//! Signatures: made of sets, banded, compared.
+//! Measures how signatures are made from sets, split into bands and compared.
 
 use std::hint::black_box;
 
@@ -12,12 +12,12 @@ use resemblance::kernel::signature::{Signature, SignatureValues, minhash_similar
 
 use super::{group, hashes, limits};
 
-/// Values of a signature.
+/// The number of values in a signature.
 const VALUES: usize = 128;
-/// Signatures that are banded, and compared, in turn.
+/// The number of signatures, which are used in turn.
 const TURNS: usize = 1_000;
 
-/// From sets to signatures, buckets and estimates.
+/// Measures the steps from sets to signatures, buckets and estimates.
 pub fn signatures(c: &mut Criterion) {
     for count in [100, 1_000] {
         multiply_shift(c, count);
@@ -28,7 +28,7 @@ pub fn signatures(c: &mut Criterion) {
     estimate(c);
 }
 
-/// Shingles times permutations: the terms that a minimum is taken of.
+/// Returns the throughput unit: shingles times permutations, which is the number of terms among which minima are found.
 fn terms(shingles: usize) -> Throughput {
     Throughput::Elements((shingles * VALUES) as u64)
 }
@@ -80,7 +80,7 @@ fn linear(c: &mut Criterion, count: usize) {
     });
 }
 
-/// Next to the family that hashes each shingle once for each permutation, in the same terms.
+/// Measures one-permutation hashing. The throughput has the same unit as for hash functions that hash each shingle once per permutation.
 fn one_permutation(c: &mut Criterion, count: usize) {
     let shingles = hashes(1, count);
     let mut group = group(c, &format!("minima/one-permutation {count} shingles"), terms(count));
@@ -132,7 +132,7 @@ fn bands(c: &mut Criterion) {
 
 fn estimate(c: &mut Criterion) {
     let mut signatures = some_signatures(1);
-    // Every other value of one signature in the next.
+    // Every other value of a signature equals the value of the previous signature.
     for at in 1..TURNS {
         for value in (0..VALUES).step_by(2) {
             signatures[at][value] = signatures[at - 1][value];

@@ -1,4 +1,4 @@
-//! Text: normalised, cut into words, made a set of shingle hashes.
+//! Measures how texts are normalised, split into words, and turned into sets of shingle hashes.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use super::{group, limits};
 
 const STEPS: [Normalize; 2] = [Normalize::Lowercase, Normalize::CollapseWhitespace];
 
-/// A hundred documents of 200 words, in three scripts: ASCII; every eleventh word or so with a letter that is not; none
-/// of the letters ASCII. The first letter of every seventh word is a capital.
+/// Returns a hundred documents of 200 words in three scripts. In the first, all letters are ASCII. In the second, about every eleventh word
+/// has a letter that is not ASCII. In the third, no letter is ASCII. Every seventh word begins with a capital letter.
 fn scripts() -> [(&'static str, Vec<String>); 3] {
     let settings = CorpusSettings { documents: 100, words: 200, ..CorpusSettings::default() };
     let corpus = Corpus::new(settings).unwrap();
@@ -40,7 +40,7 @@ fn scripts() -> [(&'static str, Vec<String>); 3] {
     [("ascii", ascii), ("accented", accented), ("cyrillic", foreign)]
 }
 
-/// Everything that a text goes through before it is a set.
+/// Measures each step from a text to a set of shingle hashes.
 pub fn texts(c: &mut Criterion) {
     for (script, texts) in scripts() {
         normalise(c, script, &texts);

@@ -1,4 +1,4 @@
-"""Runs the programs in turn over the same documents and keeps what each run took and found."""
+"""Runs the programs in turn over the same documents, and keeps the measurements and results of each run."""
 
 import argparse
 import dataclasses
@@ -15,7 +15,7 @@ import measure
 HERE = pathlib.Path(__file__).resolve().parent
 OURS = "resemblance"
 SQL = "resemblance-sql"
-# The prompt reports a query that fails, and continues.
+# The prompt reports a failed query and continues.
 QUERIES = """CREATE EXTERNAL TABLE given STORED AS PARQUET LOCATION '{source}/';
 SELECT sum(CAST(minhash(shingles(text, 'word', {shingle}, 'xxh3', 'lowercase,collapse-whitespace'), {permutations}, 42)[1]
     AS BIGINT)) FROM given;
@@ -24,7 +24,7 @@ SELECT sum(CAST(minhash(shingles(text, 'word', {shingle}, 'xxh3', 'lowercase,col
 
 @dataclasses.dataclass
 class Outcome:
-    """What all runs of one program over one of the inputs ("all", "sample") came to."""
+    """The results of all runs of one program over one input ("all" or "sample")."""
 
     name: str
     input: str
@@ -51,7 +51,7 @@ class Outcome:
 
 
 class Bench:
-    """What stays the same over all runs."""
+    """The settings and files that all runs share."""
 
     def __init__(self, given: argparse.Namespace, work: pathlib.Path):
         self.given, self.work = given, work
@@ -60,15 +60,15 @@ class Bench:
         self.python = environment.python(given.environment)
         threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
         self.env = {**os.environ, **dict.fromkeys(threads, str(given.cores)), "PYTHONDONTWRITEBYTECODE": "1"}
-        # Each is to have the same cores; children inherit this.
+        # All programs run on the same cores. Child processes inherit the setting.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.cores])
 
     def tool(self, name: str, *args) -> dict:
-        """The JSON that one of the helping programs prints."""
+        """Runs a helper program, and returns the JSON that it prints."""
         command = [self.python, "-m", f"peers.{name}", *map(str, args)]
         done = subprocess.run(command, cwd=HERE, env=self.env, stdout=subprocess.PIPE, text=True)
         if done.returncode != 0:
-            sys.exit(1)  # it has reported why
+            sys.exit(1)  # the helper program has printed the error
         return json.loads(done.stdout)
 
     def prepare(self) -> dict:
@@ -108,7 +108,7 @@ engine = {{ threads = {given.cores} }}
         return [self.binary, "--quiet", "run", job, *sets]
 
     def run(self, outcome: Outcome, **settings: str):
-        """Runs a program once more and adds to its outcome."""
+        """Runs a program once, and adds the measurements to `outcome`."""
         number = len(outcome.runs)
         output = self.work / f"{outcome.name}-{outcome.input}-{number}"
         if outcome.name not in (OURS, SQL):
@@ -144,7 +144,7 @@ engine = {{ threads = {given.cores} }}
             outcome.phases.append(record["phases"])
 
     def rounds(self, outcomes: list[Outcome], **settings: str):
-        """Every program once, in turn, and so on."""
+        """Runs every program once, and repeats this. Slow programs are not repeated."""
         for turn in range(self.given.repeat):
             for outcome in outcomes:
                 slow = turn > 0 and outcome.runs and outcome.wall() > self.given.slow

@@ -1,4 +1,4 @@
-"""The Python environment of the peers: made from requirements.txt, and again when that file changes."""
+"""Creates the Python environment of the peers from requirements.txt, and again when this file changes."""
 
 import hashlib
 import pathlib
@@ -11,9 +11,9 @@ STAMP = "made-from"
 
 
 def python(folder: pathlib.Path) -> pathlib.Path:
-    """The interpreter of the environment in `folder`, which is made if need be.
+    """Returns the interpreter of the environment in `folder`. Creates the environment if it is missing or outdated.
 
-    If the requirements cannot be installed as a whole, each is installed alone, so that what fails is missing alone.
+    If the requirements cannot be installed together, each is installed separately. So only failing ones are missing.
     """
     interpreter = folder / "bin" / "python"
     stamp = hashlib.sha256(sys.version.encode() + REQUIREMENTS.read_bytes()).hexdigest()

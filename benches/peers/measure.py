@@ -1,4 +1,4 @@
-"""One process and all that it starts: wall and processor seconds, and the peak of their memory."""
+"""Measures a process and its descendants: wall and processor seconds, and peak memory."""
 
 import ctypes
 import dataclasses
@@ -11,14 +11,14 @@ import threading
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-PERIOD = 0.1  # seconds between two looks at the memory of a process tree
-GRACE = 10.0  # seconds that processes have to end after the one that started them
+PERIOD = 0.1  # the interval in seconds at which the memory of a process tree is read
+GRACE = 10.0  # the seconds that descendants have to end after the process
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclasses.dataclass
 class Run:
-    """What one run took. `failure` is empty if it ended well."""
+    """The measurements of one run. `failure` is empty if the run succeeded."""
 
     wall: float
     cpu: float
@@ -29,12 +29,14 @@ class Run:
 def run(
     command: list, *, text: str, folder: pathlib.Path, env: dict[str, str], timeout: float, log: pathlib.Path
 ) -> Run:
-    """Runs `command` in `folder` with `text` as its input, its output into `log`; after `timeout` seconds it is killed.
+    """Runs `command` in `folder`, and kills it after `timeout` seconds.
 
-    Processor seconds are those of the process and of every descendant, also of those that outlive it: they are handed
-    to this process, which waits for them. The peak is the kernel's own for one process, which misses nothing, and
-    where there are several the largest sum of their resident sets found by looking every tenth of a second; pages that
-    they share then count more than once. A child starts with this process's own resident set as its peak, some 20 MB.
+    `text` is the input of the command, and its output is written to `log`.
+
+    Processor seconds include all descendants. Descendants that outlive the process become children of this process,
+    which waits for them. The peak of a single process is measured by the kernel. The peak of several processes is the
+    largest sum of their resident sets, which are read every tenth of a second. Shared pages then count more than once.
+    A child starts with the resident set of this process as its peak, about 20 MB.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with log.open("wb") as output, tempfile.TemporaryFile() as stdin:
@@ -67,7 +69,7 @@ def run(
 
 
 def orphans(group: int) -> list:
-    """The usage of descendants that outlived the process; those that do not end soon are killed."""
+    """Returns the usage of descendants that outlived the process. Kills descendants that do not end within `GRACE`."""
     usages, deadline = [], time.monotonic() + GRACE
     while True:
         try:
@@ -97,7 +99,7 @@ def last_line(log: pathlib.Path) -> str:
 
 
 class Watch(threading.Thread):
-    """Looks at a process tree until `ended` is set; kills it at the deadline."""
+    """Reads the memory of a process tree until `ended` is set. Kills the processes at the deadline."""
 
     def __init__(self, pid: int, deadline: float):
         super().__init__(daemon=True)
@@ -115,19 +117,19 @@ class Watch(threading.Thread):
 
 
 def descendants(pid: int) -> list[int]:
-    """The process and all below it."""
+    """Returns the process and all of its descendants."""
     found = [pid]
     for parent in found:
         try:
             for thread in os.listdir(f"/proc/{parent}/task"):
                 found += map(int, pathlib.Path(f"/proc/{parent}/task/{thread}/children").read_text().split())
         except OSError:
-            pass  # it has ended
+            pass  # the process has ended
     return found
 
 
 def resident(pid: int) -> int:
-    """Bytes in the resident set, 0 for a process that has ended."""
+    """Returns the bytes in the resident set of a process; 0 if the process has ended."""
     try:
         return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except OSError:

@@ -1,4 +1,4 @@
-"""The measurements as Markdown."""
+"""Formats measurements as Markdown."""
 
 import math
 import os
@@ -7,13 +7,13 @@ import platform
 
 
 def table(head: list[str], rows: list[list]) -> str:
-    """A table whose first column is text and whose others are numbers."""
+    """Returns a table. The first column is text, and the other columns are numbers."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def machine() -> str:
-    """Processor, cores, memory and system, in one line."""
+    """Describes the processor, cores, memory and system of this machine in one line."""
     cpu = next(
         (line.split(":", 1)[1].strip() for line in lines_of("/proc/cpuinfo") if line.startswith("model name")),
         platform.machine(),
@@ -46,7 +46,7 @@ def mebibytes(value: float) -> str:
 
 
 def share(part: int | None, whole: int | None) -> str:
-    """Rounded down, so that 1.0000 is 1."""
+    """Formats a share, rounded down so that only a share of 1 is shown as 1.0000."""
     if part is None or whole is None:
         return "-"
     return f"{math.floor(part / whole * 10_000) / 10_000:.4f}" if whole else "-"

@@ -125,7 +125,7 @@ def main():
 
 
 def peers(bench: Bench, counts: dict) -> list[Outcome]:
-    """The main table, and what belongs to it."""
+    """Prints the main table and its details."""
     given = bench.given
     names = [name for name in (PEERS if given.only is None else given.only) if name not in given.without]
     outcomes = [Outcome(OURS, "all")]
@@ -151,7 +151,7 @@ def peers(bench: Bench, counts: dict) -> list[Outcome]:
 
 
 def exact(bench: Bench, counts: dict) -> list[Outcome]:
-    """The table of exact methods."""
+    """Prints the table of exact methods."""
     ours, theirs = outcomes = [Outcome(OURS, "all"), Outcome(EXACT, "all")]
     bench.rounds(outcomes, **{"candidates.method": bench.given.exact})
     truth = bench.work / f"{EXACT}-all-0" / "pairs.parquet" if theirs.runs else None

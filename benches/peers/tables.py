@@ -1,4 +1,4 @@
-"""What the runs came to, printed as Markdown."""
+"""Prints the results of the runs as Markdown."""
 
 import ast
 import re
@@ -62,7 +62,7 @@ def programs(outcomes: list[Outcome], counts: dict):
 
 
 def details(outcomes: list[Outcome]):
-    """Where the seconds went, and what each program does, in the words of its file."""
+    """Prints what each program does, from the docstring of its file, and its seconds per phase."""
     print("What each does, and its seconds by phase (median; without the start of the process):\n")
     for outcome in outcomes:
         if outcome.runs and not (outcome.name == OURS and outcome.input == "sample"):
@@ -89,7 +89,7 @@ def details(outcomes: list[Outcome]):
 
 
 def signatures(outcomes: list[Outcome], counts: dict):
-    """From Parquet to signatures: Daft's `minhash` against the same in SQL, and against the stage of a whole job."""
+    """Compares Daft's `minhash`, from Parquet to signatures, with the same in SQL and with the stage of a whole job."""
     of = {outcome.name: outcome for outcome in outcomes if outcome.input == "all" and outcome.runs}
     if OURS not in of or "daft-minhash" not in of:
         return
@@ -111,7 +111,10 @@ def signatures(outcomes: list[Outcome], counts: dict):
 
 
 def goals(outcomes: list[Outcome], counts: dict, reuters: bool):
-    """What the project aims at, on Reuters-21578 and, for signatures, on 150 MB of text or more; what was reached."""
+    """Prints the goals of the project and the measured values.
+
+    The goals apply to Reuters-21578. The goals for signatures apply to 150 MB of text or more.
+    """
     of = {outcome.name: outcome for outcome in outcomes if outcome.input == "all" and outcome.runs}
     if not (ours := of.get(OURS)):
         return

@@ -1,4 +1,4 @@
-//! Files of labels: CSV from a spreadsheet, from the page of a pack or from a program, and Parquet.
+//! Reads files of labels: Parquet files, and CSV files from a spreadsheet, from the page of a pack or from a program.
 
 use std::collections::BTreeMap;
 
@@ -29,32 +29,34 @@ pub(super) enum Label {
     Unsure,
 }
 
-/// A row of a file of labels.
+/// A row in a file of labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelRow {
-    /// The number of the row, from 1, without the header.
+    /// The number of the row, from 1. The header is not counted.
     pub(super) row: u64,
     /// The label, if any.
     pub(super) label: Option<Label>,
 }
 
-/// The labels of a file.
+/// The labels in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Labels {
     /// The path of the file.
     pub(super) file: String,
-    /// The rows by the keys of the pairs.
+    /// The rows, by the key of the pair.
     pub(super) rows: BTreeMap<String, LabelRow>,
 }
 
-/// The columns that are read. A pair is identified by `key`, or by `id_a`, `id_b` and, if there are reference documents, `reference_b`.
+/// The columns that are read. A pair is identified either by `key`, or by `id_a` and `id_b`. With reference documents, `reference_b` says
+/// whether `id_b` is one of them.
 const COLUMNS: [&str; 5] = ["label", "key", "id_a", "id_b", "reference_b"];
 
-/// Reads a file whose name ends in .csv or .parquet.
+/// Reads a file of labels. Its name must end in .csv or .parquet.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for another ending. [`Kind::Input`](crate::error::Kind::Input) with the row, if the file cannot
-/// be read, lacks a column, or contains an unknown label or a repeated pair.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if the name has another ending.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks a column.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) with the number of the row, if the file contains an unknown label or a repeated pair.
 pub(super) fn read(file: &str) -> Result<Labels> {
     let mut labels = Labels { file: file.to_owned(), rows: BTreeMap::new() };
     if let Some(missing) = address::missing(file) {
@@ -72,7 +74,7 @@ pub(super) fn read(file: &str) -> Result<Labels> {
     Ok(labels)
 }
 
-/// Returns the indexes of [`COLUMNS`] among the names of the columns of a file.
+/// Returns the index of each of [`COLUMNS`] among `names`, the names of the columns in a file.
 fn column_indexes<'a>(file: &str, names: impl Iterator<Item = &'a str>) -> Result<[Option<usize>; 5]> {
     let names: Vec<&str> = names.map(str::trim).collect();
     let indexes = COLUMNS.map(|column| names.iter().position(|name| *name == column));
@@ -87,7 +89,7 @@ fn column_indexes<'a>(file: &str, names: impl Iterator<Item = &'a str>) -> Resul
 }
 
 impl Labels {
-    /// Adds a row with the values of [`COLUMNS`].
+    /// Adds the row with the number `row`. `values` are in the order of [`COLUMNS`].
     fn add(&mut self, row: u64, values: [Option<&str>; 5]) -> Result<()> {
         let wrong = |problem: &str| Err(Error::input(format!("{}, row {row}: {problem}", self.file)));
         let [label, key, id_a, id_b, reference_b] = values;
@@ -191,7 +193,7 @@ impl Labels {
     }
 }
 
-/// Removes the `'` that precedes formulas in CSV files for spreadsheets.
+/// Removes the `'` that is written before texts that look like formulas in CSV files for spreadsheets.
 fn without_quote(id: &str) -> String {
     let formula = id.strip_prefix('\'').filter(|rest| rest.starts_with(['=', '+', '-', '@', '\t', '\r']));
     formula.unwrap_or(id).to_owned()

@@ -1,7 +1,7 @@
-//! An audit of a finished output: a pack of its pairs to judge, and estimates from the labels.
+//! Audits a finished output: writes a pack of pairs to label, and estimates the precision from the labels.
 //!
-//! `population` assigns each pair that the output decides on to a stratum, and draws from the strata. `pack` adds texts and sources.
-//! `labels` reads the labels, and this file estimates the share of true duplicates from them.
+//! `population` assigns every pair of the output to a stratum, and draws pairs from the strata. `pack` adds the texts and sources of the
+//! drawn pairs. `labels` reads the labels, and this file estimates the share of true duplicates from the labels.
 
 mod labels;
 mod pack;
@@ -21,8 +21,9 @@ use population::{CHAINED, Population, draw};
 /// Draws pairs of the finished output at `url`, and reads their texts. The same seed draws the same pairs.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the output has no pairs, or if more strata contain pairs than pairs are drawn;
-/// [`Kind::Input`](crate::error::Kind::Input) if the output or its source is missing or has changed.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if the output has no pairs, or if `settings.pairs` is smaller than the number of strata
+/// with pairs.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the output or its source is missing or has changed.
 pub async fn audit(session: &SessionContext, url: &str, settings: &AuditSettings) -> Result<Pack> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let population = Population::open(session, &finished).await?;
@@ -36,71 +37,73 @@ pub async fn audit(session: &SessionContext, url: &str, settings: &AuditSettings
 /// The share of true duplicates among the pairs of an output, estimated from labels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judged {
-    /// The number of rows in the file that name a pair.
+    /// The number of rows in the file of labels that name a pair.
     pub rows: u64,
-    /// The number of pairs with the label yes or no.
+    /// The number of pairs with the label `yes` or `no`.
     pub judged: u64,
-    /// The number of pairs with the label yes.
+    /// The number of pairs with the label `yes`.
     pub yes: u64,
-    /// The number of pairs with the label unsure. They count like missing labels.
+    /// The number of pairs with the label `unsure`. The estimates treat such pairs like pairs without a label.
     pub unsure: u64,
-    /// The number of pairs without a label.
+    /// The number of pairs in the file without a label.
     pub missing: u64,
-    /// The share of true duplicates among the found pairs, weighted by the sizes of the strata; `None` if there are no labels.
+    /// The estimated share of true duplicates among the pairs in the table `pairs`, weighted by the sizes of the strata; `None` if there
+    /// are no labels.
     pub pairs: Option<Estimate>,
-    /// The share of true duplicates among found and chained pairs; `None` if there are no labels.
+    /// The estimated share of true duplicates among all pairs, including chained pairs; `None` if there are no labels.
     pub all: Option<Estimate>,
     /// The strata that contain pairs.
     pub strata: Vec<JudgedStratum>,
-    /// For each of several thresholds, the share among the found pairs that reach it.
+    /// The precision at several thresholds.
     pub curve: Vec<PrecisionAt>,
 }
 
-/// The labels of a stratum.
+/// The labels and the estimate of a stratum.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JudgedStratum {
     /// The name.
     pub name: String,
-    /// The contents of the stratum, as a phrase.
+    /// A phrase that describes the pairs in this stratum.
     pub what: String,
     /// The number of the output's pairs in this stratum.
     pub pairs: u64,
-    /// The number of pairs with the label yes or no.
+    /// The number of pairs with the label `yes` or `no`.
     pub judged: u64,
-    /// The number of pairs with the label yes.
+    /// The number of pairs with the label `yes`.
     pub yes: u64,
-    /// The share of true duplicates with Wilson's interval; `None` if there are no labels.
+    /// The estimated share of true duplicates, with Wilson's interval; `None` if there are no labels.
     pub share: Option<Estimate>,
 }
 
-/// The precision of a threshold.
+/// The precision at a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PrecisionAt {
     /// The threshold, in the measure of the job.
     pub threshold: f64,
-    /// The number of pairs that reach it.
+    /// The number of pairs with at least this similarity.
     pub pairs: u64,
-    /// The number of pairs with the label yes or no.
+    /// The number of pairs with the label `yes` or `no`.
     pub judged: u64,
-    /// The share of true duplicates among these pairs; `None` if there are no labels.
+    /// The estimated share of true duplicates among the pairs with at least this similarity; `None` if there are no labels.
     pub share: Option<Estimate>,
 }
 
-/// Estimates the share of true duplicates among all pairs of the finished output at `url` from the labels in `file`. The labelled pairs in
-/// a stratum must be a random sample of the stratum, like the pairs that [`audit`] draws.
+/// Estimates the share of true duplicates among the pairs of the finished output at `url`, from the labels in `file`. In each stratum, the
+/// labelled pairs must be a random sample, like the pairs that [`audit`] draws.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the row, if the file contains an unknown label or a pair that is not in the output. Also
-/// if the file cannot be read, or the output is missing.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or the output is missing.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) with the number of the row, if the file contains an unknown label or a pair that is
+/// not in the output.
 pub async fn judge(session: &SessionContext, url: &str, file: &str) -> Result<Judged> {
     let finished = Finished::open(session, url).await?;
     judge_finished(session, &finished, url, file).await
 }
 
-/// Does the work of [`judge`] for an output that is open in `session`.
+/// Like [`judge`], but for an output that is already open in `session`.
 ///
 /// # Errors
-/// See [`judge`].
+/// Returns the errors of [`judge`].
 pub(crate) async fn judge_finished(
     session: &SessionContext,
     finished: &Finished,
@@ -173,7 +176,7 @@ fn thresholds(from: f64) -> Vec<f64> {
     thresholds
 }
 
-/// The number of pairs in a stratum, and the labels of a random sample of these pairs.
+/// The number of pairs in a stratum, and the number of labels in a random sample of these pairs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct JudgedPairs {
     pairs: u64,
@@ -188,10 +191,11 @@ impl JudgedPairs {
         self.yes += u64::from(label == Some(Label::Yes));
     }
 
-    /// Returns the share of yes with the interval of Wilson (1927) for the quantile `z`; `None` if there are no labels.
+    /// Returns the share of the label `yes`, with the interval of Wilson (1927) for the quantile `z`; `None` if there are no labels.
     ///
-    /// Pairs are drawn without replacement. So the interval uses the sample size that gives the same variance with replacement (Kish,
-    /// *Survey Sampling*, 1965, section 8.2). The interval is a single number if all pairs are judged.
+    /// Wilson's interval assumes draws with replacement, but pairs are drawn without replacement. So the interval uses the sample size that
+    /// would have the same variance with replacement (Kish, *Survey Sampling*, 1965, section 8.2). If all pairs are judged, both ends of
+    /// the interval equal the share.
     fn share(&self, z: f64) -> Option<Estimate> {
         let (n, size) = (self.judged as f64, self.pairs as f64);
         if self.judged == 0 {
@@ -207,10 +211,11 @@ impl JudgedPairs {
     }
 }
 
-/// Returns the share of yes among all pairs in the strata, weighted by the strata's numbers of pairs; `None` if there are no labels.
+/// Returns the share of the label `yes` among all strata, weighted by the number of pairs per stratum; `None` if there are no labels.
 ///
-/// The squared distances to the ends of the Wilson intervals of the strata add up (Zou and Donner, *Construction of confidence limits about
-/// effect measures*, 2008). A stratum without labels gets the share of the other strata, and an interval from 0 to 1.
+/// Each stratum has a Wilson interval. The squared distances from the shares to the ends of these intervals are added up (Zou and Donner,
+/// *Construction of confidence limits about effect measures*, 2008). A stratum without labels gets the weighted share of the other strata,
+/// and an interval from 0 to 1.
 fn weighted(strata: &[JudgedPairs]) -> Option<Estimate> {
     let judged = || strata.iter().filter(|stratum| stratum.judged > 0);
     let known: u64 = judged().map(|stratum| stratum.pairs).sum();

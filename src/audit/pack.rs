@@ -1,7 +1,7 @@
-//! A pack of pairs to judge, as Parquet, CSV and an HTML page.
+//! A pack of pairs to label, as a Parquet file, a CSV file and an HTML page.
 //!
-//! The page is used with the keyboard, and saves its labels as a file. It makes no requests. Its policy contains the hash of its script, so
-//! that no other script can run.
+//! Users label pairs on the page with the keyboard, and save the labels as a file. The page makes no requests. Its security policy contains
+//! the hash of its script, so that no other script can run.
 
 use std::collections::BTreeMap;
 
@@ -33,33 +33,33 @@ use crate::page::{self, PageWords, Side, sides};
 pub struct AuditSettings {
     /// The number of pairs to draw. If the output has fewer pairs, all pairs are drawn.
     pub pairs: usize,
-    /// The seed of the draw.
+    /// The seed with which pairs are drawn.
     pub seed: u64,
-    /// The new locations of a source that was moved, one for each of its URLs; empty if it was not moved.
+    /// The new location of each URL in the source, if the source was moved since the run; otherwise empty.
     pub places: Vec<String>,
 }
 
-/// Pairs to judge.
+/// A pack of pairs to label.
 #[derive(Debug, Clone)]
 pub struct Pack {
     /// The name of the job.
     pub name: String,
-    /// The id of the pack. The same pairs from the same output give the same id.
+    /// The id of the pack: a hash of the output's fingerprint and the settings of the draw. The page uses it to recognise its saved labels.
     pub id: String,
     /// The strata that contain pairs.
     pub strata: Vec<StratumOfPack>,
     /// The pairs in a random order.
     pub rows: Vec<AuditedPair>,
-    /// The shingles of the job, by which common passages are marked.
+    /// The shingles of the job. The page marks common passages that are at least as long as a shingle.
     shingle: Shingle,
 }
 
-/// A stratum.
+/// A stratum in a pack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StratumOfPack {
     /// The name.
     pub name: String,
-    /// The contents of the stratum, as a phrase.
+    /// A phrase that describes the pairs in this stratum.
     pub what: String,
     /// The number of the output's pairs in this stratum.
     pub pairs: u64,
@@ -69,36 +69,36 @@ pub struct StratumOfPack {
     pub weight: f64,
 }
 
-/// A pair to judge.
+/// A pair to label.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AuditedPair {
-    /// The number in the pack, from 1.
+    /// The number of the pair in the pack, from 1.
     pub pair: u64,
-    /// The name in a file of labels.
+    /// The key that identifies the pair in a file of labels.
     pub key: String,
     /// The name of the stratum.
     pub stratum: String,
-    /// The number of pairs in the stratum that this pair represents.
+    /// How many pairs in the stratum this pair represents.
     pub weight: f64,
-    /// A document in the output's own source.
+    /// The id of the first document, which is in the source of the job.
     pub id_a: Id,
-    /// The other document.
+    /// The id of the second document.
     pub id_b: Id,
-    /// Whether the other document is a reference document.
+    /// Whether the second document is a reference document.
     pub reference_b: bool,
-    /// The file of a.
+    /// The file that contains the first document.
     pub source_a: Option<String>,
-    /// The file of b; `None` for a reference document.
+    /// The file that contains the second document; `None` for a reference document.
     pub source_b: Option<String>,
     /// The Jaccard similarity of the shingle sets.
     pub jaccard: f64,
-    /// The share of a's shingles that b contains.
+    /// The share of the first document's shingles that the second document contains.
     pub containment_a: f64,
-    /// The share of b's shingles that a contains.
+    /// The share of the second document's shingles that the first document contains.
     pub containment_b: f64,
-    /// The text of a.
+    /// The text of the first document.
     pub text_a: String,
-    /// The text of b.
+    /// The text of the second document.
     pub text_b: String,
 }
 
@@ -170,7 +170,7 @@ pub(super) async fn pack(
     })
 }
 
-/// Returns the files of documents in the output's own source, by their ids as text.
+/// Returns the file that contains each document, by the id of the document as text. The documents must be in the source of the job.
 async fn sources(
     finished: &Finished,
     documents: impl Iterator<Item = &Member>,
@@ -190,7 +190,7 @@ impl Pack {
     /// Returns the pack as a Parquet file with complete texts.
     ///
     /// # Errors
-    /// Only if there is a bug.
+    /// Fails only if there is a bug.
     pub fn parquet(&self) -> Result<Vec<u8>> {
         let batch = self.batch()?;
         let compression = Compression::ZSTD(ZstdLevel::default());
@@ -200,10 +200,11 @@ impl Pack {
         Ok(writer.into_inner()?)
     }
 
-    /// Returns the pack as CSV for a spreadsheet. A `'` precedes texts that look like formulas, and texts longer than a cell are cut.
+    /// Returns the pack as CSV for a spreadsheet. A `'` is inserted before texts that look like formulas. Texts that exceed the limit of a
+    /// cell are cut off.
     ///
     /// # Errors
-    /// Only if there is a bug.
+    /// Fails only if there is a bug.
     pub fn csv(&self) -> Result<String> {
         let batch = self.batch()?;
         let schema = batch.schema();
@@ -211,10 +212,10 @@ impl Pack {
         rows::csv(&names, &[batch], CsvStyle::Spreadsheet)
     }
 
-    /// Renders the pack as an HTML page that needs no other file.
+    /// Renders the pack as an HTML page. The page needs no other file.
     ///
     /// # Errors
-    /// Only if there is a bug.
+    /// Fails only if there is a bug.
     pub fn html(&self) -> Result<String> {
         let pairs = self.rows.iter().map(|row| {
             let stratum = self.strata.iter().find(|stratum| stratum.name == row.stratum);
@@ -261,7 +262,7 @@ impl Pack {
 
 const SCRIPT: &str = include_str!("audit.js");
 
-/// The data of the template.
+/// The data of the template `audit.html`.
 #[derive(Template)]
 #[template(path = "audit.html", config = "src/page/askama.toml")]
 struct AuditPage<'a> {
@@ -271,7 +272,7 @@ struct AuditPage<'a> {
     script_hash: String,
 }
 
-/// A pair with its texts in parts, each with its file.
+/// A pair on the page. `sides` contains each text, split into parts, and the file that contains the document.
 struct PairOnPage<'a> {
     row: &'a AuditedPair,
     what: &'a str,

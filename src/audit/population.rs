@@ -1,7 +1,7 @@
-//! The pairs on which an output decides, each in one stratum, and a draw from the strata.
+//! Assigns every pair of an output to one stratum, and draws pairs from the strata.
 //!
-//! The pairs are the rows of the table `pairs`, and the chained pairs. A chained pair consists of a document in a cluster and the kept
-//! document, if only other documents connect them.
+//! The population consists of the rows in the table `pairs` and of chained pairs. A chained pair is a document in a cluster and the
+//! representative of the cluster, if the two documents are connected only through other documents.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,24 @@ use crate::job::Job;
 use crate::kernel::hash::document_key;
 use crate::lookup::Finished;
 
-/// The share of the interval from the threshold to 1 that belongs to the stratum `near_threshold`.
+/// The width of the stratum `near_threshold`, as a share of the interval from the threshold to 1.
 const NEAR: f64 = 0.1;
-/// The minimum share of shingles for a contained removal, unless the job sets it: see `crate::apply`.
+/// A removed document is contained if its representative contains at least this share of its shingles (see `crate::apply`).
+/// `clusters.contained` overrides it.
 const CONTAINED: f64 = 0.98;
 /// The minimum number of documents in a large cluster.
 const LARGE: i64 = 20;
-/// The maximum number of groups that are strata. The groups with the most pairs are strata.
+/// The maximum number of groups with their own stratum. The groups with the largest numbers of pairs are chosen.
 const MAX_GROUPS: usize = 10;
 
 /// The two documents of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ends {
-    /// A document in the output's own source.
+    /// The id of the first document, which is in the source of the job.
     pub(super) id_a: String,
-    /// The other document.
+    /// The id of the second document.
     pub(super) id_b: String,
-    /// Whether the other document is a reference document.
+    /// Whether the second document is a reference document.
     pub(super) reference_b: bool,
 }
 
@@ -45,19 +46,19 @@ impl Ends {
         bytes
     }
 
-    /// Returns the key of the pair in files of labels: a letter, so that no spreadsheet reads a number, and 64 bits of a hash in
-    /// hexadecimal.
+    /// Returns the key that identifies the pair in files of labels: a hash of 64 bits in hexadecimal. It begins with a letter, so that
+    /// spreadsheets do not read it as a number.
     pub(super) fn key(&self) -> String {
         format!("k{:016x}", xxh3_64(&self.bytes()))
     }
 
-    /// Returns a pseudorandom number of the pair.
+    /// Returns a pseudorandom number that depends only on the pair and the seed.
     fn random(&self, seed: u64) -> u64 {
         xxh3_64_with_seed(&self.bytes(), seed)
     }
 }
 
-/// A pair of the population.
+/// A pair in the population.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) ends: Ends,
@@ -67,25 +68,25 @@ pub(super) struct Candidate {
     pub(super) stratum: usize,
 }
 
-/// All pairs of an output.
+/// All pairs of an output, with the rules that assign them to strata.
 pub(super) struct Population<'a> {
     session: &'a SessionContext,
     job: &'a Job,
-    /// The names of the strata. A pair is in the first stratum that fits.
+    /// The names of the strata. A pair is in the first stratum that matches it.
     pub(super) strata: Vec<String>,
-    /// The indexes of the strata of groups.
+    /// The index of the stratum for each group that has its own stratum.
     groups: BTreeMap<String, usize>,
-    /// The end of the stratum `near_threshold`.
+    /// The upper limit of similarity in the stratum `near_threshold`.
     near: f64,
-    /// The minimum share of shingles for a contained removal.
+    /// The minimum share of a removed document's shingles that its representative contains, if the document counts as contained.
     contained: f64,
 }
 
-/// The index of the chained pairs in [`Population::strata`].
+/// The index of the stratum of chained pairs in [`Population::strata`].
 pub(super) const CHAINED: usize = 1;
 
 impl<'a> Population<'a> {
-    /// Chooses the strata of `finished`, whose tables are in `session`.
+    /// Chooses the strata for the pairs of `finished`. The tables of `finished` must be in `session`.
     ///
     /// # Errors
     /// Fails if a table cannot be read.
@@ -113,12 +114,12 @@ impl<'a> Population<'a> {
         Ok(Self { session, job, strata, groups, near, contained })
     }
 
-    /// Returns the similarity to which the threshold of the job applies.
+    /// Returns the similarity that the job compares with its threshold.
     pub(super) fn similarity(&self, [jaccard, containment_a, containment_b]: [f64; 3]) -> f64 {
         self.job.score.measure.similarity_from_shares(jaccard, [containment_a, containment_b])
     }
 
-    /// Describes the contents of a stratum, as a phrase.
+    /// Returns a phrase that describes the pairs in a stratum.
     pub(super) fn describe(&self, stratum: usize) -> String {
         match self.strata[stratum].as_str() {
             "near_threshold" => format!(
@@ -138,7 +139,7 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// Calls `visit` with each pair, in any order. One batch of pairs is in memory.
+    /// Calls `visit` with each pair, in any order. Only one batch of pairs is in memory.
     ///
     /// # Errors
     /// Fails if a table cannot be read.
@@ -173,10 +174,11 @@ impl<'a> Population<'a> {
         Ok(())
     }
 
-    /// Returns (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group) of the table `pairs`.
+    /// Returns the table `pairs` as (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group).
     ///
-    /// `kept` is the share of a removed document's shingles that its representative contains; null for other pairs. `size` is the size of
-    /// the larger cluster. `group` is the group of both documents, null if they are in different groups.
+    /// If the pair is a removed document and its representative, `kept` is the share of the document's shingles that the representative
+    /// contains; otherwise it is null. `size` is the size of the cluster, or of the larger one if the documents are in two clusters.
+    /// `group` is the group of both documents; null if they are in different groups.
     async fn pairs(&self) -> Result<DataFrame> {
         let (spared, stays) = match self.job.clusters.contained {
             Some(_) => (
@@ -203,7 +205,8 @@ impl<'a> Population<'a> {
         Ok(self.session.sql(&sql).await?)
     }
 
-    /// Returns (id_a, id_b, reference_b) for each document and the representative of its cluster, if they are not a pair.
+    /// Returns the chained pairs as (id_a, id_b, reference_b): each document and the representative of its cluster, if the two are not in
+    /// the table `pairs`.
     async fn chained(&self) -> Result<DataFrame> {
         let sql = "SELECT CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(c.id, 'Utf8') ELSE arrow_cast(r.id, 'Utf8') END AS id_a,
                  CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(r.id, 'Utf8') ELSE arrow_cast(c.id, 'Utf8') END AS id_b,
@@ -214,7 +217,7 @@ impl<'a> Population<'a> {
     }
 }
 
-/// Returns the first three columns: id_a, id_b, reference_b.
+/// Reads the columns id_a, id_b and reference_b, which must come first in the batch.
 fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
     let (a, b) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
     let reference = as_boolean_array(batch.column(2))?;
@@ -233,11 +236,11 @@ pub(super) struct PairDraw {
     pub(super) sizes: Vec<u64>,
 }
 
-/// Draws `pairs` pairs from the population: the pairs with the smallest hashes in each stratum. If the population has fewer pairs, all
-/// pairs are drawn. Up to `pairs` pairs per stratum are in memory.
+/// Draws `pairs` pairs from the population, or all pairs if there are fewer. From each stratum, it draws the pairs with the smallest
+/// hashes. At most `pairs` pairs per stratum are in memory.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if more than `pairs` strata contain pairs. Also fails if a table cannot be read.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if more than `pairs` strata contain pairs. Fails if a table cannot be read.
 pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -> Result<PairDraw> {
     let strata = population.strata.len();
     let mut sizes = vec![0_u64; strata];
@@ -260,16 +263,17 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
     let allocated = allocate(&sizes, pairs);
     let drawn = least.into_iter().zip(allocated).flat_map(|(least, number)| least.into_values().take(number));
     let mut drawn: Vec<Candidate> = drawn.collect();
-    // The order uses another hash than the draw, since otherwise large strata would come first. So even the first half of the labels
-    // contains pairs from all strata.
+    // The order uses a different hash than the draw, since otherwise pairs from large strata would come first. So pairs from all strata are
+    // labelled early.
     drawn.sort_by_cached_key(|candidate| (candidate.ends.random(!seed), candidate.ends.clone()));
     Ok(PairDraw { drawn, sizes })
 }
 
-/// Allocates `pairs` draws to strata with these `sizes`, at least one to each stratum that contains pairs.
+/// Returns the number of pairs to draw from each stratum. `sizes` are the numbers of pairs in the strata. Each stratum that contains pairs
+/// gets at least one draw.
 ///
-/// Half of the pairs are shared out evenly, and half by size. Draws that exceed the size of a stratum go to other strata: each to the
-/// stratum that is furthest below its share.
+/// Half of the draws are divided evenly among the strata, and half in proportion to their sizes. A stratum gets at most as many draws as it
+/// has pairs. Each remaining draw goes to the stratum that is furthest below its share.
 fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     let all: u64 = sizes.iter().sum();
     let pairs = all.min(pairs as u64);
@@ -279,7 +283,7 @@ fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     for _ in count as u64..pairs {
         let missing = |at: &usize| share(sizes[*at]) - allocated[*at] as f64;
         let with_room = (0..sizes.len()).filter(|at| allocated[*at] < sizes[*at]);
-        // Takes the first of several equal strata.
+        // `max_by` returns the last of several equal strata. The reversed order makes this the first stratum.
         let next = with_room.rev().max_by(|a, b| missing(a).total_cmp(&missing(b)));
         if let Some(next) = next {
             allocated[next] += 1;
@@ -294,7 +298,7 @@ mod tests {
 
     #[test]
     fn every_stratum_has_its_share() {
-        // The even half is 25 per stratum, and the half by size is 0, 0.1, 1 and 98.9.
+        // The even half gives each of the three strata 25 pairs, and the half by size gives 0.1, 1 and 98.9 pairs.
         assert_eq!(allocate(&[0, 100, 1_000, 98_900], 150), [0, 25, 26, 99]);
         assert_eq!(allocate(&[3, 0, 1_000], 100), [3, 0, 97]);
         assert_eq!(allocate(&[3, 4], 100), [3, 4]);

@@ -1,13 +1,13 @@
-//! The command line: arguments, dispatch, and everything that the commands share.
+//! The command line: parses the arguments, runs the command, and reports the error that ends it.
 //!
 //! Results are written to standard output, and all other text to standard error.
 //!
-//! - `commands`: one file per command.
-//! - `arguments`: arguments that several commands use, and their parsers.
-//! - `screen`: results, progress and the log on the terminal.
-//! - `process`: threads, panics, memory and local files of the process.
-//! - `record`: the record of a run, and its events, spans and metrics for other programs.
-//! - `signals`, `report_error`: signals and the error that ends the process.
+//! - `commands` has one file per command.
+//! - `arguments` has arguments that several commands use, and their parsers.
+//! - `screen` shows results, progress and the log on the terminal.
+//! - `process` manages the threads, panics, memory and local files of the process.
+//! - `record` writes the record of a run, and sends events, spans and metrics to other programs.
+//! - `signals` handles signals, and `report_error` reports the error that ends the process.
 
 mod arguments;
 mod commands;
@@ -48,7 +48,7 @@ struct Arguments {
     log_format: LogFormat,
 }
 
-/// Returns the command line. The help of every command ends with its examples and the exit codes.
+/// Returns the definition of the command line. The help of every command ends with examples and the exit codes.
 fn command() -> clap::Command {
     Arguments::command().mut_subcommands(|command| {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -56,9 +56,9 @@ fn command() -> clap::Command {
     })
 }
 
-/// Runs the command line of the process.
+/// Runs the command in the arguments of this process.
 pub fn main() -> ExitCode {
-    // Every message masks the secrets that are in arguments and variables.
+    // Secrets in arguments and environment variables are remembered, so that messages mask them.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
     Environment::process().remember_secrets();
     panics::watch();
@@ -97,7 +97,7 @@ fn run(arguments: &Arguments) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// Splits a line into words like a shell, without a redirection.
+    /// Splits a line into words like a shell. A redirection is removed.
     fn words(line: &str) -> Vec<String> {
         let (command, _) = line.split_once(" > ").unwrap_or((line, ""));
         let parts = command.split('"').enumerate();

@@ -1,11 +1,11 @@
-//! Signals: the first Ctrl-C or SIGTERM stops the work, and the second ends the process.
+//! Handles Ctrl-C and SIGTERM: the first signal stops the work, and the second signal ends the process.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::spills;
 use crate::error::Kind;
 
-/// Cancels `stop` at the first signal, and exits at the second.
+/// Cancels `stop` at the first signal. If `stop` is already cancelled, a signal ends the process.
 pub(crate) async fn stop_on_signal(stop: CancellationToken) {
     while signalled().await {
         if stop.is_cancelled() {
@@ -32,7 +32,7 @@ pub(crate) async fn signalled() -> bool {
     }
 }
 
-/// Waits for Ctrl-C. Returns false if the process cannot receive it.
+/// Waits for Ctrl-C. Returns false if the process cannot receive this signal.
 #[cfg(not(unix))]
 pub(crate) async fn signalled() -> bool {
     tokio::signal::ctrl_c().await.is_ok()

@@ -1,12 +1,12 @@
-//! Measures, by an exact search on a sample, the pairs and removals that a finished output missed.
+//! Estimates how many pairs and removals a finished output missed, from an exact search for the partners of sampled documents.
 //!
-//! - `sets`: the shingle sets of the output, a stratified sample of them, and the output's pairs and kept documents for the sample.
-//! - `partners`: compares all documents with the sample by their texts, without the candidates of the run. For most documents, the
-//!   beginning of the text rules out every drawn set. If the job decides on pairs by signatures, it compares all signatures with the
-//!   sample.
-//! - `interval`: estimates with intervals. `summary`: the numbers of the evaluation; it counts found pairs and
-//!   estimates missed pairs.
-//! - `truth`: compares the output with known pairs or clusters.
+//! - `sets` reads the shingle sets of the output, draws a stratified sample of sets, and reads the output's pairs with drawn sets.
+//! - `partners` compares the texts of all documents with the drawn sets, and does not use the candidates of the run. For most documents,
+//!   the beginning of the text rules out all drawn sets. If the job decides on pairs by signatures, `partners` also compares all signatures
+//!   with the drawn sets.
+//! - `interval` computes estimates with intervals. `summary` computes the numbers of the evaluation: found pairs are counted, and missed
+//!   pairs are estimated.
+//! - `truth` compares the output with known pairs or clusters.
 
 pub(crate) mod interval;
 mod partners;
@@ -32,19 +32,19 @@ pub use truth::Agreement;
 pub struct EvaluationSettings {
     /// The approximate number of shingle sets to draw.
     pub sample: usize,
-    /// The seed of the draw.
+    /// The seed with which sets are drawn.
     pub seed: u64,
     /// The memory limit in bytes.
     pub memory: u64,
-    /// A file of known pairs or clusters.
+    /// A file of known pairs or clusters to compare with; `None` if there is no such file.
     pub truth: Option<String>,
 }
 
-/// Measures, on a sample, the pairs and removals that the finished output at `url` missed.
+/// Estimates from a sample how many pairs and removals the finished output at `url` missed.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the output has a reference or keeps too little; [`Kind::Input`](crate::error::Kind::Input) if
-/// the output or its source is missing or has changed.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if the job has a reference, or if `output.keep` dropped the needed columns.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the output or its source is missing or has changed.
 pub async fn evaluate(
     session: &SessionContext,
     url: &str,
@@ -69,8 +69,8 @@ pub async fn evaluate(
     })
 }
 
-/// Returns the reason why outputs of a job cannot be evaluated, as a predicate to follow the name of the output. `None` if they can be
-/// evaluated. The pairs of such outputs cannot be found from the source alone.
+/// Returns the reason why outputs of `job` cannot be evaluated, or `None` if they can be evaluated. The reason is a predicate whose subject
+/// is the output. The true pairs of a refused output cannot be found from its source alone.
 pub(crate) fn refusal(job: &Job) -> Option<&'static str> {
     Some(if !job.candidates.method.compares() {
         "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"

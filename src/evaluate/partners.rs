@@ -1,4 +1,4 @@
-//! Finds the true partners of the drawn sets: scans all documents and splits their texts into shingles again.
+//! Finds the true partners of the drawn sets: reads the texts of all documents, and compares their shingles with the drawn sets.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -30,24 +30,24 @@ use crate::source::{self, CUT, DocumentPlaces};
 use crate::udf::arguments::{SignatureRows, ValueColumn};
 use crate::udf::expr_fn::document_key;
 
-/// The overlap of a drawn set and another set.
+/// The overlap between a drawn set and another set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SetOverlap {
     pub(super) shared: u64,
-    /// The sizes of the drawn set and of the other set.
+    /// The size of the drawn set, and the size of the other set.
     pub(super) of: [u64; 2],
-    /// Whether the signatures agree, if the job decides by signatures.
+    /// Whether the estimate from the signatures is at least the threshold. Always false if the job decides on pairs by exact similarity.
     pub(super) agrees: bool,
 }
 
 impl SetOverlap {
-    /// Returns whether the exact similarity reaches the threshold.
+    /// Returns whether the exact similarity is at least the threshold, and enough shingles are shared.
     pub(super) fn is_similar(self, score: &Score) -> bool {
         score.measure.similarity(self.shared, self.of) >= score.threshold
             && score.has_min_shared(self.shared, self.of)
     }
 
-    /// Returns whether both sets are a pair by the rule of the job: exact similarity or estimate.
+    /// Returns whether the two sets are a pair by the rule of the job, which is an exact similarity or an estimate.
     pub(super) fn is_pair(self, score: &Score) -> bool {
         match score.by {
             ScoreBy::Shingles => self.is_similar(score),
@@ -59,21 +59,22 @@ impl SetOverlap {
         jaccard_of(self.shared, self.of[0], self.of[1])
     }
 
-    /// Returns the share of the drawn set that is in the other set.
+    /// Returns the share of the drawn set's shingles that the other set contains.
     pub(super) fn containment(self) -> f64 {
         containment_of(self.shared, self.of[0])
     }
 }
 
-/// The partners of drawn sets: drawn set -> other set -> overlap.
+/// The partners of each drawn set. The outer keys are drawn sets, and the inner keys are their partners.
 pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 
-/// Reads documents as frames (doc: UInt64, ..) with the columns `text`: Utf8View, `cut`: `List<UInt64>` or both.
+/// Reads documents as frames with the column `doc`: UInt64. The other columns are `text`: Utf8View, [`CUT`]: `List<UInt64>`, or both.
 ///
-/// `wanted` contains one column of document keys; `None` reads all documents. The frames may also contain other documents.
+/// `wanted` has one column with the keys of the documents to read; `None` reads all documents. The frames can also contain other documents.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a source is missing or has changed.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if a dictionary numbers the shingles and the output does not keep them.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if a source is missing or has changed.
 async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<DataFrame>> {
     let (job, session) = (stored.job(), stored.session());
     let table = stored.table(Table::Documents)?;
@@ -102,10 +103,10 @@ async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<Dat
     read.into_iter().map(documents).collect()
 }
 
-/// Returns the true partners of the sets `drawn`: sets that are similar by the exact definition, and `agreeing` sets.
+/// Returns the true partners of the sets `drawn`: sets whose exact similarity is at least the threshold, and the `agreeing` sets.
 ///
 /// # Errors
-/// The errors of [`documents`], and if a drawn document is missing in its source.
+/// Returns the errors of [`documents`], and [`Kind::Input`](crate::error::Kind::Input) if a drawn document is missing in its source.
 pub(super) async fn partners(
     stored: &Stored,
     sets: &Arc<Sets>,
@@ -137,7 +138,7 @@ pub(super) async fn partners(
             }
         }
     }
-    // Signatures can agree although no shingle is shared.
+    // The signatures of two sets can agree although the sets share no shingle.
     for (&other, agreeing) in &search.agreeing {
         for &set in agreeing {
             let of = [set, other].map(|set| sets.sets.get(&set).map_or(0, |set| set.shingles));
@@ -171,7 +172,7 @@ struct PartnerSearch {
 }
 
 impl PartnerSearch {
-    /// Adds the shingles of each drawn set to the index, read from one of its documents.
+    /// Adds the shingles of each drawn set to the index. They are read from one document with this set.
     async fn fill(&mut self, stored: &Stored, drawn: &[u64]) -> Result<()> {
         let is_drawn: BTreeSet<u64> = drawn.iter().copied().collect();
         let mut cutter = Cutter::default();
@@ -200,7 +201,7 @@ impl PartnerSearch {
     }
 }
 
-/// The columns of a batch from [`documents`].
+/// The columns in a batch from [`documents`].
 struct ScannedRows<'a> {
     docs: &'a UInt64Array,
     texts: Option<&'a arrow::array::StringViewArray>,
@@ -222,7 +223,7 @@ impl<'a> ScannedRows<'a> {
         self.docs.is_valid(row).then(|| self.docs.value(row))
     }
 
-    /// Returns the text of a document; `None` if the reader has already split it into shingles.
+    /// Returns the text of a document; `None` if the document has no text, or if the reader already split the text into shingles.
     fn text(&self, row: usize) -> Option<&'a str> {
         let is_cut = self.cuts.is_some_and(|cuts| cuts.is_valid(row));
         let texts = self.texts.filter(|texts| !is_cut && texts.is_valid(row))?;
@@ -230,7 +231,7 @@ impl<'a> ScannedRows<'a> {
     }
 }
 
-/// Buffers for shingles, reused between documents.
+/// Splits texts into shingles. The buffers are reused for all documents of a stream.
 #[derive(Default)]
 struct Cutter {
     beginning: Beginning,
@@ -239,7 +240,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Returns the distinct shingles of a document, without frequent shingles; `None` if there is no text.
+    /// Returns the distinct shingles of a document, without frequent shingles; `None` if the document has neither a text nor shingles.
     fn whole(
         &mut self,
         rows: &ScannedRows<'_>,
@@ -263,8 +264,8 @@ impl Cutter {
         Ok(Some(set.as_slice()))
     }
 
-    /// Returns whether the beginning of a text rules out that its document, with `all` shingles, is similar to a drawn set. This is the
-    /// case if so many shingles are in no drawn set that fewer than `least` remain.
+    /// Returns whether the beginning of `text` rules out that its document is similar to a drawn set. The document has `all` shingles, and
+    /// must share at least `least` of them. It is ruled out once more than `all - least` shingles are in no drawn set.
     fn is_other(&mut self, text: &str, search: &PartnerSearch, least: u64, all: u64) -> Result<bool> {
         let needed = all.saturating_sub(least) as usize + 1;
         let Some(some) = self.beginning.shingles(text, &search.shingle, needed, all as usize)? else {
@@ -276,7 +277,7 @@ impl Cutter {
     }
 }
 
-/// Returns the partners among the documents of a stream: drawn set, other set, overlap.
+/// Finds the partners of drawn sets among the documents in a stream. Returns tuples (drawn set, other set, overlap).
 async fn scan(
     mut stream: SendableRecordBatchStream,
     search: Arc<PartnerSearch>,
@@ -292,7 +293,7 @@ async fn scan(
             let Some(other) = rows.doc(row) else { continue };
             let Some(set) = search.sets.sets.get(&other) else { continue };
             let agreeing = search.agreeing.get(&other);
-            // Sets with agreeing signatures can share any number of shingles.
+            // A set with an agreeing signature can share any number of shingles, so it cannot be ruled out.
             if agreeing.is_none() {
                 let Some(least) = index.least(set.shingles) else { continue };
                 if let Some(text) = rows.text(row)
@@ -328,20 +329,20 @@ async fn scan(
     Ok(found)
 }
 
-/// The number of filter bits per shingle. A shingle sets two bits in one word. At most one in 150 shingles outside the drawn sets passes.
-/// The filter for a thousand sets with a hundred shingles each fits into the cache of a core.
+/// The number of filter bits per shingle. Each shingle in the drawn sets sets two bits in one word. At most one in 150 other shingles
+/// passes the filter. The filter for a thousand sets with a hundred shingles each fits into the cache of a core.
 const BITS_OF_SHINGLE: usize = 32;
-/// The maximum number of filter bits, as a power of two: 16 MiB.
+/// The maximum number of filter bits, as an exponent of two. The filter then takes 16 MiB.
 const MOST_BITS: u32 = 27;
 
-/// The maximum number of bytes for an entry, including its share of the filter. A growing vector at most doubles, and exists twice while it
-/// moves.
+/// The maximum number of bytes per entry, including its share of the filter. A vector at most doubles its capacity when it grows, and the
+/// old and the new allocation coexist while entries are copied.
 const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE / 8;
 
-/// A drawn set.
+/// A drawn set in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexedSet {
-    /// The id of the set.
+    /// The id of the set in [`Sets`].
     pub(super) set: u64,
     /// The number of shingles.
     pub(super) shingles: u64,
@@ -352,7 +353,7 @@ pub(super) struct ShingleIndex {
     pub(super) drawn: Vec<IndexedSet>,
     /// Sorted pairs of a shingle and the index of a drawn set that contains it.
     entries: Vec<(u64, u32)>,
-    /// The filter. The hash of each shingle sets two bits in a word.
+    /// The words of the filter. Each shingle in the drawn sets sets two bits in one word.
     filter: Vec<u64>,
     /// The distinct sizes of the drawn sets, sorted.
     sizes: Vec<u64>,
@@ -368,10 +369,10 @@ impl ShingleIndex {
         Self { drawn, entries, filter, sizes, score, held }
     }
 
-    /// Adds a drawn set with its distinct shingles. [`Self::finish`] must follow.
+    /// Adds a drawn set. `shingles` must be distinct. The index is usable after [`Self::finish`].
     ///
     /// # Errors
-    /// If the memory pool has no memory left.
+    /// Fails if the memory pool is exhausted.
     pub(super) fn add(&mut self, set: u64, shingles: &[u64]) -> Result<()> {
         self.held.try_grow(BYTES_OF_ENTRY * shingles.len())?;
         let place = self.drawn.len() as u32;
@@ -394,17 +395,17 @@ impl ShingleIndex {
         }
     }
 
-    /// Returns the word of a shingle in the filter and its bits there. The product spreads short hashes over all
-    /// bits.
+    /// Returns the index of the word for `shingle` in the filter, and the two bits in this word. The multiplication spreads short hashes
+    /// over all bits.
     fn bits(&self, shingle: u64) -> (usize, u64) {
         let hash = shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The number of words is a power of two, so the leading bits select one.
+        // The number of words is a power of two, so the leading bits of the hash select a word.
         let leading = self.filter.len().ilog2();
         let word = hash.checked_shr(u64::BITS - leading).unwrap_or(0) as usize;
         (word, 1 << (hash >> (58 - leading) & 63) | 1 << (hash >> (52 - leading) & 63))
     }
 
-    /// Returns the indexes of the drawn sets that contain a shingle.
+    /// Returns the indexes in [`Self::drawn`] of the sets that contain `shingle`.
     pub(super) fn places(&self, shingle: u64) -> impl Iterator<Item = u32> + '_ {
         let (word, bits) = self.bits(shingle);
         let start = if self.filter[word] & bits == bits {
@@ -415,22 +416,22 @@ impl ShingleIndex {
         self.entries[start..].iter().take_while(move |entry| entry.0 == shingle).map(|entry| entry.1)
     }
 
-    /// Returns the minimum number of shingles that a document with `shingles` shingles shares with a similar set. `None` if its size rules
-    /// out every drawn set.
+    /// Returns the minimum number of shingles that a document with `shingles` shingles shares with a similar drawn set. `None` if the sizes
+    /// rule out all drawn sets.
     pub(super) fn least(&self, shingles: u64) -> Option<u64> {
         let Score { measure, threshold, .. } = self.score;
         measure.least_shared(shingles, &self.sizes, threshold)
     }
 }
 
-/// The drawn sets with which each set agrees.
+/// For each set, the drawn sets with an agreeing signature: the estimate from both signatures is at least the threshold.
 pub(super) type Agreeing = BTreeMap<u64, BTreeSet<u64>>;
 
-/// Compares the signature of every set with the signatures of the sets `drawn`. Empty if the job decides on pairs by
-/// exact similarities.
+/// Compares the signature of every set with the signatures of the sets `drawn`. Returns an empty map if the job decides on pairs by exact
+/// similarity.
 ///
 /// # Errors
-/// If a table cannot be read.
+/// Fails if a table cannot be read.
 pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<Agreeing> {
     let (score, compare) = (stored.job().score, stored.job().candidates.compare);
     let mut agreeing = Agreeing::new();
@@ -447,7 +448,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
             let docs = as_uint64_array(batch.column(0))?;
             let signatures = SignatureRows::new("evaluate", batch.column(1))?;
             for (row, &doc) in docs.values().iter().enumerate() {
-                // One document represents all documents with its set.
+                // Only the document whose key is the id of its set is compared.
                 let (true, Some(signature)) = (sets.sets.contains_key(&doc), signatures.row(row)) else {
                     continue;
                 };
@@ -471,13 +472,14 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
     Ok(agreeing)
 }
 
-/// The ranks of the kept documents of each set, in the order of `clusters.keep`.
+/// For each set, the ranks of its kept documents in the order of `clusters.keep`.
 pub(super) type KeptRanks = BTreeMap<u64, Vec<u64>>;
 
-/// Returns the kept documents of drawn sets with partners or copies, and of their partners.
+/// Returns the kept documents of drawn sets and of their partners. Drawn sets without partners are skipped if only one document has the
+/// set.
 ///
 /// # Errors
-/// If a table cannot be read.
+/// Fails if a table cannot be read.
 pub(super) async fn kept_ranks(stored: &Stored, sets: &Sets, partners: &Partners) -> Result<KeptRanks> {
     let has_copies = |set: &u64| sets.sets.get(set).is_some_and(|set| set.documents > 1);
     let wanted: BTreeSet<u64> = partners
@@ -526,7 +528,7 @@ mod tests {
     #[test]
     fn the_sets_of_a_shingle_are_found() {
         let mut random = SplitMix64(1);
-        // Short hashes are small numbers.
+        // Hashes with few bits are small numbers.
         let shared: Vec<u64> = (0..50).chain((0..50).map(|_| random.next())).collect();
         let own: Vec<u64> = (0..1_000).map(|_| random.next()).collect();
         let all = [(4, shared.clone()), (9, [shared.clone(), own.clone()].concat())];
@@ -539,7 +541,7 @@ mod tests {
         assert_eq!((empty.places(7).count(), empty.least(7)), (0, None));
     }
 
-    /// No document shares fewer shingles with a similar set.
+    /// A document never shares fewer shingles than `least` with a similar set.
     #[test]
     fn the_least_is_a_bound() {
         for measure in [Measure::Jaccard, Measure::Containment] {

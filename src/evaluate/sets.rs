@@ -1,4 +1,4 @@
-//! The shingle sets of an output, a sample of them, and the output's pairs with sets in the sample.
+//! Reads the shingle sets of an output, draws a sample of sets, and reads the output's pairs with drawn sets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// The maximum number of bytes per document: the row of its set, and an entry in the map of all sets.
+/// The maximum number of bytes per document. A document needs at most one row and one entry in the map of all sets.
 const BYTES_OF_DOCUMENT: u64 = 160;
 
 /// The columns that identify a shingle set.
 const KEY: [&str; 3] = ["set_hash_0", "set_hash_1", "group_key"];
 
-/// The names of [`KEY`] in frames that also have the key columns of documents.
+/// Names for the columns [`KEY`] of sets, so that a join with documents has no duplicate names.
 const KEY_OF_SET: [&str; 3] = ["hash_0", "hash_1", "group"];
 
 fn key_of_set() -> Vec<Expr> {
@@ -33,33 +33,33 @@ fn key_of_set() -> Vec<Expr> {
     key.chain([col("set")]).collect()
 }
 
-/// A shingle set. If the job compares by groups, it belongs to one group.
+/// A shingle set. If the job compares documents within or across groups, equal sets in different groups are different sets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Set {
-    /// The hash of its shingles.
+    /// The hash of the shingles.
     pub(super) hashes: [u64; 2],
-    /// The key of the group.
+    /// The key of the group; 0 if the job does not compare documents by groups.
     pub(super) group: u64,
     /// The number of shingles.
     pub(super) shingles: u64,
     /// The number of documents with this set.
     pub(super) documents: u64,
-    /// The size of the documents' cluster; 0 if they are in no cluster.
+    /// The size of the cluster that contains these documents; 0 if no cluster contains them.
     pub(super) cluster: u64,
 }
 
 impl Set {
-    /// Returns an identity that does not depend on the order in which documents are read.
+    /// Returns a hash that identifies the set. It depends only on the shingles and the group.
     pub(super) fn key(&self) -> u64 {
         self.hashes[0] ^ self.hashes[1].rotate_left(17) ^ self.group.rotate_left(41)
     }
 }
 
-/// All shingle sets of an output. The id of a set is the smallest key of its documents. The text of the document with this key represents
-/// all of them.
+/// All shingle sets of an output. The id of a set is the smallest key among its documents. The text of the document with this key
+/// represents the set.
 pub(super) struct Sets {
     pub(super) sets: HashMap<u64, Set>,
-    /// (set_hash_0, set_hash_1, group_key, set) for all sets, in memory.
+    /// All sets as (set_hash_0, set_hash_1, group_key, set), in memory.
     rows: DataFrame,
 }
 
@@ -67,8 +67,8 @@ impl Sets {
     /// Reads the shingle sets of an output.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the sets take more than half of `memory` bytes; otherwise if a table
-    /// cannot be read.
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the sets could take more than half of `memory` bytes. Fails if a table cannot be
+    /// read.
     pub(super) async fn read(stored: &Stored, memory: u64) -> Result<Self> {
         let documents = stored.manifest().counts.documents;
         let needed = documents.saturating_mul(BYTES_OF_DOCUMENT);
@@ -82,7 +82,7 @@ impl Sets {
         }
         let clusters =
             clusters(stored)?.select(vec![document_key(col("id")).alias("clustered"), col("size")])?;
-        // The hash table of each join is built from its first side, which is the smaller side.
+        // A join builds its hash table from the first side, which is the smaller side here.
         let sets = clusters
             .join(documents_of(stored)?, JoinType::Right, &["clustered"], &["doc"], None)?
             .aggregate(
@@ -116,7 +116,7 @@ impl Sets {
         Ok(Self { sets: found, rows: stored.session().read_batches(rows)? })
     }
 
-    /// Returns the documents (doc, set) of the sets `wanted`.
+    /// Returns the documents with one of the sets `wanted`, as (doc, set).
     pub(super) fn members(&self, stored: &Stored, wanted: impl Iterator<Item = u64>) -> Result<DataFrame> {
         let sets = keys(stored, "wanted", wanted)?;
         let sets = sets.join(self.rows.clone(), JoinType::RightSemi, &["wanted"], &["set"], None)?;
@@ -125,13 +125,13 @@ impl Sets {
         Ok(members.select(vec![col("doc"), col("set")])?)
     }
 
-    /// Adds the column `set` to a few documents, whose keys are in the column `doc`.
+    /// Adds the column `set` to the frame `few`, which must be small. `doc` names its column with the keys of documents.
     pub(super) fn with_sets(&self, stored: &Stored, few: DataFrame, doc: &str) -> Result<DataFrame> {
         let few = few.join(documents_of(stored)?, JoinType::Inner, &[doc], &["doc"], None)?;
         Ok(few.join(self.rows.clone().select(key_of_set())?, JoinType::Inner, &KEY, &KEY_OF_SET, None)?)
     }
 
-    /// Returns the number of compared pairs of sets with the same shingles. The two sets of such a pair are in different groups.
+    /// Returns the number of compared pairs of sets with equal shingles. Such pairs exist only across groups.
     pub(super) fn same_across(&self, compare: Compare) -> u64 {
         if compare != Compare::Across {
             return 0;
@@ -153,7 +153,7 @@ impl Sets {
     }
 }
 
-/// Returns all documents (doc, set_hash_0, set_hash_1, group_key, shingle_count).
+/// Returns all documents as (doc, set_hash_0, set_hash_1, group_key, shingle_count).
 fn documents_of(stored: &Stored) -> Result<DataFrame> {
     let job = stored.job();
     let key = match job.candidates.compare {
@@ -166,14 +166,14 @@ fn documents_of(stored: &Stored) -> Result<DataFrame> {
     Ok(stored.table(Table::Documents)?.select(columns)?)
 }
 
-/// Returns a frame with one UInt64 column `name` and a row per key.
+/// Returns a frame with one row per key. Its only column is `name`: UInt64.
 pub(super) fn keys(stored: &Stored, name: &str, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
     let keys: ArrayRef = Arc::new(UInt64Array::from_iter_values(keys));
     Ok(stored.session().read_batch(RecordBatch::try_from_iter([(name, keys)])?)?)
 }
 
-/// Returns the documents in clusters (id, size: UInt64, representative: Boolean). All kept documents count as
-/// representatives.
+/// Returns the documents in clusters as (id, size: UInt64, representative: Boolean). `representative` is also true for spared documents,
+/// which are kept.
 pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     let mut clusters = stored.table(Table::Clusters)?;
     if stored.job().clusters.contained.is_some() {
@@ -183,10 +183,10 @@ pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)
 }
 
-/// The key of a stratum: the number of binary digits of the number of copies, and of the size of the cluster.
+/// The key of a stratum: the number of binary digits in the number of documents with the set, and in the size of the cluster.
 type StratumKey = (u32, u32);
 
-/// A drawn shingle set. Its weight is the number of sets in its stratum that it represents.
+/// A drawn shingle set. `weight` is the number of sets in the stratum that the drawn set represents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct DrawnSet {
     pub(super) set: u64,
@@ -194,7 +194,7 @@ pub(super) struct DrawnSet {
     pub(super) weight: f64,
 }
 
-/// The drawn sets in the order of their strata, and the sizes of the strata.
+/// The drawn sets in the order of their strata, and the number of sets in each stratum.
 pub(super) struct SetDraw {
     pub(super) drawn: Vec<DrawnSet>,
     pub(super) sizes: Vec<u64>,
@@ -208,8 +208,8 @@ fn stratum_key(set: &Set) -> StratumKey {
     (digits(set.documents), digits(set.cluster))
 }
 
-/// Draws about `sample` sets, or all sets if there are not more. Half of the sample is divided in proportion to the sizes of the strata,
-/// and half evenly. The result depends on the seed, not on the order in which documents were read.
+/// Draws about `sample` sets, or all sets if there are fewer. Half of the draws are divided among the strata in proportion to their sizes,
+/// and half evenly. The order in which documents are read does not change the draw.
 pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> SetDraw {
     let mut strata: BTreeMap<StratumKey, Vec<(u64, u64)>> = BTreeMap::new();
     for (&id, set) in sets {
@@ -239,10 +239,10 @@ pub(super) struct FoundPair {
     pub(super) estimate: f64,
 }
 
-/// The pairs of drawn sets: drawn set -> other set -> pair.
+/// The output's pairs with drawn sets. The outer keys are drawn sets, and the inner keys are the other sets.
 pub(super) type FoundPairs = BTreeMap<u64, BTreeMap<u64, FoundPair>>;
 
-/// Returns the pairs of the output between a document of a drawn set and a document of another set.
+/// Returns the output's pairs between a document with a drawn set and a document with another set.
 ///
 /// # Errors
 /// If a table cannot be read.
@@ -295,7 +295,7 @@ mod tests {
         let weights: f64 = draw.drawn.iter().map(|drawn| drawn.weight).sum();
         assert!((weights - 1000.0).abs() < 1e-9, "{weights}");
         assert!(draw.drawn.iter().any(|drawn| drawn.set == 7));
-        // The stratum with one set cannot fill its share.
+        // One stratum has only one set, which is less than its share of the draws.
         assert!((90..=110).contains(&draw.drawn.len()), "{}", draw.drawn.len());
         assert_eq!(draw.sizes.iter().sum::<u64>(), 1000);
     }

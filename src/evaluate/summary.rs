@@ -1,4 +1,4 @@
-//! The numbers of an evaluation.
+//! Computes the numbers of an evaluation.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,25 +12,26 @@ use crate::job::curve::Curve;
 use crate::job::{Compare, Job, ScoreBy};
 use crate::output::Stored;
 
-/// The recall of an output. A share is `None` if there is nothing to find.
+/// The recall of an output. A share is `None` if there is neither a found nor a missed pair, document or removal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Recall {
-    /// The share of true pairs in the output. A true pair consists of two different shingle sets whose similarity, exact or estimated as in
-    /// the job, reaches the threshold.
+    /// The share of true pairs that the output contains. A true pair consists of two different shingle sets with at least the threshold's
+    /// similarity. The job decides whether this similarity is exact or estimated.
     pub pairs: Option<Estimate>,
-    /// The share of documents with a pair, among documents with a similar document.
+    /// Among documents to which another document is similar, the share with a pair in the output.
     pub documents: Option<Estimate>,
-    /// The share of removed documents among documents that are or should be removed. A document should be removed if a similar kept
-    /// document precedes it in the order of `clusters.keep` and contains it as `clusters.contained` requires.
+    /// The share of removed documents among documents that are or should be removed. A document should be removed if a similar document is
+    /// kept and precedes it in the order of `clusters.keep`. If `clusters.contained` is set, the kept document must also contain enough of
+    /// its shingles.
     pub removals: Option<Estimate>,
 }
 
-/// The quality, by exact similarities, of pairs that were kept by their estimates. Sets have the weights of the sample.
+/// Recall and precision by exact similarity, if the job decides on pairs by estimates. Pairs have the weights of their drawn sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ByExactRule {
-    /// The share of pairs in the output, among pairs whose exact similarity reaches the threshold.
+    /// Among pairs with at least the threshold's exact similarity, the share in the output.
     pub recall: Option<Estimate>,
-    /// The share of pairs whose exact similarity reaches the threshold, among pairs in the output.
+    /// Among pairs in the output, the share with at least the threshold's exact similarity.
     pub precision: Option<Estimate>,
 }
 
@@ -39,22 +40,22 @@ pub struct ByExactRule {
 pub struct RecallAt {
     /// The minimum Jaccard similarity.
     pub from: f64,
-    /// The upper end of the Jaccard similarities, which is excluded unless it is 1.
+    /// The upper end of the interval, which is excluded unless it is 1.
     pub to: f64,
-    /// The number of pairs in the sample.
+    /// The number of true pairs in the sample.
     pub pairs: u64,
-    /// The share of found pairs, with the weights of the sets in the sample.
+    /// The share of true pairs that the output contains. Pairs have the weights of their drawn sets.
     pub measured: Option<Estimate>,
-    /// The share that [`Curve`] predicts, averaged over the pairs.
+    /// The recall that [`Curve`] predicts, averaged over the true pairs.
     pub expected: f64,
 }
 
-/// The error of the signatures' estimates over the found pairs of the sample.
+/// The error of the estimated similarities, over the sample's pairs in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bias {
-    /// The mean of estimate - exact.
+    /// The mean of the differences `estimate - exact`.
     pub bias: f64,
-    /// The standard deviation of estimate - exact.
+    /// The standard deviation of the differences `estimate - exact`.
     pub deviation: f64,
     /// The number of pairs.
     pub pairs: u64,
@@ -65,48 +66,49 @@ pub struct Bias {
 pub struct Evaluation {
     /// The number of drawn shingle sets.
     pub sample: u64,
-    /// The number of shingle sets of the output.
+    /// The number of shingle sets in the output.
     pub shingle_sets: u64,
-    /// The number of pairs of different shingle sets in the output.
+    /// The number of pairs in the output between different shingle sets.
     pub found_pairs: u64,
     /// The estimated number of missed pairs.
     pub missed_pairs: Estimate,
     /// The measured recall.
     pub recall: Recall,
-    /// The recall of pairs that [`Curve`] predicts for the exact similarities of the sample; `None` if no pair reaches the threshold.
+    /// The recall that [`Curve`] predicts for the exact similarities of the sample's pairs; `None` if no pair has at least the threshold's
+    /// similarity.
     pub expected: Option<f64>,
-    /// The quality by exact similarities; `None` if the job already keeps pairs by exact similarity.
+    /// Recall and precision by exact similarity; `None` if the job already decides on pairs by exact similarity.
     pub by_exact_rule: Option<ByExactRule>,
-    /// The recall by exact similarity.
+    /// The recall in each interval of exact similarity.
     pub by_similarity: Vec<RecallAt>,
-    /// The number of the sample's pairs in the output with a similarity below the threshold or a wrong value. It is 0 unless the program
-    /// has a defect.
+    /// The number of the sample's pairs in the output that are not pairs by the rule of the job, or whose similarity has a wrong value. A
+    /// number above 0 means that the program has a defect.
     pub wrong_pairs: u64,
-    /// The bias of estimates. `None` if no pair was found, or if the estimates selected the pairs, since the estimates of selected pairs
-    /// are too large.
+    /// The error of the estimated similarities; `None` if the output has no pairs with drawn sets. Also `None` if the job selects pairs by
+    /// their estimates, since the estimates of selected pairs are too large.
     pub estimate: Option<Bias>,
-    /// The agreement with known pairs or clusters; `None` if there is no file with them.
+    /// The agreement with known pairs or clusters; `None` if no file of them is given.
     pub truth: Option<Agreement>,
 }
 
-/// The number of intervals of similarity.
+/// The number of intervals in [`Evaluation::by_similarity`].
 const BINS: usize = 10;
 
-/// A pair of a drawn set that is a true pair by exact similarity or by estimate.
+/// A pair of a drawn set and another set with at least the threshold's similarity, exact or estimated.
 struct TruePair {
     unit: usize,
     weight: f64,
     jaccard: f64,
-    /// Whether the exact similarity reaches the threshold.
+    /// Whether the exact similarity is at least the threshold.
     is_similar: bool,
     is_found: bool,
 }
 
-/// The drawn sets: their true partners, and their pairs and kept documents in the output.
+/// The true partners of drawn sets, and the output's pairs and kept documents.
 pub(super) struct EvaluatedSets {
-    /// The true partners.
+    /// The true partners of drawn sets.
     pub(super) partners: Partners,
-    /// The pairs in the output.
+    /// The output's pairs with drawn sets.
     pub(super) found: FoundPairs,
     /// The kept documents of drawn sets and partners.
     pub(super) stay: KeptRanks,
@@ -126,7 +128,8 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
         }
         strata
     };
-    // Each pair is counted for both of its sets. A set with missed partners is assumed to miss few of them.
+    // A pair is counted once for each of its two sets, so each count is half a pair. A set that misses partners is assumed to miss three
+    // (1.5 pairs).
     let missed_pairs = total(&strata(&|unit| unit.missed_pairs() as f64 / 2.0), 1.5);
     let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
@@ -168,7 +171,7 @@ struct SetWithPartners<'a> {
 }
 
 impl SetWithPartners<'_> {
-    /// Returns the partners by the rule of the job.
+    /// Returns the partners that are pairs by the rule of the job.
     fn partners(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.all_partners().filter(|(_, common)| common.is_pair(&self.job.score))
     }
@@ -181,7 +184,7 @@ impl SetWithPartners<'_> {
         self.seen.found.get(&self.drawn.set)?.get(&other).copied()
     }
 
-    /// Returns whether another set has different shingles. Sets in two groups can have the same shingles.
+    /// Returns whether the set `other` has different shingles. Sets in different groups can have the same shingles.
     fn is_other(&self, other: u64) -> bool {
         let hashes = |set: u64| self.sets.get(&set).map(|set| set.hashes);
         hashes(self.drawn.set) != hashes(other)
@@ -197,25 +200,25 @@ impl SetWithPartners<'_> {
         self.missed().filter(|(other, _)| self.is_other(*other)).count()
     }
 
-    /// Returns the number of documents with the set that are similar to other documents but in no pair.
+    /// Returns the number of documents with the set, if they are in no cluster although other documents are similar; otherwise 0.
     fn missed_documents(&self) -> f64 {
         let alone = self.sets.get(&self.drawn.set).filter(|set| set.cluster == 0);
         alone.filter(|_| self.missed().next().is_some()).map_or(0.0, |set| set.documents as f64)
     }
 
-    /// Returns the number of kept documents with the set that come after a similar kept document.
+    /// Returns the number of kept documents with the set that should have been removed, because a similar kept document precedes them.
     fn missed_removals(&self) -> f64 {
         let contained = self.job.clusters.contained.unwrap_or(0.0);
         let contains = |common: &SetOverlap| common.containment() >= contained;
         let partners = self.partners().filter(|(_, common)| contains(common)).map(|(other, _)| other);
-        // Copies are also pairs, except within a group if only different groups are compared.
+        // Documents with the same set are also pairs, unless the job compares only documents in different groups.
         let copies = (self.job.candidates.compare != Compare::Across).then_some(self.drawn.set);
         let before = partners.chain(copies).flat_map(|set| self.stay(set)).min();
         let Some(before) = before else { return 0.0 };
         self.stay(self.drawn.set).filter(|&at| at > before).count() as f64
     }
 
-    /// Returns the ranks of the kept documents of a set.
+    /// Returns the ranks of the kept documents with a set.
     fn stay(&self, set: u64) -> impl Iterator<Item = u64> {
         self.seen.stay.get(&set).into_iter().flatten().copied()
     }
@@ -244,7 +247,7 @@ impl SetWithPartners<'_> {
     }
 }
 
-/// Returns the weighted mean of the probabilities of pairs.
+/// Returns the weighted mean of the probabilities with which the job finds `pairs`; `None` if there are no pairs.
 fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     let sums = pairs.iter().fold((0.0, 0.0), |(all, found), pair| {
         (all + pair.weight, found + pair.weight * curve.kept(pair.jaccard))
@@ -252,8 +255,8 @@ fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     (sums.0 > 0.0).then(|| sums.1 / sums.0)
 }
 
-/// Returns the weighted share of the pairs for which `count` is true. All pairs of a set are one observation, because they depend on each
-/// other.
+/// Returns the weighted share of the pairs for which `counts` returns true. All pairs with the same drawn set are one observation, because
+/// they depend on each other.
 fn weighted<'a>(
     pairs: impl Iterator<Item = &'a TruePair>,
     counts: impl Fn(&TruePair) -> bool,
@@ -304,7 +307,7 @@ mod tests {
     use super::*;
     use crate::job;
 
-    /// A job with threshold 0.5 and three sets: 1 is in a pair with 0, and 2 has no pair.
+    /// A job with threshold 0.5 and three sets. Sets 0 and 1 are a pair, and set 2 is in no pair.
     fn scene() -> (Job, HashMap<u64, Set>) {
         let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
         let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
@@ -330,11 +333,11 @@ mod tests {
         let found = seen([(1, [(0, right)].into()), (2, Default::default())].into());
         let one = unit(1, &found);
         assert_eq!((one.missed().count(), one.missed_documents(), one.missed_removals()), (0, 0.0, 0.0));
-        // Set 2 is in no pair. It is kept although set 0, which comes before it, is also kept.
+        // Set 2 is in no pair. It is kept although set 0 precedes it and is also kept.
         let two = unit(2, &found);
         assert_eq!((two.missed().count(), two.missed_documents(), two.missed_removals()), (2, 1.0, 1.0));
         assert_eq!(one.wrong_pairs() + two.wrong_pairs(), 0);
-        // A similarity that differs from the exact similarity, and a pair that is not similar.
+        // One pair has a wrong similarity, and another pair is not similar.
         let wrong = FoundPair { jaccard: 0.66, ..right };
         let found = seen([(1, [(0, wrong), (2, right)].into())].into());
         assert_eq!(unit(1, &found).wrong_pairs(), 2);

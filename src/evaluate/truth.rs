@@ -22,16 +22,16 @@ use crate::pipeline::numbers::one_number;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// The agreement of an output with known pairs or clusters.
+/// The agreement between an output and known pairs or clusters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
-    /// The kind of truth: `pairs`, or `clusters`. Every two documents in a known cluster are a pair.
+    /// The kind of the known data: `pairs` or `clusters`. Any two documents in a known cluster are a known pair.
     pub of: &'static str,
     /// The number of known pairs.
     pub known: u64,
-    /// The number of pairs in the output.
+    /// The number of pairs in the output. With known clusters, any two documents in a cluster of the output are a pair.
     pub found: u64,
-    /// The number of known pairs in the output.
+    /// The number of known pairs that the output contains.
     pub both: u64,
     /// `both / found`; `None` if the output has no pair.
     pub precision: Option<f64>,
@@ -39,19 +39,21 @@ pub struct Agreement {
     pub recall: Option<f64>,
     /// The harmonic mean of precision and recall.
     pub f1: Option<f64>,
-    /// The adjusted Rand index of the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*, 1985). It
-    /// is 1 for equal clusters and about 0 for random clusters. Known pairs define clusters by the documents that they connect. All other
-    /// documents are singletons.
+    /// The adjusted Rand index between the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*, 1985).
+    /// It is 1 for equal clusters and about 0 for random clusters. If pairs are known, documents that known pairs connect form a known
+    /// cluster. All other documents are singletons.
     pub adjusted_rand: Option<f64>,
-    /// Known ids without a compared document in the output, sorted. Their pairs count as known and are never found.
+    /// The known ids that no compared document of the output has, sorted. Pairs with these ids count as known pairs that the output does
+    /// not contain.
     pub unknown_ids: Vec<String>,
 }
 
-/// Compares an output with the known pairs (id_a, id_b) or clusters (id, cluster_id) of a CSV or Parquet file.
+/// Compares an output with known pairs (id_a, id_b) or known clusters (id, cluster_id) from a CSV or Parquet file.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks these columns; [`Kind::Job`](crate::error::Kind::Job) if
-/// the file contains pairs and the output omits some of its own pairs.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks these columns, or if a document is in two known
+/// clusters.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if the file contains pairs and the output left out pairs of identical documents.
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
     let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();
@@ -99,12 +101,12 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
     Ok(counted("pairs", [all, counts.pairs, both as u64], adjusted_rand, unknown_ids))
 }
 
-/// The columns of known clusters and of known pairs.
+/// The columns in a file of known clusters. [`PAIR`] contains the columns in a file of known pairs.
 const CLUSTER: [&str; 2] = ["id", "cluster_id"];
 const PAIR: [&str; 2] = ["id_a", "id_b"];
 
-/// Returns the numbers of pairs within known clusters (id, cluster_id), within clusters of the output, and within both. Also returns the
-/// adjusted Rand index.
+/// Compares the known clusters (id, cluster_id) with the clusters of the output. Returns the number of pairs within known clusters, within
+/// clusters of the output, and within both. Also returns the adjusted Rand index.
 async fn clusters(stored: &Stored, known: DataFrame) -> Result<([u64; 3], Option<f64>)> {
     let found = keys(stored.table(Table::Clusters)?.filter(!col("reference"))?, CLUSTER)?;
     let found = found.select(vec![col("id").alias("doc"), col("cluster_id").alias("cluster")])?;
@@ -118,7 +120,7 @@ async fn clusters(stored: &Stored, known: DataFrame) -> Result<([u64; 3], Option
     Ok((pairs, adjusted_rand(pairs, documents * documents.saturating_sub(1) / 2)))
 }
 
-/// Returns the number of pairs of rows with equal values in the columns `by`.
+/// Returns the number of pairs of rows that have equal values in the columns `by`.
 async fn twos(rows: &DataFrame, by: &[&str]) -> Result<u64> {
     let same = vec![cast(count(lit(1)), DataType::UInt64).alias("same")];
     let same = rows.clone().aggregate(by.iter().copied().map(col).collect(), same)?;
@@ -126,7 +128,7 @@ async fn twos(rows: &DataFrame, by: &[&str]) -> Result<u64> {
     one_number(same.aggregate(vec![], vec![pairs.alias("pairs")])?).await
 }
 
-/// Returns the known ids without a document in the output, sorted.
+/// Returns the known ids that no document of the output has, sorted.
 async fn unknown(stored: &Stored, known: &DataFrame) -> Result<Vec<String>> {
     let id = |name: &str| cast(ident(name), DataType::Utf8).alias("id");
     let there = |name: &&str| known.schema().as_arrow().column_with_name(name).is_some();
@@ -153,7 +155,7 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
     let why = || format!("{file} cannot be read as a table of known pairs or clusters");
     match file.rsplit_once('.').map(|(_, ending)| ending) {
-        // All columns are read as text, so that 007 is not 7.
+        // All columns are read as text, so that the ids 007 and 7 are different.
         Some("csv") => {
             session.read_csv(file, CsvReadOptions::new().schema_infer_max_records(0)).await.context(why)
         }
@@ -164,19 +166,20 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
 }
 
-/// Returns the keys of two columns of ids, without rows that lack an id.
+/// Replaces the ids in two columns by the keys of documents. Rows without one of the ids are dropped.
 fn keys(frame: DataFrame, columns: [&str; 2]) -> Result<DataFrame> {
     let whole = frame.filter(ident(columns[0]).is_not_null().and(ident(columns[1]).is_not_null()))?;
     let key = |name: &str| document_key(cast(ident(name), DataType::Utf8)).alias(name);
     Ok(whole.select(columns.map(key).to_vec())?)
 }
 
-/// Returns the adjusted Rand index from the numbers of known, found and common pairs, and of all pairs of documents.
+/// Returns the adjusted Rand index from the number of known pairs, of found pairs and of pairs that are both. `all` is the number of all
+/// pairs of documents.
 fn adjusted_rand([known, found, both]: [u64; 3], all: u64) -> Option<f64> {
     let (known, found) = (known as f64, found as f64);
     let by_chance = known * found / all as f64;
     let most = f64::midpoint(known, found);
-    // The index is undefined if no two documents share a cluster, or if all documents share one.
+    // The index is undefined if no two documents share a cluster, or if all documents are in one cluster.
     (most > by_chance).then(|| (both as f64 - by_chance) / (most - by_chance))
 }
 
@@ -196,10 +199,10 @@ fn counted(
 mod tests {
     use super::*;
 
-    /// The example of Hubert and Arabie's index in the manual of scikit-learn, and equal partitions.
+    /// The example for the adjusted Rand index in the manual of scikit-learn, and equal partitions.
     #[test]
     fn the_index_is_the_published_one() {
-        // The clusters (0, 0, 1, 2) and (0, 0, 1, 1).
+        // The partitions (0, 0, 1, 2) and (0, 0, 1, 1).
         assert!((adjusted_rand([1, 2, 1], 6).unwrap() - 0.571_428_571_428_571_4).abs() < 1e-12);
         assert_eq!(adjusted_rand([2, 2, 2], 6), Some(1.0));
         assert!(adjusted_rand([2, 2, 0], 6).unwrap() < 0.0);

@@ -1,16 +1,16 @@
-//! Extrapolates the costs of runs over two samples to a run over the source.
+//! Extrapolates the costs of runs over two samples to a run over the whole source.
 //!
-//! - **Rows** of a stage or table grow in proportion to the documents if both samples show this. Otherwise [`in_source`] estimates their
-//!   number.
-//! - **Bytes** are linear in the rows, through both runs. In tables that are small in both runs, additional rows take
-//!   typical bytes.
-//! - **Seconds** are linear in the documents. Many stages take only milliseconds for a sample, and most of this time is noise. The forecast
-//!   weights measured and typical seconds by their certainty. Each row beyond the line takes typical seconds. Each text that is read again
-//!   takes as long as in the first pass.
+//! - **Rows** of a stage or table grow in proportion to the documents if the two samples show this. Otherwise [`in_source`] estimates the
+//!   number of rows.
+//! - **Bytes** lie on the line through both runs, as a function of the rows. If a table is small in both runs, each additional row takes a
+//!   typical number of bytes.
+//! - **Seconds** are linear in the documents. Many stages take only milliseconds for a sample, and most of this time is noise. So the
+//!   forecast combines measured and typical seconds, weighted by their certainty. Rows that exceed growth in proportion to the documents
+//!   take typical seconds. A text that a later stage reads again takes as long as in the first stage.
 //!
 //! A random sample with a share p of the documents contains both documents of a pair with probability p². Some pairs grow in proportion to
-//! the documents instead: pairs with reference documents, and pairs in groups that are so large that a run pairs each document with only a
-//! few others. So a sample from a source with `A + B` pairs has `A p² + B p` pairs. Two samples determine both numbers.
+//! the documents instead. These are pairs with reference documents, and pairs in very large groups, where a run pairs each document with
+//! only a few others. So if a source has `A + B` pairs, a sample has `A p² + B p` pairs. Two samples determine A and B.
 
 use std::collections::BTreeSet;
 
@@ -23,44 +23,46 @@ use crate::job::Job;
 use crate::output::manifest::StageTime;
 use crate::source::format_of;
 
-/// The random error of a stage's seconds, even in the quickest run. Measured with 500 and 10,000 documents.
+/// The random error of a stage's seconds in the quickest of several runs. It was measured with 500 and 10,000 documents.
 const NOISE: f64 = 0.005;
-/// The number of standard deviations beyond which a difference is significant: 95 % of a normal distribution.
+/// The number of standard deviations above which a difference is significant. The interval covers 95 % of a normal distribution.
 const DEVIATIONS: f64 = 2.0;
-/// The number of rows that a sample can miss by chance: if 3 rows are expected, it misses all of them with probability 0.05.
+/// The number of rows that a sample can miss by chance. If 3 rows are expected, the sample contains none with probability 0.05.
 const UNSEEN: f64 = 3.0;
 /// Typical seconds per document in a stage that reads no texts.
 const DOCUMENT_SECONDS: f64 = 0.1e-6;
-/// Typical seconds per row that such a stage writes.
+/// Typical seconds per row that a stage writes.
 const ROW_SECONDS: f64 = 0.9e-6;
-/// Typical bytes per row, used if the files of both runs differ by less than [`SMALL`], since small files consist mostly of footers.
+/// Typical bytes per row. They are used if the files of the two runs differ by less than [`SMALL`] bytes, because small files consist
+/// mostly of footers.
 const ROW_BYTES: f64 = 16.0;
 const SMALL: f64 = 16_384.0;
-/// The exponent for the slowdown per row, because more rows fill more caches: with ten times as many rows, a row takes 10 % longer, and
-/// with fifty times as many rows 17 %. Measured with generated documents.
+/// The exponent of the slowdown per row, because more rows exceed more caches. If there are ten times as many rows, each row takes 10 %
+/// longer. If there are fifty times as many rows, each row takes 17 % longer. It was measured with generated documents.
 const CACHES: f64 = 0.04;
-/// Factors for the value and the two ends of its range. Seconds vary more than bytes, because machines also do other work.
+/// Factors for the value, the lower end and the upper end of a range. Seconds vary more than bytes, because machines also do other work.
 const SECONDS: [f64; 3] = [1.0, 0.75, 1.3];
 const BYTES: [f64; 3] = [1.0, 0.93, 1.07];
-/// The bytes of the process per byte that operators would reserve without a limit. Operators reserve in advance and at different times.
-/// Measured with a million generated documents and news articles in 1 to 4 GiB: 0.5 to 0.55.
+/// The memory of the process per byte that operators would reserve without a limit. It is below 1, because operators reserve in advance and
+/// at different times. Measurements with a million generated documents and news articles in 1 to 4 GiB gave 0.5 to 0.55.
 const RESIDENT: f64 = 0.5;
-/// The maximum number of bytes of the process per byte of a pool that is always full. Measured with 256 and 512 MiB: 0.8 and 1.15.
+/// The maximum memory of the process per byte in the memory pool, if the pool is always full. Measurements with 256 and 512 MiB gave 0.8
+/// and 1.15.
 const FULL_POOL: f64 = 1.1;
-/// The factor for the lower end of the memory.
+/// The factor for the lower end of the range of memory.
 const LESS_RESIDENT: f64 = 0.75;
-/// The factor for the upper end of the memory.
+/// The factor for the upper end of the range of memory.
 const MORE_RESIDENT: f64 = 1.6;
 /// The factor by which a cluster increases the CPU time.
 const CLUSTER_FACTOR: f64 = 1.4;
 /// The additional seconds per stage on a cluster.
 const CLUSTER_STAGE: f64 = 0.3;
 
-/// Stages and tables with a row per pair of documents. Other stages and tables have at most one row per document, unless they grow in
-/// proportion to the documents.
+/// Stages and tables with up to one row per pair of documents. In other stages and tables, the extrapolation by [`in_source`] is limited to
+/// one row per document.
 const ROW_FOR_TWO: [&str; 6] = ["candidates", "all_candidates", "agreeing", "scores", "pairs", "components"];
 
-/// The runs over samples.
+/// The job, the sample, and the measured runs over both samples.
 pub(super) struct SampleRuns<'a> {
     pub(super) job: &'a Job,
     pub(super) sample: &'a SourceSample,
@@ -68,26 +70,27 @@ pub(super) struct SampleRuns<'a> {
     pub(super) large: RunMeasurement,
 }
 
-/// The sizes of two samples relative to the source.
+/// The sizes of the two samples relative to the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share {
-    /// The number of documents in the smaller and in the larger sample.
+    /// The number of documents in the smaller sample, and in the larger sample.
     documents: [f64; 2],
-    /// The share of the source's documents in the larger sample: above 0 and at most 1.
+    /// The share of the source's documents in the larger sample. It is above 0 and at most 1.
     of_all: f64,
-    /// The share of the source that was read for the larger sample. If it is below 1, neighbouring documents are drawn together more often.
+    /// The share of the source's documents that were read to draw the larger sample. If the share is below 1, neighbouring documents are
+    /// more often drawn together.
     read: f64,
-    /// The mean number of rows that are drawn together. A group of k documents has k (k - 1) / 2 pairs, so the variance grows with the cube
-    /// of k.
+    /// The mean number of rows that the sample either contains together or lacks together. A group of k documents has k (k - 1) / 2 pairs,
+    /// so the variance grows with the cube of k.
     together: f64,
-    /// Whether rows grow in proportion to the documents, unless both samples show otherwise. True for jobs with a reference, since most of
-    /// their pairs are with reference documents.
+    /// The assumption if the samples do not show how rows grow. If true, rows are assumed to grow in proportion to the documents, otherwise
+    /// with their square. True for jobs with a reference, since most of their pairs contain a reference document.
     is_linear: bool,
 }
 
 impl Share {
-    /// Returns the number of the larger sample's rows that grow in proportion to the documents. Also returns its standard deviation if
-    /// `together` rows are drawn together.
+    /// Returns the number of rows in the larger sample that grow in proportion to the documents, and the standard deviation of this number.
+    /// `together` is the mean number of rows that are drawn together.
     fn linear(&self, [small, large]: [f64; 2], together: f64) -> (f64, f64) {
         let times = self.documents[1] / self.documents[0].max(1.0);
         let (square, more) = (times * times, (times - 1.0).max(0.5));
@@ -96,8 +99,8 @@ impl Share {
     }
 }
 
-/// Returns the number of rows for the source and both ends of its range, from the rows of two samples. The numbers are limited to `most`.
-/// Without evidence, [`Share::is_linear`] decides whether all rows or no rows grow in proportion to the documents.
+/// Extrapolates `rows`, the numbers of rows in the two samples, to the source. Returns the number of rows and both ends of its range, each
+/// at most `most`. If the samples do not show how rows grow, [`Share::is_linear`] decides.
 fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     let (p, large) = (share.of_all, rows[1]);
     if p >= 1.0 {
@@ -118,17 +121,17 @@ fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     [value, low.min(value), high.max(value)].map(|rows| rows.min(most))
 }
 
-/// Extrapolates stages and tables from both runs.
+/// Extrapolates the costs of stages and tables from both runs.
 struct Growth<'a> {
     runs: &'a SampleRuns<'a>,
     share: Share,
-    /// The number of documents in the source: value, lower and upper end.
+    /// The number of documents in the source, and the lower and upper end of its range.
     whole: [f64; 3],
     /// The seconds to read a text and split it into shingles.
     cut: f64,
 }
 
-/// Returns the forecast without risks, requests and the cluster.
+/// Returns the forecast without risks, requests and the seconds on a cluster.
 pub(super) fn forecast(runs: &SampleRuns<'_>) -> Forecast {
     let SampleRuns { job, sample, small, large } = runs;
     let growth = Growth::new(runs);
@@ -204,20 +207,20 @@ pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluste
     OnCluster { tasks, seconds }
 }
 
-/// Returns the value at `at` on the line through two points (at, value). A falling line is treated as level.
+/// Returns the value at `at` on the line through two points (at, value). If the line falls, a level line through the second point is used.
 fn line([(from, first), (to, last)]: [(f64, f64); 2], at: f64) -> f64 {
     let of_one = if to > from { ((last - first) / (to - from)).max(0.0) } else { 0.0 };
     last + of_one * (at - to)
 }
 
-/// Returns the seconds per document in a stage that took `seconds` longer for `more` additional documents.
+/// Returns the seconds per document in a stage. For `more` additional documents, the stage took `seconds` additional seconds.
 fn seconds_per_document(seconds: f64, more: f64) -> f64 {
     let measured = seconds / more.max(1.0);
     if seconds > 2.0 * DEVIATIONS * NOISE {
         return measured;
     }
-    // Weights are inverse variances. The seconds are the difference of two runs, so their noise has twice the variance. The standard
-    // deviation of typical seconds is taken to be their value.
+    // Weights are inverse variances. `seconds` is the difference between two runs, so its noise has twice the variance of a run's noise.
+    // The standard deviation of the typical seconds is assumed to equal their value.
     let (trust, of_typical) = ((more / NOISE).powi(2) / 2.0, DOCUMENT_SECONDS.powi(-2));
     ((trust * measured + of_typical * DOCUMENT_SECONDS) / (trust + of_typical)).max(0.0)
 }
@@ -245,18 +248,19 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns the number of documents in the source as a multiple of the larger sample.
+    /// Returns the number of documents in the source divided by the number of documents in the larger sample. `end` is 0 for the value, 1
+    /// for the lower end of its range, and 2 for the upper end.
     fn times(&self, end: usize) -> f64 {
         self.whole[end] / self.share.documents[1].max(1.0)
     }
 
-    /// Extrapolates a number of pairs or candidates.
+    /// Extrapolates the number of pairs or candidates, which `count` reads from a run.
     fn pair_count(&self, count: impl Fn(&RunMeasurement) -> u64) -> Amount {
         let rows = [&self.runs.small, &self.runs.large].map(|run| count(run) as f64);
         Amount::ranged(in_source(rows, self.share, self.whole[0] * (self.whole[0] - 1.0) / 2.0))
     }
 
-    /// Extrapolates the rows of a stage or table.
+    /// Extrapolates the rows of a stage or table from the rows in both runs.
     fn rows(&self, name: &str, rows: [u64; 2], end: usize) -> f64 {
         let (rows, all) = (rows.map(|rows| rows as f64), self.whole[end]);
         let (part, deviation) = self.share.linear(rows, 1.0);
@@ -267,7 +271,7 @@ impl<'a> Growth<'a> {
         in_source(rows, self.share, most.max(rows[1]))[end]
     }
 
-    /// Extrapolates the bytes of a stage or table from (rows, bytes) of both runs.
+    /// Extrapolates the bytes of a stage or table. `runs` contains (rows, bytes) for both runs.
     fn bytes(&self, name: &str, runs: [(u64, u64); 2]) -> Amount {
         if self.whole == [self.share.documents[1]; 3] {
             return Amount::exact(runs[1].1);
@@ -296,13 +300,13 @@ impl<'a> Growth<'a> {
         least + more * (all / many.max(1.0)).max(1.0).powf(CACHES) * SECONDS[end]
     }
 
-    /// Returns the number of a stage's rows that exceed growth in proportion to the documents.
+    /// Returns how many rows of a stage exceed growth in proportion to the documents.
     fn more_rows(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
         let rows = self.rows(&large.name, [small.rows, large.rows], end);
         (rows - large.rows as f64 * self.times(end)).max(0.0)
     }
 
-    /// Returns the number of texts that a stage reads again, beyond growth in proportion to the documents.
+    /// Returns how many of the texts that a stage reads again exceed growth in proportion to the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
         let SampleRuns { job, small, large, .. } = self.runs;
         let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();
@@ -315,7 +319,7 @@ impl<'a> Growth<'a> {
         stages.map_or(0.0, |(small, large)| self.more_rows(small, large, end))
     }
 
-    /// Returns the spilled bytes and the peak memory.
+    /// Returns the spilled bytes, and the peak memory if the system reports it.
     fn memory(&self) -> (Amount, Option<Amount>) {
         let SampleRuns { job, small, large, .. } = self.runs;
         let pool = session::pool_bytes(job.engine.memory_bytes()) as f64;
@@ -357,24 +361,24 @@ impl SampleRuns<'_> {
     }
 }
 
-/// The number of files per page of a listing.
+/// The number of files that one listing request returns.
 const LISTED: u64 = 1_000;
-/// The number of bytes per write request.
+/// The number of bytes that one write request sends.
 const PART: u64 = 8 << 20;
-/// The number of bytes per read request.
+/// The number of bytes that one read request returns.
 const READ: u64 = 32 << 20;
-/// The number of requests in a run for its claim, manifests and checks.
+/// The number of requests that a run needs for its claim, manifests and checks.
 const OF_RUN: u64 = 30;
-/// The number of requests for each stage.
+/// The number of additional requests per stage.
 const OF_STAGE: u64 = 4;
-/// The number of reads per file in a stage: size, footer and columns, for each stage that needs them.
+/// The number of read requests per file of a stage. Later stages read the size, the footer and the columns of the file.
 const OF_FILE: u64 = 8;
 /// The factor for the lower end of the range of requests.
 const FEWER: f64 = 0.3;
 /// The factor for the upper end of the range of requests.
 const MORE: f64 = 3.0;
 
-/// Returns the requests of a run; `None` if neither source nor output is in an object store.
+/// Returns the requests that a run sends to object stores; `None` if neither the source nor the output is in an object store.
 pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) -> Option<Requests> {
     let output = is_remote(&job.output.url);
     if !sample.is_remote && !output {
@@ -382,7 +386,7 @@ pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) ->
     }
     let (mut reads, mut writes) = (0, 0);
     if sample.is_remote {
-        // The texts of candidates are read once more.
+        // If there are pairs, the texts of candidates are read a second time.
         let passes = if forecast.pairs.value > 0 { 2 } else { 1 };
         let parquet = format_of(job.source.format).is_parquet();
         let of_file = |(bytes, groups): &(u64, u64)| {
@@ -396,7 +400,7 @@ pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) ->
         for stage in &forecast.stages {
             let bytes = stage.written_bytes.value;
             let parts = bytes.div_ceil(PART);
-            // A large file takes one request to begin, one per part, and one to complete.
+            // A large file takes one request that begins the upload, one per part, and one that completes the upload.
             writes += if parts > files { parts + 2 * files } else { files } + OF_STAGE;
             reads += OF_FILE * files + parts + OF_STAGE;
         }
@@ -415,8 +419,8 @@ mod tests {
     const SHARE: Share =
         Share { documents: [2_500.0, 10_000.0], of_all: 0.1, read: 1.0, together: 1.0, is_linear: false };
 
-    /// The pairs in two samples from groups of `size` documents, and the share with the partners in the larger sample. In a group with more
-    /// than `most` documents, all pairs are with the first document.
+    /// Draws two samples from groups of `size` similar documents. Returns the number of pairs in each sample, and the share with the larger
+    /// sample's `together`. If a group has more than `most` documents, only its first document is paired with the others.
     fn sampled(groups: u64, size: u64, most: f64, seed: u64) -> ([f64; 2], Share) {
         let mut random = SplitMix64(seed);
         let pairs = |there: u64, share: f64| {

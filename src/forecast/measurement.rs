@@ -1,4 +1,4 @@
-//! Runs a job over a sample, and measures its cost.
+//! Runs a job over a sample, and measures the cost of the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,26 +19,27 @@ use crate::pipeline::{self, OnExisting};
 
 /// The maximum number of runs of a job over a sample.
 const TIMES: usize = 3;
-/// The maximum number of seconds for all runs over a sample, except for the first run.
+/// The maximum number of seconds for all runs over a sample. A run is started only if it is expected to end in time, but the first run is
+/// always started.
 const ENOUGH: f64 = 6.0;
 
-/// The name of the last step of a run, after its stages.
+/// The name of the step that follows the last stage of a run.
 pub(super) const END: &str = "check and publish";
 
-/// The interval between two readings of the memory pool.
+/// The interval at which the memory pool is read.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The cost of a run over a sample.
 #[derive(Debug, Clone)]
 pub(super) struct RunMeasurement {
-    /// The stages in order, then [`END`].
+    /// The stages in order. [`END`] is the last element.
     pub(super) stages: Vec<StageTime>,
     /// The rows and bytes of each final table.
     pub(super) tables: BTreeMap<String, (u64, u64)>,
     pub(super) counts: Counts,
     /// The peak memory of this process, if the system reports it.
     pub(super) memory: Option<u64>,
-    /// The maximum number of bytes that operators reserved at once.
+    /// The maximum number of bytes that operators reserved at the same time.
     pub(super) reserved: u64,
 }
 
@@ -53,7 +54,7 @@ impl RunMeasurement {
         self.stages.iter().find(|stage| stage.name == name)
     }
 
-    /// Returns this run with the lower seconds from both runs in each stage.
+    /// Returns this run, with the lower of the two runs' seconds for each stage.
     fn quicker_of(mut self, other: &RunMeasurement) -> Self {
         for stage in &mut self.stages {
             if let Some(before) = other.stage(&stage.name) {
@@ -64,11 +65,12 @@ impl RunMeasurement {
     }
 }
 
-/// Runs `job` a few times, each time to another output, and returns the lowest seconds of each stage. This excludes one-time work of the
-/// process and most noise. All other numbers come from the first run, because later runs inherit its memory.
+/// Runs `job` up to [`TIMES`] times, each time to another output. Returns the first run, with the lowest seconds of all runs for each
+/// stage. The lowest seconds exclude one-time work of the process and most noise. Memory is measured in the first run, because later runs
+/// inherit the memory that it allocated.
 ///
 /// # Errors
-/// The errors of [`run`].
+/// Returns the errors of [`run`].
 pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let began = Instant::now();
     let mut quickest = run(job, control).await?;
@@ -83,10 +85,10 @@ pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasu
     Ok(quickest)
 }
 
-/// Runs `job` in this process. The log is discarded, because it describes a sample.
+/// Runs `job` in this process. Log messages are discarded, because they describe a run over a sample.
 ///
 /// # Errors
-/// The errors of [`pipeline::run`].
+/// Returns the errors of [`pipeline::run`].
 async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let session = session::session(&job.engine)?;
     let reserved = Arc::new(AtomicU64::new(0));
@@ -94,7 +96,7 @@ async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let engine = Local::new(session);
     let control = RunControl { stop: control.stop.clone(), progress: Arc::new(Silent) };
     machine::forget_peak_memory();
-    // Dropping the task ends it.
+    // The task ends when `watch` is dropped.
     let watch = SpawnedTask::spawn(watch(pool, Arc::clone(&reserved)));
     let began = Instant::now();
     let run = pipeline::run(job, &engine, &control, OnExisting::Fail);
@@ -120,7 +122,7 @@ async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     })
 }
 
-/// Records the maximum number of bytes that were reserved from `pool`.
+/// Records in `most` the maximum number of bytes that `pool` has reserved. The function does not return.
 async fn watch(pool: Arc<dyn MemoryPool>, most: Arc<AtomicU64>) {
     let mut look = tokio::time::interval(LOOK);
     loop {

@@ -1,8 +1,8 @@
-//! Forecasts the cost of a run: seconds, memory, disk and requests, each with a range, and risks with examples.
+//! Forecasts the cost of a run (seconds, memory, disk and requests, each with a range), and finds risks with examples.
 //!
-//! `sample` reads a part of the source, spread over its files, and writes two samples of its documents. This module runs the job over both
-//! samples, and `measurement` measures these runs. `growth` extrapolates their counts and costs, and counts requests to object stores. `risks` examines the texts and finds
-//! passages that many texts share. `view` is the result as plain data.
+//! `sample` reads randomly chosen blocks of the source, and writes two samples of documents. This module runs the job over both samples,
+//! and `measurement` measures these runs. `growth` extrapolates the counts and costs of the runs, and estimates the requests to object
+//! stores. `risks` examines texts in the sample, and finds passages that many texts share. `view` contains the forecast as plain data.
 
 use std::path::Path;
 
@@ -23,18 +23,19 @@ mod risks;
 mod sample;
 mod view;
 
-/// The minimum size of a group in a sample for a prediction of the group's size in the source.
+/// The lowest limit on the size of a group in a sample. Smaller groups in a sample do not show how large the groups in the source are.
 const LEAST_GROUP: u64 = 17;
 
 /// The number of steps in a forecast.
 const STEPS: usize = 3;
 
-/// Forecasts the cost of a run of `job` from a sample of its documents. Writes only to `folder`, which must be empty. The caller removes
-/// it.
+/// Forecasts the cost of running `job` from runs over two samples of its source. Writes only to `folder`, which must be empty. The caller
+/// removes the folder.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for a job that reads no texts or has a second source. Also if the source cannot be read or has no
-/// document, and the errors of a run.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if the job reads no texts, or has a second source.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the source has no document.
+/// Also returns the errors of reading the source and of the runs over the samples.
 pub async fn forecast(
     job: &Job,
     folder: &Path,
@@ -48,8 +49,8 @@ pub async fn forecast(
     let take = sample::take(&session, job, settings, folder);
     let (sample, _) = control.step("read a sample", (1, STEPS), |sample| sample.rows, take).await?;
     let over = |file: &str, share: f64| {
-        // Groups shrink in proportion to the sample, so the limits on their sizes also shrink. Groups of reference documents are as large
-        // as in the run.
+        // Groups of similar documents shrink in proportion to the sample, so the limits on their sizes must shrink too. Groups of reference
+        // documents do not shrink, because each run compares with all reference documents.
         let scaled = |most: u64| match job.reference() {
             None => ((most as f64 * share).round() as u64).max(LEAST_GROUP).min(most),
             Some(_) => most,
@@ -84,7 +85,7 @@ pub async fn forecast(
     Ok(forecast)
 }
 
-/// Refuses a job whose cost does not follow from a sample of its source.
+/// Refuses a job if its cost cannot be extrapolated from a sample of its source.
 fn refuse(job: &Job) -> Result<()> {
     if !job.reads_texts() {
         return Err(Error::job(

@@ -1,4 +1,4 @@
-//! Risks of a job, with examples from texts in the sample, and the passages that many of these texts share.
+//! Finds risks of a job, with examples from the sample, and passages that many texts in the sample share.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -14,38 +14,38 @@ use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingles::{shingle_texts, shingles_in_order};
 use crate::machine;
 
-/// The minimum share of documents for a frequent shingle.
+/// A shingle is a risk if at least this share of documents contains it.
 const FREQUENT: f64 = 0.05;
-/// The suggested `shingle.max_frequency` as a fraction of the share of the rarest listed passage.
+/// The suggested `shingle.max_frequency`, as a fraction of the lowest share among passages that are a risk.
 const BELOW: f64 = 0.5;
-/// The minimum suggestion.
+/// The lowest `shingle.max_frequency` that is suggested.
 const LEAST: f64 = 0.001;
-/// The number of shingles below which a document is short.
+/// A document with fewer shingles than this is short.
 const SHORT: usize = 4;
-/// The minimum share of short documents for a risk.
+/// Short documents are a risk if they are at least this share of the documents.
 const MANY_SHORT: f64 = 0.05;
-/// The share of the memory above which a document is large.
+/// A document is large if its size exceeds this share of the memory.
 const LARGE: f64 = 0.01;
-/// The number of candidates per pair above which the bands are loose.
+/// Bands are loose if there are more candidates per pair than this. [`OF_DOCUMENT`] must also be exceeded.
 const OF_PAIR: f64 = 20.0;
-/// The number of candidates per document above which the bands are loose.
+/// Bands are loose if there are more candidates per document than this. [`OF_PAIR`] must also be exceeded.
 const OF_DOCUMENT: f64 = 2.0;
 /// The maximum number of characters in an example.
 const EXAMPLE: usize = 100;
 
-/// Statistics of the texts of a sample.
+/// Statistics of the texts in a sample.
 #[derive(Default)]
 struct SampleTexts {
-    /// The number of documents with each shingle.
+    /// The number of documents that contain each shingle.
     documents: ShingleCounts,
     short: u64,
     short_example: Option<String>,
 }
 
-/// Returns the risks of a job, and the passages that many documents in its sample share.
+/// Returns the risks of a job, and the passages that many texts in the sample share.
 ///
 /// # Errors
-/// If the sample cannot be read.
+/// Fails if a text cannot be split into shingles.
 pub(super) fn risks(
     job: &Job,
     sample: &SourceSample,
@@ -54,7 +54,7 @@ pub(super) fn risks(
     let shingle = Shingle { hash: ShingleHash::Dictionary, ..job.shingle.clone() };
     let mut texts = SampleTexts::count(&sample.texts, &shingle)?;
     if let Some(share) = job.max_frequency {
-        // The run ignores shingles that occur in more documents.
+        // The run ignores shingles that are in a larger share of the documents.
         let most = share * sample.texts.len() as f64;
         texts.documents.retain(|_, documents| *documents as f64 <= most);
     }
@@ -98,7 +98,7 @@ impl SampleTexts {
         Ok(counted)
     }
 
-    /// Returns the risk of shingles that many documents share, with the most frequent passage.
+    /// Returns a risk if many documents share a shingle. The most frequent passage is its example.
     fn frequent(&self, counted: usize, templates: &[Template]) -> Option<Risk> {
         let counted = counted as f64;
         let least = FEWEST.max((FREQUENT * counted).ceil() as u64);
@@ -169,7 +169,8 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
 
 fn low_recall(job: &Job) -> Option<Risk> {
     let candidates = ["candidates.method=prefix", "lsh.target_recall=0.99"];
-    // Each suggestion must be valid on its own, and scores of empty documents need several keys at once.
+    // Each suggestion must be valid without the others. Exact scores are not suggested if empty documents are compared, because they would
+    // need several keys together.
     let exact = job.keys_for_exact_scores().into_iter().filter(|_| job.shingle.short != Short::Empty);
     let set: Vec<String> = exact.chain(candidates).map(str::to_owned).collect();
     job.low_recall().map(|text| risk(RiskKind::LowRecall, text, None, &set))
@@ -218,25 +219,25 @@ fn little_memory(forecast: &Forecast) -> Option<Risk> {
     })
 }
 
-/// The number of listed shingles.
+/// The number of the most frequent shingles from which passages are formed.
 const SHINGLES: usize = 50;
-/// The maximum number of listed shingles, if further shingles are as frequent as the last one.
+/// The maximum number of these shingles, if further shingles are as frequent as the last of them.
 const MOST_SHINGLES: usize = 2_000;
-/// The minimum number of documents with a listed shingle.
+/// The minimum number of documents that contain a listed shingle.
 const FEWEST: u64 = 20;
-/// The minimum share of documents with a listed shingle.
+/// The minimum share of documents that contain a listed shingle.
 const LEAST_SHARE: f64 = 0.01;
 /// The maximum number of characters in a passage.
 const TEXT: usize = 400;
 
-/// The number of documents per shingle, by the hash of its text.
+/// The number of documents that contain a shingle, by the hash of the shingle's text.
 type ShingleCounts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
 
-/// Returns the passages that the most frequent shingles of `texts` form, most frequent first. `counts` contains the number of documents per
-/// shingle.
+/// Joins the most frequent shingles in `texts` into passages. Returns the passages in descending order of the number of documents. `counts`
+/// contains the number of documents for each shingle.
 ///
 /// # Errors
-/// If a text cannot be split into shingles.
+/// Fails if a text cannot be split into shingles.
 fn templates(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Result<Vec<Template>> {
     let counted = texts.len() as u64;
     let least = FEWEST.max((LEAST_SHARE * counted as f64).ceil() as u64);
@@ -257,13 +258,13 @@ fn templates(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Res
         let shingles = shingles_in_order(text, shingle, &mut scratch)?;
         passages(&shingles, counts, counted, &mut left, &mut found);
     }
-    // Equally frequent passages are sorted by text, so that the list is reproducible.
+    // Passages with the same number of documents are sorted by text, so that the list is reproducible.
     found.sort_by(|a: &Template, b| b.documents.cmp(&a.documents).then_with(|| a.text.cmp(&b.text)));
     Ok(found)
 }
 
-/// Adds the passages of a document: the longest runs of its shingles that are in `left`. Removes these shingles from
-/// `left`.
+/// Adds the passages in a document. A passage consists of adjacent shingles in `left`, and is as long as possible. Removes these shingles
+/// from `left`.
 fn passages(
     shingles: &[String],
     counts: &ShingleCounts,
@@ -284,7 +285,7 @@ fn passages(
         at = run.end;
         let own: BTreeSet<u64> =
             hashes[run.clone()].iter().copied().filter(|hash| left.remove(hash)).collect();
-        // This run only repeats shingles of an earlier run in this document.
+        // This passage only repeats shingles from an earlier passage in the document.
         if own.is_empty() {
             continue;
         }
@@ -308,7 +309,7 @@ fn joined(shingles: &[String]) -> String {
         let common = common.into_iter().find(|length| next.starts_with(&before[before.len() - length..]));
         match common {
             Some(common) => text.push_str(&next[common..]),
-            // Shingles with a size of one unit do not overlap.
+            // Shingles that consist of one unit do not overlap.
             None => text.extend([" ", next]),
         }
     }

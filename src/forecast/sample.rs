@@ -1,8 +1,9 @@
 //! Samples the documents of a source into Parquet files.
 //!
-//! Blocks are row groups of Parquet files. For other formats, and with a condition, they are whole files. Blocks are drawn until they
-//! contain several times as many documents as the sample, which is then drawn from them. Only the seed and the position of a document
-//! decide whether it is drawn, so the smaller sample is a subset of the larger sample.
+//! Blocks are drawn first. A block is a row group of a Parquet file. For other formats, and if the job has a condition, a block is a whole
+//! file. Blocks are drawn until they contain several times as many documents as the sample, and the sample is then drawn from their
+//! documents. The smaller sample is a subset of the larger sample, because only the seed and the position of a document decide whether it
+//! is drawn.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -31,24 +32,24 @@ use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile, format_of};
 use crate::udf::expr_fn::document_key;
 
-/// The size of the larger sample as a multiple of the smaller sample.
+/// The number of documents in the larger sample, as a multiple of the number in the smaller sample.
 pub(super) const TIMES: u64 = 4;
-/// The first columns of a sample, before the columns that the job carries.
+/// The names of the first columns in a sample. The columns in `source.columns` follow.
 const ID: &str = "resemblance_id";
 const TEXT: &str = "resemblance_text";
-/// The approximate maximum number of documents to read, as a multiple of the sample.
+/// The approximate maximum number of documents to read, as a multiple of the documents in the sample.
 const READ_FACTOR: f64 = 8.0;
-/// The assumed bytes per document if nothing else is known.
+/// The assumed bytes per document if the number of documents is unknown.
 const GUESSED_BYTES: f64 = 1_000.0;
-/// The multiple of the wanted documents above which a file of records is read only in part.
+/// If the drawn files contain more than this multiple of the wanted documents, only the beginnings of the files are read.
 const TOO_LONG: f64 = 4.0;
 /// The maximum number of row groups in a sample. It limits the number of partitions that read the sample.
 const ROW_GROUPS: u64 = 64;
-/// The number of texts that are kept for risks.
+/// The approximate number of texts that are kept to find risks.
 const TEXTS: f64 = 5_000.0;
-/// The maximum number of bytes of a kept text.
+/// The maximum number of bytes in a kept text.
 const TEXT_BYTES: usize = 200_000;
-/// The maximum number of bytes of all kept texts.
+/// The approximate maximum number of bytes in all kept texts.
 const TEXTS_BYTES: usize = 256 << 20;
 /// The number of characters to keep from the largest document.
 const BEGINNING: usize = 100;
@@ -58,27 +59,27 @@ const BEGINNING: usize = 100;
 pub struct ForecastSettings {
     /// The approximate number of documents to sample.
     pub sample: u64,
-    /// The seed of the sample.
+    /// The seed with which documents are drawn.
     pub seed: u64,
     /// The number of tasks that a cluster runs at once; `None` if there is no cluster.
     pub tasks: Option<u64>,
 }
 
-/// A sample of the documents of a source.
+/// A sample of documents from a source.
 pub(super) struct SourceSample {
-    /// The number of documents, including documents that cannot be compared.
+    /// The number of documents in the sample, including documents that cannot be compared.
     pub(super) rows: u64,
     /// The number of documents in the source.
     pub(super) documents: Amount,
-    /// The number of documents read.
+    /// The number of documents that were read to draw the sample.
     pub(super) read: u64,
-    /// The number of files read.
+    /// The number of files that were read to draw the sample.
     pub(super) files_read: u64,
-    /// The bytes of each file of the source, and its row groups if it is Parquet.
+    /// For each file in the source, the number of bytes and the number of row groups. The latter is 0 unless the file is Parquet.
     pub(super) files: Vec<(u64, u64)>,
     /// Whether the source is in an object store.
     pub(super) is_remote: bool,
-    /// The bytes of the largest document, and its beginning or path.
+    /// The number of bytes in the largest document, and the beginning of its text. If every file is one document, its path is used instead.
     pub(super) largest: (u64, String),
     /// Some texts from the sample.
     pub(super) texts: Vec<String>,
@@ -86,10 +87,10 @@ pub(super) struct SourceSample {
     source: Source,
 }
 
-/// A part of a file that is drawn as a whole.
+/// A part of a file that is drawn or not drawn as a whole.
 struct FileBlock {
     file: usize,
-    /// The first row.
+    /// The index of the first row in the file.
     first: u64,
     /// The approximate number of documents.
     documents: f64,
@@ -101,7 +102,7 @@ impl SourceSample {
         (self.rows as f64 / self.documents.value.max(1) as f64).min(1.0)
     }
 
-    /// Returns the source for a job over the sample at `path`.
+    /// Returns the source section for a job over the sample at `path`.
     pub(super) fn source(&self, path: &Path) -> Source {
         Source {
             format: Format::Parquet,
@@ -120,10 +121,10 @@ impl SourceSample {
 /// The file names of the smaller and the larger sample.
 pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 
-/// Samples the source of `job`, and writes the sample and a part of it to `folder`.
+/// Samples the source of `job`, and writes both samples to `folder`.
 ///
 /// # Errors
-/// If the source cannot be read or contains no document.
+/// Fails if the source cannot be read or contains no document.
 pub(super) async fn take(
     session: &SessionContext,
     job: &Job,
@@ -180,7 +181,7 @@ fn is_parquet(source: &Source) -> bool {
     format_of(source.format).is_parquet()
 }
 
-/// Returns the blocks of a source, and the number of row groups of each file.
+/// Returns the blocks of a source, and the number of row groups in each file.
 async fn blocks(
     session: &SessionContext,
     source: &Source,
@@ -215,7 +216,7 @@ async fn blocks(
 }
 
 impl SourceSample {
-    /// Draws blocks, and returns frames with their documents, which are read one after the other.
+    /// Draws blocks. Returns frames with the documents in these blocks; the frames are to be read one after the other.
     async fn draw(
         &mut self,
         session: &SessionContext,
@@ -225,7 +226,7 @@ impl SourceSample {
         settings: &ForecastSettings,
     ) -> Result<(Vec<DataFrame>, SourceTypes)> {
         let source = &self.source;
-        // A condition is evaluated over whole files.
+        // If there is a condition, whole files are read.
         let by_groups = is_parquet(source) && source.condition.is_none();
         let format = format_of(source.format);
         let factor = if format.is_one_document() { 1.0 } else { READ_FACTOR };
@@ -238,7 +239,7 @@ impl SourceSample {
         let all: f64 = blocks.iter().map(|block| block.documents).sum();
         let (mut drawn, mut chosen, mut rows) = (0.0, BTreeSet::new(), Selection::default());
         for &FileBlock { file, first, documents } in &blocks {
-            // If a file is chosen, all of its blocks are read.
+            // If files are read as a whole, all blocks of a chosen file count as drawn.
             if drawn < wanted || (!by_groups && chosen.contains(&file)) {
                 drawn += documents;
                 chosen.insert(file);
@@ -250,7 +251,7 @@ impl SourceSample {
         let is_whole = drawn >= all;
         let chosen: Vec<SourceFile> = chosen.into_iter().map(|at| files[at].clone()).collect();
         let read = if is_whole {
-            // Only a read of the whole listing includes files that have no name in outputs.
+            // Files that have no name in outputs are read only if the whole listing is read.
             source::read(session, source, listed, ReadRequest::all()).await?
         } else if by_groups {
             source::read(session, source, listed, ReadRequest::only(rows)).await?
@@ -272,7 +273,7 @@ impl SourceSample {
             self.read += frame.clone().count().await? as u64;
         }
         self.files_read = chosen.len() as u64;
-        // The error shrinks with the number of files read, because files differ.
+        // Files differ, so the error shrinks with the number of files that were read.
         let off = (0.5 / (chosen.len().max(1) as f64).sqrt()).clamp(0.05, 0.3);
         let scaled = self.read as f64 * all / drawn.max(1.0);
         let is_known = by_groups || (format.is_one_document() && source.condition.is_none());
@@ -295,8 +296,7 @@ pub(super) fn is_remote(url: &str) -> bool {
 }
 
 impl SourceSample {
-    /// Writes the documents of both samples to `folder`. Unreadable documents are written without text, so the runs
-    /// reject them.
+    /// Writes both samples to `folder`. Unreadable documents are written without a text, so that the runs reject them.
     async fn write(
         &mut self,
         frames: Vec<DataFrame>,
@@ -325,7 +325,7 @@ impl SourceSample {
         let mut held = 0;
         for frame in frames {
             let drawn = frame.filter(rank.clone().lt_eq(lit(last(share))))?.select(columns.clone())?;
-            // Reads partitions in order, so that the sample is reproducible.
+            // The partitions are read in order, so that the sample is reproducible.
             for mut rows in drawn.execute_stream_partitioned().await? {
                 while let Some(batch) = rows.try_next().await? {
                     let ranks = as_uint64_array(batch.column(0))?;
@@ -367,7 +367,7 @@ fn create(path: &Path, schema: &SchemaRef, group: u64) -> Result<ArrowWriter<Fil
     Ok(ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?)
 }
 
-/// Returns the beginning of a text, with single spaces instead of white space.
+/// Returns the beginning of a text. White space is replaced by single spaces.
 pub(super) fn beginning(text: &str, characters: usize) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(characters) {

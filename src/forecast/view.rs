@@ -11,39 +11,39 @@ use crate::evaluate::Estimate;
 pub struct Forecast {
     /// The name of the job.
     pub name: String,
-    /// The sample.
+    /// The sample from which the cost was extrapolated.
     pub sample: SampleView,
-    /// The number of documents that the run reads, including rejects. The range is empty if the files state the number.
+    /// The number of documents that the run reads, including rejects. Both ends of the range equal the value if the number is exact.
     pub documents: Amount,
-    /// The number of documents that cannot be compared.
+    /// The number of rejects, which are documents that cannot be compared.
     pub rejects: Amount,
-    /// The number of compared pairs of different shingle sets; `None` if all pairs of documents are compared.
+    /// The number of candidates, which are compared pairs of different shingle sets; `None` if all pairs of documents are compared.
     pub candidates: Option<Amount>,
-    /// The number of pairs in the result.
+    /// The number of pairs in the output.
     pub pairs: Amount,
-    /// The seconds in this process.
+    /// The seconds of a run in one process.
     pub seconds: Estimate,
-    /// The run on a cluster; `None` if no number of tasks is given.
+    /// The forecast for a run on a cluster; `None` if the user gives no number of tasks.
     pub cluster: Option<OnCluster>,
     /// The peak memory of the process in bytes; `None` if the system does not report it.
     pub peak_memory_bytes: Option<Amount>,
-    /// Bytes that the stages write to the output, including temporary tables.
+    /// The bytes that the stages write to the output, including temporary tables.
     pub written_bytes: Amount,
-    /// Bytes of the final tables.
+    /// The bytes of the final tables.
     pub output_bytes: Amount,
-    /// Bytes of spills.
+    /// The bytes that operators spill to disk.
     pub spilled_bytes: Amount,
-    /// The maximum number of bytes on local disks at once: spills, and the output if it is local.
+    /// The maximum number of bytes on local disks at the same time: the spilled bytes, and the written bytes if the output is local.
     pub most_disk_bytes: Amount,
-    /// Requests to an object store; `None` if neither source nor output is in an object store.
+    /// The requests to object stores; `None` if neither the source nor the output is in an object store.
     pub requests: Option<Requests>,
-    /// The stages in order. The last stage, `check and publish`, is the end of the run.
+    /// The stages in order. `check and publish`, the last step of a run, is also listed.
     pub stages: Vec<StageForecast>,
     /// The final tables.
     pub tables: Vec<TableForecast>,
     /// Risks of high cost or unintended results.
     pub risks: Vec<Risk>,
-    /// Passages that many documents in the sample share: its most frequent shingles. Overlapping shingles are joined.
+    /// Passages that many documents in the sample share. They consist of the most frequent shingles, which are joined where they overlap.
     #[serde(default)]
     pub templates: Vec<Template>,
     /// Limits of the forecast.
@@ -55,11 +55,11 @@ pub struct Forecast {
 pub struct SampleView {
     /// The number of documents.
     pub documents: u64,
-    /// The seed of the draw.
+    /// The seed with which documents were drawn.
     pub seed: u64,
-    /// The number of files read.
+    /// The number of files that were read to draw the sample.
     pub files: u64,
-    /// The number of files of the source.
+    /// The number of files in the source.
     pub of_files: u64,
     /// The number of documents that were read, including documents outside the sample.
     pub documents_read: u64,
@@ -77,12 +77,12 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Returns a known number, with an empty range.
+    /// Returns an exact number. Both ends of its range equal the value.
     pub(super) fn exact(value: u64) -> Self {
         Self { value, low: value, high: value }
     }
 
-    /// Returns a rounded number with a range that includes it.
+    /// Rounds a value and both ends of its range. The range is extended if it does not include the value.
     pub(super) fn ranged([value, low, high]: [f64; 3]) -> Self {
         let whole = |number: f64| number.max(0.0).round() as u64;
         Self { value: whole(value), low: whole(low.min(value)), high: whole(high.max(value)) }
@@ -104,16 +104,16 @@ impl Sum for Amount {
 pub struct OnCluster {
     /// The number of tasks that run at once.
     pub tasks: u64,
-    /// Seconds of the run, estimated from the seconds in one process.
+    /// The seconds of the run, estimated from the seconds in one process.
     pub seconds: Estimate,
 }
 
 /// Requests to an object store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// Reads: GET, HEAD and listings.
+    /// Read requests: GET, HEAD and listings.
     pub reads: Amount,
-    /// Writes: PUT and POST, one per part of a file.
+    /// Write requests: PUT and POST, one per part of a file.
     pub writes: Amount,
 }
 
@@ -146,20 +146,20 @@ pub struct Risk {
     pub text: String,
     /// The beginning of a text that shows the risk.
     pub example: Option<String>,
-    /// Alternative settings that avoid the risk, as `KEY=VALUE` for `--set`.
+    /// Settings as `KEY=VALUE` for `--set`. Each setting alone can avoid the risk.
     pub set: Vec<String>,
 }
 
 /// A passage that many documents in the sample share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Template {
-    /// The normalised beginning of the passage.
+    /// The beginning of the passage, normalised as the job requires.
     pub text: String,
     /// The number of shingles.
     pub shingles: u64,
-    /// The number of sampled documents with its most frequent shingle.
+    /// The number of sampled documents that contain the most frequent shingle of the passage.
     pub documents: u64,
-    /// The share of these documents.
+    /// `documents` as a share of the sampled documents.
     pub share: f64,
 }
 
@@ -167,15 +167,15 @@ pub struct Template {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RiskKind {
-    /// Many documents have the same shingles: a header, a licence.
+    /// Many documents share shingles, such as a header or a licence.
     FrequentShingles,
-    /// Many documents have few shingles or none.
+    /// Many documents have few or no shingles.
     ShortDocuments,
     /// A document is very large.
     LargeDocument,
     /// The bands make many candidates that are not pairs.
     ManyCandidates,
-    /// Many pairs are expected to be missed at the threshold.
+    /// The job is expected to miss many pairs whose similarity is near the threshold.
     LowRecall,
     /// The run would end because of `output.max_pairs`.
     TooManyPairs,

@@ -1,4 +1,4 @@
-//! Times three methods that find the same pairs, on growing samples.
+//! Measures three methods that find similar pairs, on samples of increasing size.
 
 use std::num::NonZeroUsize;
 
@@ -17,22 +17,22 @@ use crate::page::{
     Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series, count, job_settings, settings_section,
 };
 
-/// A method that finds the similar pairs of documents.
+/// A method that finds similar pairs of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparedMethod {
-    /// The exact Jaccard similarity of every two shingle sets, without signatures.
+    /// Computes the exact Jaccard similarity of every two shingle sets. Signatures are not needed.
     Exact,
-    /// The share of equal values in every two signatures.
+    /// Computes the share of equal values in every two signatures.
     Signatures,
-    /// The documents that share a bucket, scored by the rules of the job.
+    /// Scores documents that share a bucket, by the rules of the job.
     Lsh,
 }
 
 impl ComparedMethod {
     const ALL: [ComparedMethod; 3] = [ComparedMethod::Exact, ComparedMethod::Signatures, ComparedMethod::Lsh];
 
-    /// Returns the name in tables and charts.
+    /// Returns the name that tables and charts show.
     fn name(self) -> &'static str {
         match self {
             ComparedMethod::Exact => "exact Jaccard of all pairs",
@@ -58,24 +58,24 @@ impl ComparedMethod {
 /// The result of [`compare`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The job with the source, threshold, shingles, signatures and bands that were used.
+    /// The job whose source, threshold, shingles, signatures and bands were used.
     pub job: Job,
-    /// The number of measurements. Each time is the shortest of them.
+    /// How often each method was measured on each sample. The shortest time is reported.
     pub repeat: usize,
-    /// A note on the samples, if any.
+    /// A note on the samples, if they are not as requested.
     pub note: Option<String>,
-    /// The measurements by sample, from small to large.
+    /// The measurements on each sample, from the smallest to the largest sample.
     pub samples: Vec<SampleMeasurement>,
-    /// The verdict by the seconds from texts to pairs.
+    /// The fastest methods if the whole time from texts to pairs counts.
     pub whole: FastestMethod,
-    /// The verdict by the seconds of only the search, from signatures or shingle sets to pairs.
+    /// The fastest methods if only the search is timed. The search begins with signatures or shingle sets, and ends with pairs.
     pub search: FastestMethod,
 }
 
-/// The fastest method by sample size.
+/// The fastest method for each sample size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FastestMethod {
-    /// The fastest method on the smallest sample, and each method that replaces it on a larger sample.
+    /// The fastest method on the smallest sample, followed by each method that becomes the fastest on a larger sample.
     pub fastest: Vec<Fastest>,
     /// The sample sizes at which a method overtakes another method.
     pub crossings: Vec<Crossing>,
@@ -84,13 +84,13 @@ pub struct FastestMethod {
 /// The measurements on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampleMeasurement {
-    /// The number of documents in the sample. The sample has at most as many reference documents.
+    /// The number of documents in the sample. The sample also has up to this number of reference documents.
     pub documents: usize,
     /// The seconds from texts to shingle sets, which every method needs.
     pub shingles_seconds: f64,
     /// The seconds from shingle sets to signatures.
     pub signatures_seconds: f64,
-    /// The measurements by method: exact, signatures, LSH.
+    /// The measurements of the methods, in the order exact, signatures, LSH.
     pub methods: Vec<Measurement>,
 }
 
@@ -99,21 +99,21 @@ pub struct SampleMeasurement {
 pub struct Measurement {
     /// The method.
     pub method: ComparedMethod,
-    /// The seconds of only the search. For LSH, the search goes from signatures through buckets and candidates to scores.
+    /// The seconds of only the search. For LSH, the search computes buckets, candidates and scores.
     pub seconds: f64,
-    /// The seconds from texts to pairs: shingles, signatures if the method needs them, and the search.
+    /// The seconds from texts to pairs. They include shingles, signatures if the method needs them, and the search.
     pub total_seconds: f64,
-    /// The number of pairs of documents that share a bucket; only for LSH.
+    /// The number of pairs of documents that share a bucket; `None` for the other methods.
     pub candidates: Option<u64>,
-    /// The number of pairs found.
+    /// The number of pairs that the method found.
     pub pairs: u64,
-    /// The share of exact pairs that was found; `None` if there are no exact pairs.
+    /// The share of exact pairs that the method found; `None` if there are no exact pairs.
     pub recall: Option<f64>,
     /// The share of found pairs that are exact pairs; `None` if no pair was found.
     pub precision: Option<f64>,
 }
 
-/// The sample size from which a method is the fastest.
+/// A sample size from which a method is the fastest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fastest {
     /// The number of documents in the sample.
@@ -135,14 +135,16 @@ pub struct Crossing {
     pub overtaken: ComparedMethod,
 }
 
-/// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
+/// Runs the three methods `repeat` times on samples of the job's source. `documents` are the sizes of the samples.
 ///
-/// A sample consists of the first comparable documents in order of (source, position), and of as many reference documents if the job names
-/// any. Samples and their sketches are held in memory. Groups and reference documents decide which pairs are compared, as in a run. Copies
-/// are compared like other documents.
+/// A sample consists of the first documents in order of (source, position) that can be compared. If the job names reference documents, the
+/// sample also contains up to the same number of reference documents. Samples and their sketches are in memory. Groups and reference
+/// documents decide which pairs are compared, as in a run. Documents with equal shingle sets are compared like other documents.
 ///
 /// # Errors
-/// Fails if `documents` is empty, if the source cannot be read or contains nothing to compare, or if `control` stopped the run.
+/// Fails if `documents` is empty.
+/// Fails if the source cannot be read, or has no document that can be compared.
+/// Fails if `control` stops the measurement.
 pub async fn compare(
     session: &SessionContext,
     job: &Job,
@@ -168,7 +170,7 @@ pub async fn compare(
 }
 
 impl SampleMeasurement {
-    /// Takes the shortest times, and compares the found pairs with the exact pairs.
+    /// Keeps the shortest times, and compares the pairs of each method with the exact pairs.
     fn new(documents: usize, timed: Timed) -> Result<Self> {
         let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let (shingles_seconds, signatures_seconds) = (least(&timed.shingles), least(&timed.signatures));
@@ -200,7 +202,7 @@ impl SampleMeasurement {
     }
 }
 
-/// Returns the scored pairs in order.
+/// Returns the scored pairs in ascending order.
 fn sorted_pairs(scores: &[RecordBatch]) -> Result<Vec<(u64, u64)>> {
     let mut pairs = Vec::new();
     for batch in scores {
@@ -212,7 +214,7 @@ fn sorted_pairs(scores: &[RecordBatch]) -> Result<Vec<(u64, u64)>> {
 }
 
 impl FastestMethod {
-    /// Compares the methods on `samples` by their `seconds`.
+    /// Compares the methods on `samples` by the time that `seconds` returns.
     fn new(samples: &[SampleMeasurement], seconds: fn(&Measurement) -> f64) -> Self {
         let (mut fastest, mut crossings): (Vec<Fastest>, _) = (Vec::new(), Vec::new());
         for sample in samples {
@@ -238,7 +240,7 @@ impl FastestMethod {
         Self { fastest, crossings }
     }
 
-    /// Describes the sizes at which a method overtakes another method.
+    /// Returns sentences about the sample sizes at which a method overtakes another method.
     fn crossing_sentences(&self) -> Vec<String> {
         let sentence = |crossing: &Crossing| {
             let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
@@ -247,7 +249,7 @@ impl FastestMethod {
         self.crossings.iter().map(sentence).collect()
     }
 
-    /// Describes the sizes from which each method is the fastest.
+    /// Returns sentences about the sample sizes from which a method is the fastest.
     fn fastest_sentences(&self, samples: &[SampleMeasurement]) -> Vec<String> {
         let (Some(smallest), Some(largest)) = (samples.first(), samples.last()) else {
             return Vec::new();
@@ -285,8 +287,8 @@ pub(crate) const COLUMNS: [&str; 9] = [
 ];
 
 impl Comparison {
-    /// Returns the charts with the names of their files: the total from texts to pairs, and only the search. The `added` series are in the
-    /// first chart.
+    /// Returns the chart of the time from texts to pairs and the chart of only the search, each with the name of its file. `added` are
+    /// further series for the first chart.
     pub(crate) fn charts(&self, added: &[Series]) -> [(&'static str, Chart); 2] {
         let others = others(added);
         let mut whole = self.chart(
@@ -307,7 +309,7 @@ impl Comparison {
         [("compare", whole), ("compare-search", search)]
     }
 
-    /// Returns a logarithmic chart of seconds by number of documents, with a line for each method.
+    /// Returns a chart of seconds by number of documents with logarithmic axes and a line for each method.
     fn chart(
         &self,
         title: &str,
@@ -335,7 +337,8 @@ impl Comparison {
         }
     }
 
-    /// Returns sentences about the fastest method and the crossings, for the total and for only the search.
+    /// Returns sentences about the fastest methods and about crossings. The first element is about the time from texts to pairs, the second
+    /// about only the search.
     pub(crate) fn verdicts(&self) -> [(&'static str, Vec<String>); 2] {
         let sentences = |verdict: &FastestMethod| {
             [verdict.fastest_sentences(&self.samples), verdict.crossing_sentences()]
@@ -344,7 +347,7 @@ impl Comparison {
             .map(|(heading, verdict)| (heading, sentences(verdict).concat()))
     }
 
-    /// Returns a row for each sample and method.
+    /// Returns a table row for each sample and method.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let share = |share: Option<f64>| share.map_or("-".into(), |share| decimal(share, 4));
         let row = |sample: &SampleMeasurement, one: &Measurement| {
@@ -368,7 +371,7 @@ impl Comparison {
         rows.flat_map(|sample| sample.methods.iter().map(move |one| row(sample, one))).collect()
     }
 
-    /// Returns the page. The `added` series are in its first chart.
+    /// Returns the page. `added` are further series for the first chart.
     pub(crate) fn page(&self, added: &[Series]) -> HtmlPage {
         let mut intro = vec![
             format!(
@@ -389,7 +392,7 @@ impl Comparison {
             rows: self.rows(),
         };
         let [(_, whole), (_, search)] = self.charts(added);
-        // The caption of the chart names the fastest methods.
+        // The text omits the fastest methods, because the caption of the chart names them.
         let section = |heading: &str, verdict: &FastestMethod, chart: Chart| Section {
             heading: heading.into(),
             text: verdict.crossing_sentences(),
@@ -406,7 +409,7 @@ impl Comparison {
     }
 }
 
-/// Returns the caption's sentence about the series for other programs, if any.
+/// Returns a sentence for captions if `added` contains series for other programs.
 pub(super) fn others(added: &[Series]) -> &'static str {
     if added.is_empty() { "" } else { " The times of other programs were given, not measured here." }
 }

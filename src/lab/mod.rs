@@ -1,4 +1,4 @@
-//! Generated corpora, and measurements of methods and settings on samples. Only the command line imports it.
+//! Generates corpora, and measures methods and settings on samples. Only the command line imports this module.
 
 pub mod compare;
 pub mod corpus;

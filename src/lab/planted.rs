@@ -1,6 +1,6 @@
-//! Real texts with planted documents: copies, edits with a given similarity, passages, and texts under a common header.
+//! Plants documents among real texts: copies, edits with a given similarity, passages, and texts under a common header.
 //!
-//! Each planted document is a variant of an original. No original has two variants, so all planted pairs are known.
+//! Each planted document is a variant of an original. An original has at most one variant, so all planted pairs are known.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,51 +23,52 @@ use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::pipeline::OnExisting;
 use crate::source;
 
-/// The settings for planted documents. Shares are shares of all written documents.
+/// The settings for planted documents. Shares are fractions of all written documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlantingSettings {
-    /// The seed of all random numbers.
+    /// The seed for all random numbers.
     pub seed: u64,
-    /// The settings by which texts are split into shingles, for the similarities.
+    /// The shingles from which similarities are computed.
     pub shingle: Shingle,
     /// The share of copies.
     pub copies: f64,
     /// The share of documents with replaced words.
     pub near: f64,
-    /// The similarities of documents with replaced words, used in turn.
+    /// The similarities of documents with replaced words and their originals, used in turn.
     pub jaccards: Vec<f64>,
     /// The share of documents that are a passage of another document.
     pub contained: f64,
-    /// The share of documents that are another document under a common header.
+    /// The share of documents that consist of the common header and an original.
     pub header: f64,
-    /// The number of words in the header. The header is the beginning of the first text with at least this many words.
+    /// The number of words in the common header. The header is the beginning of the first text that has at least this number of words.
     pub header_words: usize,
 }
 
-/// The numbers of written documents and bytes.
+/// The number of documents and bytes that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlantedFiles {
-    /// The number of documents in the source.
+    /// The number of originals.
     pub originals: u64,
     /// The number of planted documents.
     pub planted: u64,
-    /// The number of skipped rows of the source, which lack an id or a text.
+    /// The number of skipped rows in the source. Skipped rows lack an id or a readable text.
     pub left_out: u64,
-    /// The bytes of the file of documents.
+    /// The number of bytes in the file of documents.
     pub bytes: u64,
-    /// The bytes of the file of planted pairs; `None` if there is no such file.
+    /// The number of bytes in the file of planted documents; `None` if there is no such file.
     pub truth_bytes: Option<u64>,
 }
 
-/// Writes the documents of `source` with planted documents as the Parquet file `out` with the columns `id` and `text`.
+/// Writes the documents of `source` and planted documents to the Parquet file `out`, with the columns `id` and `text`.
 ///
-/// A planted document follows its original. `most` limits the number of source documents, in the order of their files. `truth` gets one row
-/// per planted document and its original: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`, `header`), `jaccard` (exact) and `size`
-/// (words in a shingle).
+/// A planted document follows its original. At most `most` rows of the source are read, in order of (source, position). The table of
+/// planted documents is written to the file `truth`, with one row per planted document. `id_a` and `id_b` are the ids of the planted
+/// document and its original, in ascending order. `kind` is `copy`, `near`, `contained` or `header`. `jaccard` is the exact similarity, and
+/// `size` is the number of units in a shingle.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for settings that are out of range, and for files that already exist;
-/// [`Kind::Input`](crate::error::Kind::Input) if the source cannot be read, or a file cannot be written.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if a setting is out of range, or a file must not be overwritten.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the source cannot be read or has no document, or if a file cannot be written.
 pub async fn write(
     session: &SessionContext,
     source: &Source,
@@ -132,18 +133,18 @@ struct PlantedDocument {
     id: String,
     text: String,
     kind: &'static str,
-    /// The exact similarity with the original.
+    /// The exact Jaccard similarity with the original.
     jaccard: f64,
 }
 
-/// Plants documents, one original after the other.
+/// Plants documents. The originals are passed one after the other.
 struct Planter<'a> {
     settings: &'a PlantingSettings,
-    /// The cumulative probabilities of the kinds of variants.
+    /// The cumulative probabilities of the kinds in [`KINDS`].
     chances: [f64; 4],
     pool: Pool,
     header: Option<String>,
-    /// The number of edits so far.
+    /// The number of documents with replaced words so far.
     edits: usize,
 }
 
@@ -152,7 +153,8 @@ const KINDS: [&str; 4] = ["copy", "near", "contained", "header"];
 
 impl<'a> Planter<'a> {
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if a share is not in [0, 1], or if the shares add up to more than one half.
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) if a share is not in [0, 1], if the shares add up to more than one half, or if
+    /// `jaccards` is empty.
     fn new(settings: &'a PlantingSettings) -> Result<Self> {
         let PlantingSettings { copies, near, contained, header, .. } = *settings;
         let shares = [copies, near, contained, header];
@@ -174,7 +176,8 @@ impl<'a> Planter<'a> {
         Ok(Self { settings, chances, pool: Pool::default(), header: None, edits: 0 })
     }
 
-    /// Plants a variant of an original; `None` for most originals, and for texts without a shingle.
+    /// Returns a variant of an original, or `None` if no variant is planted. Whether a variant is planted is random. Texts without a
+    /// shingle get no variant.
     fn plant(&mut self, id: &str, text: &str) -> Result<Option<PlantedDocument>> {
         let PlantingSettings { seed, shingle, header_words, .. } = self.settings;
         let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), *seed));
@@ -196,7 +199,7 @@ impl<'a> Planter<'a> {
         Ok(planted)
     }
 
-    /// Makes a variant of a text; `None` if the kind needs a header and there is no header yet.
+    /// Returns a variant of a text, or `None` if the kind is `header` and no text has given a header yet.
     fn variant(&mut self, kind: &str, text: &str, random: &mut SplitMix64) -> Result<Option<String>> {
         let PlantingSettings { shingle, jaccards, .. } = self.settings;
         Ok(match kind {
@@ -214,22 +217,22 @@ impl<'a> Planter<'a> {
 
 /// The maximum number of remembered words.
 const POOL: usize = 1_000;
-/// The maximum number of draws until a word differs from the replaced word.
+/// The maximum number of words that are drawn to find one that differs from the replaced word.
 const DRAWS: usize = 8;
 
-/// The words that were read last. They replace other words.
+/// The words that were read last. Replacements are drawn from them.
 #[derive(Debug, Default)]
 struct Pool(VecDeque<String>);
 
 impl Pool {
-    /// Remembers the words of a text.
+    /// Adds the words of a text, and removes the oldest words if there are more than [`POOL`].
     fn add(&mut self, text: &str) {
         self.0.extend(text.split_whitespace().take(POOL).map(str::to_owned));
         let over = self.0.len().saturating_sub(POOL);
         self.0.drain(..over);
     }
 
-    /// Draws a word other than `old`.
+    /// Draws a word that differs from `old`.
     fn draw(&self, old: &str, random: &mut SplitMix64) -> String {
         let words = (0..DRAWS).filter_map(|_| self.0.get(below_usize(random, self.0.len())));
         let mut others = words.filter(|word| word.to_lowercase() != old.to_lowercase());
@@ -241,17 +244,17 @@ fn below_usize(random: &mut SplitMix64, end: usize) -> usize {
     below(random.next(), end as u64) as usize
 }
 
-/// Returns the byte ranges of the words of a text, which are separated by white space.
+/// Returns the byte ranges of the words in a text. Words are separated by white space.
 fn word_ranges(text: &str) -> Vec<Range<usize>> {
     let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
 }
 
-/// Replaces words so that the Jaccard similarity with the original text comes as close to `target` as possible. The steps are larger in
-/// texts with few words.
+/// Replaces words in a text, so that the Jaccard similarity with the original text is as close to `target` as possible. The fewer words a
+/// text has, the larger is the difference between the similarity and `target`.
 fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut SplitMix64) -> Result<String> {
     let words = word_ranges(text);
-    // The order in which words are replaced, and the new words.
+    // `order` is the order in which words are replaced, and `new` contains the new words in this order.
     let mut order: Vec<usize> = (0..words.len()).collect();
     for at in 0..order.len() {
         let other = at + below_usize(random, order.len() - at);
@@ -270,7 +273,8 @@ fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut Sp
         edited.push_str(&text[at..]);
         edited
     };
-    // The similarity falls with the number of replaced words. The best number is the last number above the target, or the next number.
+    // The similarity falls with the number of replaced words. The best number is the largest number whose similarity is at least `target`,
+    // or the next number.
     let (mut low, mut high) = (0, words.len());
     while high - low > 1 {
         let middle = low.midpoint(high);
@@ -285,7 +289,7 @@ fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut Sp
     Ok(if distance(&a)? <= distance(&b)? { a } else { b })
 }
 
-/// Returns a passage with half of the words, but at least `least` words.
+/// Returns a random passage with half of the words, but at least `least` words.
 fn passage<'a>(text: &'a str, least: usize, random: &mut SplitMix64) -> &'a str {
     let words = word_ranges(text);
     let length = (words.len() / 2).max(least).min(words.len());
@@ -327,7 +331,7 @@ mod tests {
         }
     }
 
-    /// A text of words that occur in no other text.
+    /// Returns a text with words that occur in no other text.
     fn text(number: usize) -> String {
         (0..200).map(|word| format!("w{number}x{word}")).collect::<Vec<_>>().join(" ")
     }
@@ -354,7 +358,7 @@ mod tests {
                 _ => assert!(planted.text.starts_with("w0x0 ") && planted.text.ends_with(&original)),
             }
         }
-        // Shares refer to all documents, so they are twice as large among the originals.
+        // Shares are fractions of all documents, so the same numbers are twice as large as fractions of the originals.
         for (kind, expected) in [("copy", 120), ("near", 240), ("contained", 120), ("header", 120)] {
             let found = f64::from(found[kind]);
             assert!((found - f64::from(expected)).abs() < 0.25 * f64::from(expected), "{kind}: {found}");

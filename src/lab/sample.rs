@@ -1,4 +1,4 @@
-//! The first documents of a source, held in memory.
+//! Reads the first documents of a source into memory.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -19,16 +19,16 @@ use crate::job::{Compare, DuplicateIds, Job, Measure, NewPairs, SameId, Shingle}
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
 
-/// The maximum number of rows in a batch, so that batches with long texts are small.
+/// The maximum number of rows in a batch. It limits the size of batches with long texts.
 const BATCH_ROWS: usize = 1_024;
 
-/// The indexes of columns of [`with_group`].
+/// The indexes of two columns that [`with_group`] returns.
 const ID: usize = 2;
 const DOC: usize = 4;
 
-/// The first comparable documents of a source in order of (source, position), and the first reference documents.
+/// The first documents of a source that can be compared, in order of (source, position), and the first reference documents.
 ///
-/// Both have the columns of [`with_group`].
+/// Both tables have the columns that [`with_group`] returns.
 pub(super) struct LabSample {
     own: RecordBatch,
     /// The reference documents, if the job names any.
@@ -36,11 +36,13 @@ pub(super) struct LabSample {
 }
 
 impl LabSample {
-    /// Reads the first `most` documents in the job's source that have shingles with the settings `shingle`, and as many reference
-    /// documents. Whole sources are read, because their files arrive in any order. The sample is held in memory.
+    /// Reads at most `most` documents from the job's source, and at most as many reference documents. Only documents that have shingles by
+    /// the settings `shingle` are taken. Whole sources are read, because their files are read in any order.
     ///
     /// # Errors
-    /// Fails if a source cannot be read or has no comparable document, or if the job does not allow a repeated id in the sample.
+    /// Fails if the job uses a measure, method or key that samples do not support.
+    /// Fails if a source cannot be read, or if the job's source has no document that can be compared.
+    /// Fails if the sample repeats an id that the job does not allow to repeat.
     pub(super) async fn read(
         session: &SessionContext,
         job: &Job,
@@ -80,7 +82,7 @@ impl LabSample {
         let own = first(shingle, own, source.duplicate_ids, most).await?;
         let reference = match reference {
             Some(reference) => {
-                // The run that made a reference output rejected repeated ids.
+                // A reference output has no repeated ids, since the run that made it rejected them.
                 let second = job.second_source();
                 let duplicates = second.map_or(DuplicateIds::Reject, |second| second.duplicate_ids);
                 Some(first(shingle, reference, duplicates, most).await?)
@@ -107,7 +109,8 @@ impl LabSample {
         Ok(Self { own, reference })
     }
 
-    /// Returns the first `count` documents and the first `count` reference documents, with the rules for their pairs.
+    /// Returns at most `count` documents and at most `count` reference documents, and the rules that decide which of their pairs are
+    /// compared.
     pub(super) fn first(
         &self,
         session: &SessionContext,
@@ -126,7 +129,7 @@ impl LabSample {
         Ok((frame, ComparedDocuments { reference, pairs: job.new_pairs(), groups, compare }))
     }
 
-    /// Returns the possible sizes among `asked`, and a note on the samples if needed.
+    /// Returns the possible sample sizes among `asked`. Also returns a note if there are reference documents, or if a size is too large.
     pub(super) fn sizes(&self, asked: &[NonZeroUsize]) -> (Vec<usize>, Option<String>) {
         let own = self.own.num_rows();
         let Some(reference) = self.reference.as_ref().map(RecordBatch::num_rows) else {
@@ -140,20 +143,20 @@ impl LabSample {
     }
 }
 
-/// The reference documents and groups of a sample. They decide which pairs are compared.
+/// The rules that decide which pairs of documents in a sample are compared.
 #[derive(Clone)]
 pub(super) struct ComparedDocuments {
-    /// The reference documents (doc), which are not compared with each other.
+    /// The keys of the reference documents, in the column `doc`. Reference documents are not compared with each other.
     pub(super) reference: Option<DataFrame>,
-    /// The rule that decides which pairs of new documents and reference documents are compared.
+    /// Whether new documents are compared with each other, or only with reference documents.
     pairs: Option<NewPairs>,
-    /// (doc, group_key) of all documents.
+    /// All documents as (doc, group_key).
     groups: DataFrame,
     compare: Compare,
 }
 
 impl ComparedDocuments {
-    /// Marks the reference documents among `documents` (doc, ..).
+    /// Adds a column to `documents` (doc, ..) that marks the reference documents. Without reference documents, no column is added.
     pub(super) fn marked(&self, documents: DataFrame) -> Result<DataFrame> {
         match &self.reference {
             Some(reference) => frames::reference::mark(documents, reference.clone()),
@@ -161,7 +164,7 @@ impl ComparedDocuments {
         }
     }
 
-    /// Returns the pairs (a, b, ..) that are compared. No pair has two reference documents.
+    /// Keeps the pairs (a, b, ..) that are to be compared. `pairs` must not contain pairs of two reference documents.
     pub(super) fn compared(&self, mut pairs: DataFrame) -> Result<DataFrame> {
         if let (Some(reference), Some(NewPairs::WithReference)) = (&self.reference, self.pairs) {
             pairs = frames::reference::with_reference(pairs, reference.clone())?;
@@ -173,7 +176,7 @@ impl ComparedDocuments {
     }
 }
 
-/// Returns a frame over rows, in as many partitions as the session has. The partitions have similar sizes.
+/// Returns a frame that contains `rows` in partitions of similar sizes. The session determines the number of partitions.
 fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame> {
     let (count, threads) = (rows.num_rows(), session.state().config().target_partitions().max(1));
     let share = count.div_ceil(threads).max(1);
@@ -185,13 +188,13 @@ fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame
     Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), partitions)?))?)
 }
 
-/// Returns the keys and ids of documents.
+/// Returns the key and the id of each document.
 fn keys(rows: &RecordBatch) -> Result<impl Iterator<Item = (u64, &str)>> {
     let (docs, ids) = (as_uint64_array(rows.column(DOC))?, as_string_array(rows.column(ID))?);
     Ok(docs.values().iter().copied().zip(ids.iter().map(Option::unwrap_or_default)))
 }
 
-/// Returns the first `most` comparable documents in order of (source, position). Their ids are unique.
+/// Returns at most `most` documents that can be compared, in order of (source, position). Their ids are unique.
 async fn first(
     shingle: &Shingle,
     documents: DataFrame,
@@ -199,7 +202,7 @@ async fn first(
     most: usize,
 ) -> Result<RecordBatch> {
     let order = || ["source", "position"].map(|name| col(name).sort(true, false)).to_vec();
-    // The shingles show whether a document is too short.
+    // Computing the shingles shows which documents are too short.
     let cut = frames::shingles::shingles(documents.clone(), shingle)?.filter(col("reason").is_null())?;
     let mut places = cut.select(["source", "position", "doc"].map(col).to_vec())?;
     if duplicates == DuplicateIds::Reject {
@@ -207,7 +210,7 @@ async fn first(
         places = places.window(vec![copy])?.filter(col("copy").eq(lit(1_u64)))?;
     }
     let places = places.sort(order())?.limit(0, Some(most))?;
-    // A join needs different names on its two sides.
+    // The columns of the two sides of a join must have different names.
     let names = [("source", "of_source"), ("position", "of_position"), ("doc", "of_doc")];
     let places = places.select(frames::renamed(names))?.cache().await?;
     let (names, aliases) = (names.map(|(name, _)| name), names.map(|(_, alias)| alias));
@@ -224,7 +227,7 @@ async fn first(
     Ok(rows)
 }
 
-/// Returns the possible sizes of samples among `asked`, ascending and unique. Sizes over `available` become `available`, with a note.
+/// Returns the distinct sample sizes in ascending order. Sizes above `available` are replaced by `available`, and a note lists them.
 fn sizes(asked: &[NonZeroUsize], available: usize) -> (Vec<usize>, Option<String>) {
     let asked: BTreeSet<usize> = asked.iter().map(|size| size.get()).collect();
     let larger: Vec<String> = asked.range(available + 1..).map(usize::to_string).collect();

@@ -1,4 +1,4 @@
-//! Measures a source under many settings: shingle sizes, thresholds, and numbers of documents.
+//! Measures a job with many combinations of shingle size, threshold and number of documents.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -22,35 +22,35 @@ use crate::page::{
     shingle_name,
 };
 
-/// The settings to measure, in every combination.
+/// The settings to measure. Every combination is measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
-    /// Thresholds, each over 0 and at most 1.
+    /// The thresholds. Each is over 0 and at most 1.
     pub thresholds: Vec<f64>,
-    /// Shingle sizes, which replace the job's shingle size.
+    /// The shingle sizes. They replace the shingle size of the job.
     pub sizes: Vec<NonZeroUsize>,
-    /// Numbers of documents in a sample.
+    /// The numbers of documents in the samples.
     pub documents: Vec<NonZeroUsize>,
-    /// The number of runs of each shingle size on each sample.
+    /// How often each combination of shingle size and sample is measured.
     pub repeat: NonZeroUsize,
 }
 
 /// The result of [`sweep`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
-    /// The job with the settings outside the grid, and the bands for the lowest threshold.
+    /// The job, with the lowest threshold and the bands for this threshold.
     pub job: Job,
     /// The thresholds, ascending.
     pub thresholds: Vec<f64>,
-    /// The number of repetitions of each run.
+    /// How often each combination of shingle size and sample was measured.
     pub repeat: usize,
-    /// A note on the samples, if any.
+    /// A note on the samples, if they are not as requested.
     pub note: Option<String>,
-    /// The runs by shingle size, then by number of documents.
+    /// The measurements, sorted by shingle size and then by number of documents.
     pub runs: Vec<SweepRun>,
 }
 
-/// The measurements for a shingle size on a sample.
+/// The measurements of a shingle size on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepRun {
     /// The number of units in a shingle.
@@ -59,18 +59,18 @@ pub struct SweepRun {
     pub documents: usize,
     /// The seconds from texts to signatures.
     pub sketches_seconds: Times,
-    /// The measurements by threshold, ascending.
+    /// The measurement of each threshold, in ascending order of thresholds.
     pub found: Vec<ThresholdMeasurement>,
 }
 
-/// The seconds of repeated runs.
+/// The seconds of repeated measurements.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Times {
-    /// The mean.
+    /// The mean of the times.
     pub mean: f64,
     /// The shortest time.
     pub least: f64,
-    /// All times in order.
+    /// All times, in the order of measurement.
     pub each: Vec<f64>,
 }
 
@@ -81,16 +81,17 @@ impl Times {
     }
 }
 
-/// The measurement for a threshold.
+/// The measurement of a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThresholdMeasurement {
     /// The threshold.
     pub threshold: f64,
-    /// The number of bands of a run with this threshold.
+    /// The number of bands that a run with this threshold uses.
     pub bands: usize,
     /// The number of rows per band.
     pub rows: usize,
-    /// The seconds from signatures to scored pairs. Thresholds with the same bands and rows share the search of the lowest threshold.
+    /// The seconds from signatures to scored pairs. Thresholds with the same bands and rows share one search, which uses the lowest of
+    /// these thresholds.
     pub search_seconds: Times,
     /// The seconds from texts to scored pairs.
     pub seconds: Times,
@@ -102,18 +103,19 @@ pub struct ThresholdMeasurement {
     pub pairs: u64,
 }
 
-/// Runs the stages of a job for every shingle size on every sample, and counts the pairs that a run with each threshold would find.
+/// Runs the stages of a job for every shingle size on every sample. For each threshold, counts the pairs that a run would find.
 ///
 /// If the job has a rule for its bands, the bands are chosen for each threshold. Signatures are computed once for all thresholds, and
 /// thresholds with the same bands share a search.
 ///
-/// A sample consists of the first documents, in order of (source, position), that can be compared at the largest shingle size. So all sizes
-/// have the same documents. If the job names reference documents, the sample contains as many of them. Samples and their sketches are held
-/// in memory. Copies are compared like other documents.
+/// A sample consists of the first documents in order of (source, position). Only documents that can be compared at the largest shingle size
+/// count, so that all sizes have the same documents. If the job names reference documents, the sample also contains up to the same number
+/// of reference documents. Samples and their sketches are in memory. Documents with equal shingle sets are compared like other documents.
 ///
 /// # Errors
-/// Fails if a list of the grid is empty or has an invalid value, if the source cannot be read or contains nothing to compare, or if
-/// `control` stopped the run.
+/// Fails if a list in `grid` is empty or contains an invalid value.
+/// Fails if the source cannot be read, or has no document that can be compared.
+/// Fails if `control` stops the measurement.
 pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
     let thresholds = sorted_thresholds(&grid.thresholds)?;
     let sizes: BTreeSet<NonZeroUsize> = grid.sizes.iter().copied().collect();
@@ -179,7 +181,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     Ok(Sweep { job: base, thresholds, repeat: grid.repeat.get(), note, runs })
 }
 
-/// Returns the thresholds, sorted and without repeats.
+/// Returns the distinct thresholds in ascending order.
 fn sorted_thresholds(given: &[f64]) -> Result<Vec<f64>> {
     // This form of the condition also rejects NaN.
     if let Some(wrong) = given.iter().find(|t| !(**t > 0.0 && **t <= 1.0)) {
@@ -193,7 +195,8 @@ fn sorted_thresholds(given: &[f64]) -> Result<Vec<f64>> {
     Ok(thresholds)
 }
 
-/// Returns a search for each choice of bands and rows, with its sorted thresholds. A method that needs no bands has a single search.
+/// Returns the searches that the thresholds need. Each element contains bands and rows, and the thresholds that use them, in ascending
+/// order. A method without bands needs a single search.
 fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<(Lsh, Vec<f64>)>> {
     let mut searches: Vec<(Lsh, Vec<f64>)> = Vec::new();
     let Job { lsh, minhash, candidates, .. } = job;
@@ -213,8 +216,8 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<(Lsh, Vec<f64>)>> {
     Ok(searches)
 }
 
-/// Counts the scored pairs that reach a threshold by the rules of `score`. Returns the number of documents in these pairs, and the number
-/// of pairs.
+/// Counts the scored pairs that a job with `score` would keep at `threshold`. Returns the number of documents in these pairs, and the
+/// number of pairs.
 fn count_matches(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<(u64, u64)> {
     let mut matched = BTreeSet::new();
     let mut pairs = 0;
@@ -256,11 +259,12 @@ pub(crate) const COLUMNS: [&str; 11] = [
     "least s",
 ];
 
-/// The minimum ratio between the largest and the smallest number for a logarithmic axis, which shows small numbers better.
+/// An axis is logarithmic if the ratio between the largest and the smallest number exceeds this. A logarithmic axis shows small numbers
+/// better.
 const LOG_RATIO: f64 = 50.0;
 
 impl Sweep {
-    /// Describes the work that a time includes.
+    /// Describes which work the measured times include.
     pub(crate) fn coverage(&self) -> String {
         let method = self.job.candidates.method;
         let thresholds =
@@ -276,7 +280,7 @@ impl Sweep {
         )
     }
 
-    /// Returns the charts with the names of their files. The `added` series are in the chart of seconds.
+    /// Returns the charts, each with the name of its file. `added` are further series for the chart of seconds.
     pub(crate) fn charts(&self, added: &[Series]) -> [(&'static str, Chart); 3] {
         let documents = "documents with one similar document or more";
         [
@@ -286,7 +290,7 @@ impl Sweep {
         ]
     }
 
-    /// Returns a series for each shingle size, with points of its runs.
+    /// Returns a series for each shingle size. `points` returns the points for one sample.
     fn series(&self, points: impl Fn(&SweepRun) -> Vec<(f64, f64)>) -> Vec<Series> {
         let sizes = self.runs.chunk_by(|a, b| a.size == b.size);
         let line = |runs: &[SweepRun]| {
@@ -316,7 +320,7 @@ impl Sweep {
         }
     }
 
-    /// Returns a chart of a count by threshold on the largest sample, with a line for each shingle size.
+    /// Returns a chart that shows a count at each threshold on the largest sample, with a line for each shingle size.
     fn found_chart(&self, title: &str, label: &str, number: fn(&ThresholdMeasurement) -> u64) -> Chart {
         let largest = self.runs.iter().map(|run| run.documents).max().unwrap_or(0);
         let series = self.series(|run| {
@@ -343,7 +347,7 @@ impl Sweep {
         }
     }
 
-    /// Returns a row for each combination of settings.
+    /// Returns a table row for each combination of settings.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let row = |run: &SweepRun, found: &ThresholdMeasurement| {
             vec![
@@ -363,7 +367,7 @@ impl Sweep {
         self.runs.iter().flat_map(|run| run.found.iter().map(move |found| row(run, found))).collect()
     }
 
-    /// Returns the page. The `added` series are in its chart of seconds.
+    /// Returns the page. `added` are further series for the chart of seconds.
     pub(crate) fn page(&self, added: &[Series]) -> HtmlPage {
         let unit = self.job.shingle.unit.plural();
         let mut intro = vec![
@@ -381,7 +385,7 @@ impl Sweep {
             header: COLUMNS.map(str::to_owned).to_vec(),
             rows: self.rows(),
         };
-        // The runs do not use the shingle size, the threshold and the bands of the job.
+        // The measurements replace the shingle size, the threshold and the bands of the job, so these are not listed.
         let mut settings = job_settings(&self.job);
         settings.retain(|(name, _)| !matches!(*name, "shingles" | "threshold"));
         for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "candidates") {

@@ -1,4 +1,4 @@
-//! Runs and times stages on a sample. The results are kept in memory.
+//! Runs stages on a sample, and measures their seconds. The results are kept in memory.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::pipeline::slices;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 
-/// The number of documents in the first measurement, which is discarded.
+/// The number of documents in the warm-up measurement, which is discarded.
 const WARM_UP_DOCUMENTS: usize = 20;
 
-/// The name of a search in messages, and its job. Searches over a sample have the same shingles and signatures.
+/// The name of a search in messages, and the job of the search. All searches over a sample have the same shingles and signatures.
 pub(super) type NamedJob = (String, Job);
 
-/// The seconds of each repetition over a sample, and the results of the searches.
+/// The measured seconds on a sample, with one element per repetition, and the results of the searches.
 #[derive(Default)]
 pub(super) struct Timed {
     /// The seconds from texts to shingle sets.
     pub(super) shingles: Vec<f64>,
     /// The seconds from shingle sets to signatures.
     pub(super) signatures: Vec<f64>,
-    /// The seconds and the result of each search.
+    /// The seconds of each repetition and the result, for each search.
     pub(super) searches: Vec<(Vec<f64>, Searched)>,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Timed {
 pub(super) struct Searched {
     /// The scored pairs.
     pub(super) scores: Vec<RecordBatch>,
-    /// The number of candidates; `None` if all pairs were compared.
+    /// The number of candidates; `None` if the method compares all pairs.
     pub(super) candidates: Option<u64>,
 }
 
-/// Runs plans over the first documents of a sample, one after the other, and reports progress.
+/// Runs the measured steps one after the other, and reports their progress.
 pub(super) struct Bench<'a> {
     session: &'a SessionContext,
     control: &'a RunControl,
@@ -56,8 +56,8 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Creates a bench that measures `searches` on `samples` samples. It warms up first, so that one-time work of the process is not part
-    /// of a measured time.
+    /// Creates a bench that will measure `searches` on `samples` samples. Runs all steps once on a few documents, so that measured times
+    /// exclude one-time work of the process.
     pub(super) async fn new(
         session: &'a SessionContext,
         control: &'a RunControl,
@@ -67,14 +67,15 @@ impl<'a> Bench<'a> {
     ) -> Self {
         let plans = 2 + searches.len();
         let mut bench = Self { session, control, sample, repeat: 1, done: 0, total: plans };
-        // A job for a larger corpus can refuse a sample of this size. Other errors will occur again.
+        // The error is ignored. A job for a larger corpus can refuse such a small sample, and any other error occurs again in the
+        // measurement.
         let _ = bench.measure(searches, WARM_UP_DOCUMENTS, "warming up").await;
         let repeat = repeat.get();
         Self { repeat, done: 0, total: plans * repeat * samples, ..bench }
     }
 
-    /// Computes the signatures of the first `documents`, and runs all searches. Repeats this as often as the bench is configured to.
-    /// `sample` is the name of the sample in messages.
+    /// Computes the shingle sets and signatures of the first `documents` documents, and runs all searches. All steps are repeated as often
+    /// as the bench was told. `sample` is the name of the sample in messages.
     pub(super) async fn measure(
         &mut self,
         searches: &[NamedJob],
@@ -103,7 +104,8 @@ impl<'a> Bench<'a> {
         Ok(timed)
     }
 
-    /// Returns the result of `work` and its seconds, including planning. `work` also returns a number of rows.
+    /// Runs `work`, and returns its result and its seconds. The seconds include planning. The second value that `work` returns is a number
+    /// of rows.
     async fn time<T>(
         &mut self,
         name: &str,
@@ -116,7 +118,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Runs a frame. Returns a frame over its rows in memory, and the number of rows.
+/// Runs `frame`, and keeps its rows in memory. Returns a frame over these rows, and the number of rows.
 async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFrame, u64)> {
     let schema = Arc::new(frame.schema().as_arrow().clone());
     let partitions = frame.collect_partitioned().await?;
@@ -124,7 +126,7 @@ async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFr
     Ok((session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?, rows))
 }
 
-/// Computes the shingle sets of documents.
+/// Computes the shingle sets of documents. Documents that cannot be compared are dropped.
 async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
     let cut = frames::shingles::shingles(documents, &job.shingle)?;
     in_memory(session, cut.filter(col("reason").is_null())?).await
@@ -134,7 +136,7 @@ async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job)
 async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
     let dictionary = match job.shingle.hash {
         ShingleHash::Dictionary => {
-            // The numbers of a dictionary begin at 1, so the largest number is its size.
+            // A dictionary numbers its shingles from 1, so the largest number is the size of the dictionary.
             let last = max(array_max(col("shingles"))).alias("last");
             Some(one_number(shingles.clone().aggregate(vec![], vec![last])?).await?)
         }
@@ -143,8 +145,8 @@ async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) ->
     in_memory(session, frames::sketches::signatures(shingles, job, dictionary)?).await
 }
 
-/// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) by the method of the job. Copies are compared like
-/// other documents. Returns the result and the number of pairs that reach the threshold.
+/// Finds and scores pairs in `sketches` (doc, shingle_count, shingles, signature, ..) with the method of the job. Documents with equal
+/// shingle sets are compared like other documents. Returns the result and the number of scored pairs.
 async fn search(
     session: &SessionContext,
     sketches: DataFrame,
@@ -172,7 +174,7 @@ async fn search(
     Ok((Searched { scores, candidates }, pairs))
 }
 
-/// Pairs the documents that share a bucket. Documents of hot buckets are paired by their rarest shingles.
+/// Returns pairs of documents that share a bucket. Documents in hot buckets are paired if they share one of their rarest shingles.
 async fn by_buckets(
     session: &SessionContext,
     sketches: &DataFrame,
@@ -194,7 +196,7 @@ async fn by_buckets(
     Ok(by_prefix(hot, compared, job).await?.union(candidates)?.distinct()?)
 }
 
-/// Pairs documents that share one of their rarest shingles.
+/// Returns pairs of documents that share one of their rarest shingles.
 async fn by_prefix(documents: DataFrame, compared: &ComparedDocuments, job: &Job) -> Result<DataFrame> {
     let permutations = job.minhash.permutations;
     let elements = frames::prefix::elements(documents.clone(), &job.score, permutations)?;

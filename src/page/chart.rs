@@ -24,12 +24,12 @@ pub(crate) struct Chart {
     pub series: Vec<Series>,
 }
 
-/// A line of a chart.
+/// A line in a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
     /// The label at the end of the line.
     pub name: String,
-    /// Points (x, y), in the order in which the line connects them.
+    /// The points (x, y). The line connects them in this order.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -42,7 +42,7 @@ impl Series {
 /// An axis of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
-    /// The quantity with its unit.
+    /// The name and the unit of the quantity.
     pub label: String,
     /// The scale.
     pub scale: Scale,
@@ -65,11 +65,11 @@ pub(crate) enum Scale {
     Log,
 }
 
-/// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point in the series with this name.
-/// Series are in order of appearance, and their points are sorted by the number of documents. Other columns are ignored.
+/// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point in the series `name`. Series are in
+/// order of appearance, and the points of a series are sorted by the number of documents. Other columns are ignored.
 ///
 /// # Errors
-/// Fails if the file cannot be read, or if a row lacks a name or two positive numbers. The message gives the file and the line.
+/// Fails if the file cannot be read, or if a row lacks a name or two positive numbers. The message contains the file and the line.
 pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
     #[derive(Deserialize)]
     struct SeriesRow {
@@ -114,7 +114,7 @@ pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
 const MAX_TICKS: usize = 9;
 
 impl Scale {
-    /// Returns the coordinate of `value` on the axis, before it is scaled to pixels; `None` if the axis cannot show it.
+    /// Returns the coordinate of `value` on the axis, which is not yet in pixels; `None` if the axis cannot show the value.
     fn coordinate(self, value: f64) -> Option<f64> {
         // Numbers of 1e100 or more cannot be distinguished in a drawing, and their differences can overflow.
         let drawable = value.is_finite() && value.abs() < 1e100;
@@ -124,7 +124,7 @@ impl Scale {
         }
     }
 
-    /// Returns the range of coordinates that the drawing shows: the given coordinates and a margin.
+    /// Returns the range that the axis shows: from the lowest to the highest of `coordinates`, with a margin.
     fn range(self, coordinates: impl Iterator<Item = f64>) -> (f64, f64) {
         let (mut low, mut high) =
             coordinates.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), c| (low.min(c), high.max(c)));
@@ -147,7 +147,7 @@ impl Scale {
         (if starts_at_zero { 0.0 } else { low - margin }, high + margin)
     }
 
-    /// Returns the coordinates and labels of the ticks in a range.
+    /// Returns the ticks in a range of coordinates: the coordinate and the label of each tick.
     fn ticks(self, (low, high): (f64, f64)) -> Vec<(f64, String)> {
         match self {
             Scale::Linear | Scale::FromZero => linear_ticks(low, high),
@@ -206,37 +206,38 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
 const WIDTH: i32 = 800;
 /// The height in pixels.
 const HEIGHT: i32 = 460;
-/// The upper end of the plot, below the title and the label of the vertical axis.
+/// The top of the plot in pixels. The title and the label of the vertical axis are above it.
 const TOP: i32 = 78;
-/// The lower end of the plot, above the ticks and the label of the horizontal axis.
+/// The bottom of the plot in pixels. The ticks and the label of the horizontal axis are below it.
 const FLOOR: i32 = HEIGHT - 63;
 const SMALL: f64 = 13.0;
 const LARGE: f64 = 17.0;
-/// The height of a line of labels.
+/// The line height of labels in pixels.
 const LINE: i32 = 19;
 
-/// The beginning of every SVG file of this program.
+/// The first bytes of every SVG file that this program writes.
 pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
 
-/// Renders `chart` as an SVG file that is legible in light and dark mode and refers to no other file.
+/// Renders `chart` as an SVG file. The chart is legible in light and dark mode, and the file needs no other file.
 ///
-/// Points that are not finite, or not positive on a logarithmic axis, are omitted. The caption gives their number.
+/// Points that an axis cannot show are omitted: infinite values, and values that are not positive on a logarithmic axis. The caption says
+/// how many points are omitted.
 ///
 /// # Errors
-/// Only if there is a bug.
+/// Fails only if there is a bug.
 pub(crate) fn svg(chart: &Chart) -> Result<String> {
-    // Charts on a page share its style sheet. A file contains its own style sheet.
+    // The charts on a page share one style sheet. A separate file needs its own style sheet.
     let drawing = chart.element(&format!("<style>\n{}</style>\n", palette::style()));
     Ok(format!("{SVG_MARK}{}", drawing.map_err(|e| Error::bug("a chart cannot be drawn").because(e))?))
 }
 
-/// The parts of a chart. Coordinates are pixels.
+/// The data of the template `chart.svg`. Coordinates are in pixels.
 #[derive(Template)]
 #[template(path = "chart.svg", config = "src/page/askama.toml")]
 struct Drawing<'a> {
     /// The title for screen readers.
     title: String,
-    /// The title, cut to the width of the chart.
+    /// The title, cut off at the width of the chart.
     shown_title: String,
     caption: String,
     head: &'a str,
@@ -265,17 +266,17 @@ struct ChartCurve {
 }
 
 impl ChartCurve {
-    /// Returns the end of the line if its name is so far above or below that they need a leader.
+    /// Returns the end of the line if its name is so far above or below that a leader must connect the two.
     fn leader(&self) -> Option<(i32, i32)> {
         self.points.last().copied().filter(|(_, y)| (y - self.name_y).abs() > LINE / 3)
     }
 }
 
 impl Chart {
-    /// Renders the chart as an SVG element whose first child is `head`.
+    /// Renders the chart as an SVG element. `head` is its first child.
     ///
     /// # Errors
-    /// Only if there is a bug.
+    /// Fails only if there is a bug.
     pub(crate) fn element(&self, head: &str) -> askama::Result<String> {
         let lines =
             self.series.iter().map(|series| series.points.iter().filter_map(|p| self.coordinates(*p)));
@@ -317,7 +318,7 @@ impl Chart {
         .render()
     }
 
-    /// Returns the caption with the number of omitted points.
+    /// Returns the caption. If points are omitted, a sentence with their number follows.
     pub(super) fn caption(&self) -> String {
         let points = self.series.iter().flat_map(|series| &series.points);
         let caption = without_forbidden(&self.caption);
@@ -338,7 +339,7 @@ fn pixel(coordinate: f64, (low, high): (f64, f64), (first, last): (i32, i32)) ->
     first + (f64::from(last - first) * (coordinate - low) / (high - low)).round() as i32
 }
 
-/// Returns the height of the name of each line: the height of the line's end, moved apart from other names.
+/// Returns the vertical position of the name of each line. A name is at the end of its line, unless it would overlap another name.
 fn name_heights(lines: &[Vec<(i32, i32)>]) -> Vec<i32> {
     let (top, bottom) = (TOP + 6, FLOOR - 5);
     // The name of a line without points is at the bottom.
@@ -353,7 +354,8 @@ fn name_heights(lines: &[Vec<(i32, i32)>]) -> Vec<i32> {
     heights
 }
 
-/// Moves sorted heights apart, by a line or by as much as fits between top and bottom.
+/// Moves sorted vertical positions apart, so that neighbours have a distance of one line height. The distance is smaller if the names do
+/// not fit between `top` and `bottom` otherwise.
 fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     let gaps = i32::try_from(heights.len()).unwrap_or(i32::MAX).saturating_sub(1).max(1);
     let line = LINE.min((bottom - top) / gaps);
@@ -370,7 +372,7 @@ fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     spread
 }
 
-/// Cuts `text` off at `most` pixels.
+/// Cuts `text` off at a width of `most` pixels.
 fn cut(text: &str, size: f64, most: i32) -> String {
     let mut text = without_forbidden(text);
     if width(&text, size) > most {
@@ -382,7 +384,7 @@ fn cut(text: &str, size: f64, most: i32) -> String {
     text
 }
 
-/// Returns the approximate width of a text in pixels. The reader's fonts are unknown.
+/// Returns the approximate width of a text in pixels, since the reader's fonts are unknown.
 fn width(text: &str, size: f64) -> i32 {
     let em = |c: char| match c {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '('

@@ -1,4 +1,4 @@
-//! HTML pages of charts and tables, without scripts, fonts or other files.
+//! HTML pages with charts and tables. The pages need no scripts, fonts or other files.
 
 use askama::Template;
 
@@ -39,18 +39,18 @@ pub(crate) struct HtmlTable {
     pub caption: String,
     /// The names of the columns.
     pub header: Vec<String>,
-    /// The rows, with a cell for each column.
+    /// The rows. Each row has one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// The beginning of every page of this program.
+/// The first bytes of every page that this program writes.
 pub(crate) const HTML_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
      <meta name=\"generator\" content=\"resemblance\">\n";
 
 /// Renders a template as an HTML file.
 ///
 /// # Errors
-/// Only if there is a bug.
+/// Fails only if there is a bug.
 pub(crate) fn html(page: &impl Template) -> Result<String> {
     page.render().map_err(|e| Error::bug("a page cannot be written").because(e))
 }
@@ -64,7 +64,7 @@ impl HtmlTable {
     }
 }
 
-/// Returns the settings of a job that determine times and pairs, by name.
+/// Returns the names and values of the settings that affect the time of a run or its pairs.
 pub(crate) fn job_settings(job: &Job) -> Vec<(&'static str, String)> {
     let steps: Vec<String> = job.shingle.normalize.iter().map(ToString::to_string).collect();
     let score = match job.score.by {
@@ -103,7 +103,7 @@ pub(crate) fn settings_section(settings: Vec<(&'static str, String)>) -> Section
     Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
 }
 
-/// Returns a one-word setting in the spelling of the job file.
+/// Returns a setting as it is spelled in a job file. The setting must be a single word.
 fn key_value(setting: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(setting).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

@@ -1,7 +1,7 @@
 //! Charts as SVG, pairs of texts in two columns, and HTML pages without external files.
 //!
-//! Pages are templates on `base.html`, and charts are the template `chart.svg`. Colours follow the reader's light or dark setting:
-//! a chart is drawn in the light palette, and the style sheet replaces it in dark mode.
+//! Pages are templates that extend `base.html`, and charts use the template `chart.svg`. A chart is drawn in the light palette. If the
+//! reader's system is in dark mode, the style sheet replaces the colours.
 
 mod chart;
 mod html;

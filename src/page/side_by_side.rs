@@ -1,7 +1,7 @@
-//! Pairs of texts with marked common passages: in two columns for terminals, and in parts for HTML pages.
+//! Shows two texts and marks the passages that they share. Terminals get two columns, and HTML pages get the parts of each text.
 //!
-//! Passages are found word by word, ignoring case, by the difference algorithm of Myers (*An O(ND) difference algorithm and its
-//! variations*, Algorithmica 1, 1986). It does not find passages in another order.
+//! The difference algorithm of Myers compares the texts word by word and ignores case (*An O(ND) difference algorithm and its variations*,
+//! Algorithmica 1, 1986). It finds passages only if they are in the same order in both texts.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,42 +15,42 @@ use super::text::count;
 use crate::error::visible::acts;
 use crate::job::{Shingle, Unit};
 
-/// The maximum number of tokens per text that are compared. The time is proportional to the length of both texts times the number of
+/// The maximum number of tokens to compare in each text. The time is proportional to the total length of the texts times the number of
 /// differences.
 const MAX_TOKENS: usize = 5_000;
-/// The minimum width of each side, in columns.
+/// The minimum width of each text, in terminal columns.
 const MIN_WIDTH: usize = 10;
-/// The separator of the two sides.
+/// The separator between the two texts.
 const SEPARATOR: &str = " | ";
 
-/// The mark of a common passage.
+/// How common passages are marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassageMark {
-    /// `[` before the passage and `]` after it.
+    /// A passage is in brackets: `[` and `]`.
     Brackets,
-    /// Bold green, by the escape sequences of terminals.
+    /// A passage is bold and green. Escape sequences switch the colour on and off.
     Colour,
 }
 
-/// The part of two texts to show.
+/// How much of the two texts is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// The tokens that are compared.
+    /// Only the compared tokens.
     Compared,
-    /// Both whole texts. Passages are found only among the compared tokens.
+    /// Both whole texts. Passages are still marked only among the compared tokens.
     Whole,
 }
 
 /// The layout of two texts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// The total width, in columns.
+    /// The total width, in terminal columns.
     pub width: usize,
-    /// The mark of a common passage.
+    /// How common passages are marked.
     pub mark: PassageMark,
-    /// The part of the texts to show.
+    /// How much of the texts is shown.
     pub extent: Extent,
-    /// Passages shorter than a shingle are not marked, because they do not make texts similar.
+    /// The shingles of the job. Passages shorter than a shingle are not marked, because they do not make texts similar.
     pub shingle: &'a Shingle,
 }
 
@@ -59,11 +59,11 @@ pub(crate) struct View<'a> {
 pub(crate) struct SideBySide {
     /// The lines, without newlines.
     pub lines: Vec<String>,
-    /// Whether neither text was cut.
+    /// Whether both texts are shown in full.
     pub whole: bool,
 }
 
-/// Lays out two texts in two columns under their names.
+/// Lays out two texts in two columns. `names` are the headings of the columns.
 pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> SideBySide {
     let width = (view.width.saturating_sub(SEPARATOR.len()) / 2).max(MIN_WIDTH);
     let most = match view.extent {
@@ -94,7 +94,7 @@ pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -
     SideBySide { lines, whole: whole_a && whole_b }
 }
 
-/// A common passage of two texts: its ranges in both texts, in characters (Unicode code points) or in tokens.
+/// A passage that two texts share. The ranges are in characters (Unicode code points) or in tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CommonPassage {
     /// The range in the first text.
@@ -103,7 +103,7 @@ pub(crate) struct CommonPassage {
     pub b: Range<usize>,
 }
 
-/// Returns the passages that [`side_by_side`] marks, in characters, and whether both texts were compared in full.
+/// Returns the passages that [`side_by_side`] marks. Ranges are in characters. Also returns whether both texts were compared in full.
 pub(crate) fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<CommonPassage>, bool) {
     let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, MAX_TOKENS));
     let characters =
@@ -125,7 +125,7 @@ struct TextToken {
     paragraph: bool,
 }
 
-/// Returns the first `most` tokens in a text, and whether these are all its tokens.
+/// Returns at most `most` tokens from the beginning of a text, and whether the text has no further tokens.
 fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
     let mut tokens = Vec::new();
     let (mut spaced, mut newlines, mut end) = (true, 0, 0);
@@ -146,14 +146,14 @@ fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
     (tokens, true)
 }
 
-/// Replaces each character that would control the terminal by one character, so that the text after it does not move.
+/// Replaces each character that would control the terminal by U+FFFD, so that the rest of the line stays in its column.
 fn printable(text: &str) -> String {
     text.replace(acts, "\u{fffd}")
 }
 
-/// Returns the common passages of two texts, in tokens.
+/// Returns the common passages of two texts. Ranges are in tokens.
 fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonPassage> {
-    // Tokens are numbered, because each token is compared many times.
+    // Equal tokens get equal numbers, because comparing numbers is faster than comparing texts.
     let mut numbers = BTreeMap::new();
     let mut keys = |tokens: &[TextToken]| -> Vec<usize> {
         let number = |token: &TextToken| {
@@ -173,7 +173,7 @@ fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonPa
     all.filter(|passage| is_long_enough(&a[passage.a.clone()], shingle)).collect()
 }
 
-/// Whether a run of tokens has at least as many words or characters as a shingle.
+/// Whether adjacent tokens contain at least as many words or characters as a shingle.
 fn is_long_enough(run: &[TextToken], shingle: &Shingle) -> bool {
     let units = match shingle.unit {
         Unit::Word => run.iter().filter(|token| token.text.chars().any(char::is_alphanumeric)).count(),
@@ -185,17 +185,17 @@ fn is_long_enough(run: &[TextToken], shingle: &Shingle) -> bool {
     units >= shingle.size
 }
 
-/// The tokens between white space.
+/// Adjacent tokens without white space between them.
 #[derive(Debug, Default)]
 struct Word {
-    /// Runs of tokens, each with a flag whether it is coloured.
+    /// The texts of adjacent tokens, each with a flag that says whether it is coloured.
     pieces: Vec<(String, bool)>,
     paragraph: bool,
-    /// The number of passages that begin in this word or earlier.
+    /// The number of passages that begin in this word or in earlier words.
     begun: usize,
 }
 
-/// Joins tokens to words and marks the passages.
+/// Joins tokens into words, and marks the passages.
 fn words<'a>(
     tokens: &[TextToken],
     passages: impl Iterator<Item = &'a Range<usize>>,
@@ -228,7 +228,8 @@ fn words<'a>(
     words
 }
 
-/// Returns the lines of both sides. If a passage would begin in different rows, the side that is ahead gets empty lines.
+/// Returns the lines of both columns. If a passage would begin in different lines of the two columns, empty lines are added to the shorter
+/// column.
 fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<TextLine>; 2] {
     let mut sides = words.each_ref().map(|words| (words.as_slice(), TextColumn::new(width)));
     for passage in 1..=passages {
@@ -251,7 +252,7 @@ fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<TextLi
     })
 }
 
-/// A line and its width in columns.
+/// A line of text and its width in terminal columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TextLine {
     text: String,
@@ -260,10 +261,10 @@ struct TextLine {
 
 const BOLD_GREEN: &str = "\x1b[1;32m";
 const PLAIN: &str = "\x1b[0m";
-/// The escape sequences of coloured lines.
+/// The escape sequences that begin and end coloured text.
 pub(crate) const COLOURS: [&str; 2] = [BOLD_GREEN, PLAIN];
 
-/// Lines of at most `width` columns. Text is added to the last line.
+/// Lines with a width of at most `width` terminal columns. Text is added to the last line.
 struct TextColumn {
     lines: Vec<TextLine>,
     width: usize,
@@ -284,7 +285,7 @@ impl TextColumn {
         self.filled() > 0 && (word.paragraph || self.filled() + 1 + width > self.width)
     }
 
-    /// Returns the row in which `word` would begin.
+    /// Returns the index of the line in which `word` would begin.
     fn row(&self, word: &Word) -> usize {
         self.lines.len() - 1 + usize::from(self.breaks(word))
     }
@@ -299,7 +300,7 @@ impl TextColumn {
         word.pieces.iter().for_each(|(text, marked)| self.push_wrapped(text, *marked));
     }
 
-    /// Adds a text. It continues on new lines if it does not fit.
+    /// Adds a text, and begins new lines where the text does not fit.
     fn push_wrapped(&mut self, text: &str, marked: bool) {
         let (mut from, mut filled) = (0, self.filled());
         for (at, grapheme) in text.grapheme_indices(true) {
@@ -329,10 +330,10 @@ impl TextColumn {
     }
 }
 
-/// The maximum number of characters per text on a page.
+/// The maximum number of characters of each text on a page.
 const MAX_CHARACTERS: usize = 4_000;
 
-/// A text in parts.
+/// The text of a document, split into parts that the other text shares and parts that it does not share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Side {
     /// The id of the document.
@@ -363,7 +364,7 @@ impl Side {
     }
 }
 
-/// Splits the texts of two documents into parts. Common passages with at least the length of a shingle are marked, and long texts are cut
+/// Splits the texts of two documents into parts. Common passages are marked if they are at least as long as a shingle. Long texts are cut
 /// off.
 pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [Side; 2] {
     let cut = texts.map(|text| {
@@ -381,7 +382,7 @@ pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [S
     [side(id_a, texts[0], cut[0], |passage| &passage.a), side(id_b, texts[1], cut[1], |passage| &passage.b)]
 }
 
-/// Splits a text into parts. `passages` are ranges of characters in order.
+/// Splits a text into parts. `passages` are sorted ranges of characters.
 fn parts<'a>(text: &str, passages: impl Iterator<Item = &'a Range<usize>>) -> Vec<TextPart> {
     let mut parts = Vec::new();
     let (mut rest, mut at) = (text, 0);

@@ -1,8 +1,8 @@
-//! Text for pages and terminals: single lines, and numbers with separators and units.
+//! Formats ids, texts and numbers for pages and terminals.
 
 use crate::error::visible::visible;
 
-/// The maximum number of characters in an id.
+/// The maximum number of characters that are shown of an id.
 const MAX_ID_CHARS: usize = 100;
 
 /// Formats an id, a path or a value on one line: control characters are escaped, and long values are cut off.
@@ -21,13 +21,13 @@ pub(crate) fn without_forbidden(text: &str) -> String {
     )
 }
 
-/// Formatting methods for page templates, which can only call methods.
+/// Formatting methods for page templates. Templates can only call methods.
 pub(crate) trait PageWords {
     fn n(&self, number: &u64) -> String {
         count(*number)
     }
 
-    /// A similarity with three digits.
+    /// Formats a similarity with three digits after the point.
     fn share(&self, share: &f64) -> String {
         decimal(*share, 3)
     }
@@ -60,7 +60,7 @@ pub(crate) trait PageWords {
         one_line(id)
     }
 
-    /// An excerpt of a text on one line.
+    /// Formats an excerpt of a text on one line.
     fn sample(&self, text: &str) -> String {
         visible(text.trim()).into_owned()
     }
@@ -85,12 +85,12 @@ pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{noun}{}", either(n, "", "s"))
 }
 
-/// Returns the word for 1 or the word for other numbers, as in `1 text has` and `2 texts have`.
+/// Returns `one` if `n` is 1, otherwise `other`, as in `1 text has` and `2 texts have`.
 pub(crate) fn either<'a>(n: u64, one: &'a str, other: &'a str) -> &'a str {
     if n == 1 { one } else { other }
 }
 
-/// Formats a number of bytes in the largest unit that it fills.
+/// Formats a number of bytes, in the largest unit of which there is at least one.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut size, mut unit) = (bytes as f64, None);
@@ -107,7 +107,8 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a number with `digits` after the point and commas between thousands. Very large numbers have an exponent instead.
+/// Formats a number with `digits` digits after the point and with commas between thousands. Numbers of 1e15 or more have an exponent
+/// instead.
 pub(crate) fn decimal(value: f64, digits: usize) -> String {
     if !value.is_finite() || value.abs() >= 1e15 {
         return format!("{value:e}");
@@ -118,12 +119,12 @@ pub(crate) fn decimal(value: f64, digits: usize) -> String {
     format!("{sign}{}{rest}", grouped(whole))
 }
 
-/// Formats seconds with three digits.
+/// Formats seconds with three digits after the point.
 pub(crate) fn seconds(seconds: f64) -> String {
     decimal(seconds, 3)
 }
 
-/// Formats a fragment as a sentence: with a capital letter and a full stop.
+/// Formats a fragment as a sentence: adds a capital letter and a full stop.
 pub(crate) fn sentence(fragment: &str) -> String {
     let mut letters = fragment.chars();
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Changes since an earlier output.
+//! Compares an output with an earlier output.
 
 use datafusion::prelude::SessionContext;
 
@@ -12,8 +12,8 @@ use crate::lookup::rows::query;
 use crate::output::Stored;
 use crate::schema::Table;
 
-/// Returns the query that counts the documents in `table` that are in only one of two outputs. Ids are compared as text, because the type
-/// of the column may have changed.
+/// Returns the query that counts the documents of `table` that only one of the two outputs contains. Ids are compared as text, because the
+/// column can have different types in the outputs.
 fn documents(table: &str) -> String {
     format!(
         "SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
@@ -29,8 +29,9 @@ const PAIRS: &str = "
     FULL JOIN (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM before_pairs) b
     ON n.a = b.a AND n.b = b.b AND n.r = b.r";
 
-/// Counts new, gone and changed clusters. No document in a new cluster was in a cluster before, and no document from a gone cluster is in a
-/// cluster now. A cluster is changed if no cluster in the other output contains exactly the same documents.
+/// Counts new, gone and changed clusters. A cluster is new if the earlier output has none of its documents in a cluster, and gone if this
+/// output has none of its documents in a cluster. Any other cluster is changed, unless a cluster of the earlier output contains exactly the
+/// same documents.
 const CLUSTERS: &str = "
     WITH n AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM clusters),
         b AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM before_clusters),
@@ -40,10 +41,10 @@ const CLUSTERS: &str = "
         (SELECT count(DISTINCT c) FROM b) - (SELECT count(DISTINCT bc) FROM both_have) AS gone,
         (SELECT count(DISTINCT nc) FROM both_have) - (SELECT count(*) FROM both_have WHERE common = ns AND common = bs) AS changed";
 
-/// Compares `finished` with the finished output at `url`. The tables of `finished` and the view `removals` are in the session.
+/// Compares `finished` with the finished output at `url`. The session must contain the tables of `finished` and the view `removals`.
 ///
 /// # Errors
-/// The errors of [`Stored::open`]. Also fails if a table cannot be read.
+/// Returns the errors of [`Stored::open`], and fails if a table cannot be read.
 pub(super) async fn compare(
     session: &SessionContext,
     finished: &Finished,

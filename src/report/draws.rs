@@ -1,4 +1,4 @@
-//! Three clusters with their texts: the largest, the loosest and a random cluster, and the pairs that connect each cluster.
+//! Draws the largest, the loosest and a random cluster, finds the pairs that connect each cluster, and reads texts of its documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,13 @@ use crate::page::sides;
 const MAX_MEMBERS: usize = 12;
 /// The maximum number of listed bridges per cluster.
 const MAX_BRIDGES: usize = 3;
-/// The maximum number of pairs in a cluster for the search of links. The pairs are held in memory.
+/// The maximum number of pairs in a cluster whose weakest link and bridges are searched. The pairs are in memory.
 const MAX_EDGES: usize = 200_000;
 
-/// Pairs of documents whose texts are shown, each with a phrase that describes it.
+/// Pairs of documents with a phrase that describes the pair. The report shows the texts of these documents.
 type ShownPairs = Vec<(&'static str, [Member; 2])>;
 
-/// Draws clusters of `finished`, and reads their texts. Returns the reason if the texts cannot be read.
+/// Draws clusters from `finished` and reads texts of their documents. If the texts cannot be read, the second value is the reason.
 ///
 /// # Errors
 /// Fails if a table cannot be read.
@@ -72,7 +72,7 @@ pub(super) async fn read(
     Ok((clusters, None))
 }
 
-/// Chooses the ids of clusters, each with the reason.
+/// Chooses clusters. Returns the reason for each choice (`largest`, `loosest` or `random`) and the id of the cluster.
 async fn choose(session: &SessionContext, has_links: bool, seed: u64) -> Result<Vec<(&'static str, String)>> {
     #[derive(Deserialize)]
     struct Cluster {
@@ -111,7 +111,7 @@ async fn choose(session: &SessionContext, has_links: bool, seed: u64) -> Result<
     Ok(chosen)
 }
 
-/// Reads a cluster, and chooses the pairs whose texts are shown.
+/// Reads a cluster, and chooses the pairs whose texts the report shows.
 async fn read_cluster(
     session: &SessionContext,
     finished: &Finished,
@@ -183,8 +183,8 @@ struct ClusterLinks {
 }
 
 impl ClusterLinks {
-    /// Reads the pairs within the cluster of the table `drawn`; `None` if there are too many pairs, or if some pairs may be in other
-    /// outputs.
+    /// Reads the pairs within the cluster in the table `drawn`. Returns `None` if there are more than [`MAX_EDGES`] pairs, or if some pairs
+    /// can be in other outputs.
     async fn read(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         let known = session.table("drawn").await?.filter(col("reference"))?;
         if matches!(job.reference(), Some(Reference::Outputs { .. })) && known.count().await? > 1 {
@@ -227,7 +227,7 @@ impl ClusterLinks {
         weakest(self.documents.len(), &self.edges).filter(|edge| edge.jaccard < 1.0)
     }
 
-    /// Returns the bridges between different texts. Bridges whose smaller part is larger come first.
+    /// Returns the bridges between documents with different shingles, ordered by the size of the smaller part, descending.
     fn bridges(&self) -> Vec<Bridge> {
         let mut found = bridges(self.documents.len(), &self.edges);
         found.retain(|bridge| bridge.edge.jaccard < 1.0);
@@ -244,7 +244,7 @@ impl ClusterLinks {
     }
 }
 
-/// A pair of documents, by their numbers in the cluster.
+/// A pair of documents. `a` and `b` are indexes in [`ClusterLinks::documents`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ClusterEdge {
     a: usize,
@@ -252,13 +252,13 @@ struct ClusterEdge {
     jaccard: f64,
 }
 
-/// An edge whose removal disconnects its two documents.
+/// An edge that is the only connection between its two documents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bridge {
     edge: ClusterEdge,
-    /// The number of documents that remain connected with `a`.
+    /// The number of documents that stay connected with `a` if the edge is removed, including `a`.
     side_a: usize,
-    /// The number of documents that remain connected with `b`.
+    /// The number of documents that stay connected with `b` if the edge is removed, including `b`.
     side_b: usize,
 }
 
@@ -286,7 +286,7 @@ fn root(parent: &mut [usize], mut node: usize) -> usize {
     node
 }
 
-/// Finds the bridges of a graph (Tarjan, *A note on finding the bridges of a graph*, 1974). Two documents have at most one edge.
+/// Finds the bridges of a graph (Tarjan, *A note on finding the bridges of a graph*, 1974). Two documents must have at most one edge.
 fn bridges(nodes: usize, edges: &[ClusterEdge]) -> Vec<Bridge> {
     let mut edges_of_node: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for (number, edge) in edges.iter().enumerate() {
@@ -302,9 +302,9 @@ fn bridges(nodes: usize, edges: &[ClusterEdge]) -> Vec<Bridge> {
             continue;
         }
         let first = found.len();
-        // The bridges of this DFS tree, as (edge, child), until the size of the tree is known.
+        // The bridges in this DFS tree, as tuples (edge, child). The sizes of both sides follow once the whole tree has been visited.
         let mut tree = Vec::new();
-        // (node, the edge to it, the number of its edges that were followed)
+        // The nodes from the root to the current node, as tuples (node, edge to the node, number of the node's edges that were followed).
         let mut path = vec![(start, unvisited, 0)];
         (order[start], low[start]) = (next, next);
         next += 1;
@@ -357,7 +357,7 @@ mod tests {
         ClusterEdge { a, b, jaccard: f64::from(percent) / 100.0 }
     }
 
-    /// The nodes that are connected with `from` by `edges`.
+    /// Returns the nodes that `edges` connect with `from`.
     fn reached(from: usize, edges: &[ClusterEdge]) -> BTreeSet<usize> {
         let mut all = BTreeSet::from([from]);
         loop {

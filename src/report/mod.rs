@@ -1,7 +1,8 @@
-//! A page about a finished output: results, removals and losses, examples with their texts, and what may be missing.
+//! A page about a finished output: its results, the removals and the shingles that they lose, example texts, and the expected recall.
 //!
-//! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables. `draws` chooses clusters and reads
-//! their texts. `changes` compares with an earlier output. `page` renders the HTML page from the template `report.html`.
+//! `view` contains the report as plain data, which `--json` prints. `numbers` reads the numbers from the tables. `draws` chooses clusters
+//! and reads the texts of their documents. `changes` compares the output with an earlier output. `page` renders the HTML page from the
+//! template `report.html`.
 
 mod changes;
 mod draws;
@@ -24,28 +25,28 @@ pub use view::*;
 /// The settings of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportSettings {
-    /// The seed of the random cluster.
+    /// The seed with which the random cluster is chosen.
     pub seed: u64,
-    /// An earlier output with which to compare.
+    /// An earlier output to compare with.
     pub before: Option<String>,
-    /// The new locations of a source that was moved, one for each of its URLs; empty if it was not moved.
+    /// The new location of each URL in the source, if the source was moved since the run; otherwise empty.
     pub places: Vec<String>,
     /// The approximate number of shingle sets to draw for the recall; `None` if the recall is not measured.
     pub evaluate: Option<usize>,
     /// A file with labels of pairs.
     pub labels: Option<String>,
-    /// The record of the run that made the output, with its forecast.
+    /// The record of the run that made the output. It can contain a forecast.
     pub record: Option<ReportRecord>,
     /// The memory to use, in bytes.
     pub memory: u64,
 }
 
-/// Reads the tables of the finished output at `url`, and the texts of the shown documents. If the texts cannot be read, the report gives
+/// Reads the tables of the finished output at `url`, and the texts of the shown documents. If the texts cannot be read, the report contains
 /// the reason instead.
 ///
 /// # Errors
-/// The errors of [`Finished::open`] for both outputs, of [`evaluate::evaluate`] and of [`audit::judge`].
-/// [`Kind::Job`](crate::error::Kind::Job) for the record of another output.
+/// Returns the errors of [`Finished::open`] for both outputs, and of [`evaluate::evaluate`] and [`audit::judge`] if they are called.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if the record belongs to another output.
 pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettings) -> Result<Report> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let mut report = numbers::read(session, &finished, url).await?;
@@ -66,7 +67,7 @@ pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettin
     Ok(report)
 }
 
-/// The parts of a record of `resemblance run --forecast --record FILE` that a report shows.
+/// The fields that a report shows from a record, which `resemblance run --forecast --record FILE` writes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ReportRecord {
     /// The forecast of the run, if any.
@@ -79,7 +80,7 @@ pub struct ReportRecord {
     manifest: OutputIdentity,
 }
 
-/// The part of a manifest that identifies an output.
+/// The field of a manifest that identifies an output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct OutputIdentity {
     fingerprint: String,
@@ -89,7 +90,7 @@ impl ReportRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a successful run.
+    /// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a successful run.
     pub fn read(file: &str) -> Result<Self> {
         let text = std::fs::read_to_string(file).context(|| format!("cannot read the record {file}"))?;
         serde_json::from_str(&text).map_err(|e| {
@@ -100,10 +101,10 @@ impl ReportRecord {
         })
     }
 
-    /// Adds the record to the report on the output with this `fingerprint`.
+    /// Adds the record to `report`. `fingerprint` identifies the output that the report describes.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if it is the record of another output.
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the record belongs to another output.
     fn add_to(&self, report: &mut Report, fingerprint: &str) -> Result<()> {
         if self.manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(

@@ -26,7 +26,7 @@ const MAX_GROUPS: usize = 30;
 /// The maximum number of listed warnings.
 const MAX_WARNINGS: usize = 50;
 
-/// Reads the report on `finished`, without clusters, texts and an earlier output.
+/// Reads the numbers of the report on `finished`. The report has no clusters and texts yet, and is not compared with an earlier output.
 ///
 /// # Errors
 /// Fails if a table cannot be read.
@@ -91,7 +91,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     })
 }
 
-/// Returns the last part of the first URL that is not a pattern, and the number of other URLs.
+/// Names a dataset by its first URL: by the last part of the path that is not a pattern. The number of further URLs follows.
 fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
     let first = masked(first);
@@ -127,7 +127,8 @@ fn sentence(numbers: &ReportNumbers, method: Method) -> String {
     }
 }
 
-/// Counts removals by reason. A removal is contained if the representative contains at least 98 % of its shingles: see `crate::apply`.
+/// Counts removals by reason. A removed document is contained if the representative contains at least 98 % of its shingles (see
+/// `crate::apply`).
 const BY_REASON: &str = "
     SELECT CASE WHEN r.jaccard IS NULL THEN 'chain' WHEN r.jaccard = 1 THEN 'same_shingles' WHEN r.containment IS NULL THEN 'not_counted'
         WHEN r.containment >= 0.98 THEN 'contained' ELSE 'lossy' END AS reason,
@@ -184,7 +185,7 @@ async fn removed(session: &SessionContext, finished: &Finished) -> Result<Remove
     })
 }
 
-/// Returns the number of intervals of similarity from 0 to 1. About ten to thirty of them are above the threshold.
+/// Returns the number of equal intervals from similarity 0 to 1. Up to thirty of these intervals are above the threshold.
 fn per_unit(threshold: f64) -> u32 {
     match threshold {
         t if t < 0.6 => 20,
@@ -193,8 +194,8 @@ fn per_unit(threshold: f64) -> u32 {
     }
 }
 
-/// Counts the pairs of the table `pairs` by similarity, in intervals without gaps up to 1. Pairs with similarity 1 have a separate
-/// interval.
+/// Counts the rows of the table `pairs` in each interval of similarity. The first interval contains the lowest similarity, and intervals
+/// without pairs are included. Pairs with similarity 1 have a separate interval.
 pub(super) async fn similarities(
     session: &SessionContext,
     pairs: &str,
@@ -220,7 +221,8 @@ pub(super) async fn similarities(
     Ok((first..=per_unit).map(bin).collect())
 }
 
-/// Counts the clusters by size, in intervals without gaps that end at powers of two. The last interval ends at the largest size.
+/// Counts the clusters in each interval of sizes. Intervals end at powers of two, but the last interval ends at the largest size. Intervals
+/// without clusters are included.
 async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
     #[derive(Deserialize)]
     struct Size {
@@ -338,23 +340,23 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
     })
 }
 
-/// The number of pairs with a similarity, which is rounded to four digits.
+/// The number of pairs with one similarity, rounded to four digits.
 #[derive(Deserialize)]
 struct PairsOfSimilarity {
     jaccard: f64,
-    /// Whether the exact Jaccard similarity reaches the threshold.
+    /// Whether the exact Jaccard similarity is at least the threshold.
     reaches: bool,
     pairs: u64,
 }
 
-/// Returns the expected recall over all pairs. A found pair counts as 1 / p pairs, if p is the probability of finding a pair with its
-/// similarity (Horvitz and Thompson, 1952).
+/// Returns the expected recall for all pairs. A found pair counts as 1 / p pairs, where p is the probability that the job finds a pair with
+/// this similarity (Horvitz and Thompson, 1952).
 fn expected(pairs: &[PairsOfSimilarity], job: &Job) -> Option<f64> {
     let curve = job.curve();
     let by_estimate = job.score.by == ScoreBy::Signature;
     let reaching = || pairs.iter().filter(|row| !by_estimate || row.reaches);
     let found: u64 = reaching().map(|row| row.pairs).sum();
-    // Bounds the weight of a pair that is hardly ever found.
+    // The minimum bounds the weight of pairs that the job is very unlikely to find.
     let all: f64 = reaching().map(|row| row.pairs as f64 / curve.kept(row.jaccard).max(1e-6)).sum();
     (found > 0).then(|| found as f64 / all)
 }

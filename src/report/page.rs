@@ -1,4 +1,4 @@
-//! The report as an HTML file without scripts, fonts or other files.
+//! The report as an HTML file without scripts. The page needs no fonts or other files.
 
 use askama::Template;
 
@@ -21,13 +21,13 @@ struct ReportPage<'a> {
 /// Renders a report as an HTML file.
 ///
 /// # Errors
-/// Only if there is a bug.
+/// Fails only if there is a bug.
 pub fn html(report: &Report) -> Result<String> {
     let judged = report.judged.as_ref().filter(|judged| judged.judged > 0);
     page::html(&ReportPage { report, precision: judged.map(precision) })
 }
 
-/// Returns the chart of the share of true duplicates by threshold, with both ends of its interval.
+/// Returns a chart of the share of true duplicates at each threshold, with both ends of the 95 % interval.
 fn precision(judged: &Judged) -> Chart {
     let series = |name: &str, value: fn(&Estimate) -> f64| {
         let points = judged.curve.iter().filter_map(|at| Some((at.threshold, value(at.share.as_ref()?))));
@@ -46,7 +46,7 @@ fn precision(judged: &Judged) -> Chart {
     }
 }
 
-/// Returns the length of a bar as a percentage of the bar of the largest number.
+/// Returns the length of the bar for `number`, as a percentage of the longest bar. `all` are the numbers of all bars.
 fn length(number: u64, all: impl Iterator<Item = u64>) -> String {
     decimal(100.0 * number as f64 / all.max().unwrap_or_default().max(1) as f64, 2)
 }
@@ -54,13 +54,13 @@ fn length(number: u64, all: impl Iterator<Item = u64>) -> String {
 impl PageWords for ReportPage<'_> {}
 
 impl ReportPage<'_> {
-    /// Returns the length of a bar of pairs.
+    /// Returns the length of the bar that shows a number of pairs.
     fn bar(&self, pairs: &u64) -> String {
         let bins = self.report.similarities.iter().chain(self.before_bins());
         length(*pairs, bins.map(|bin| bin.pairs))
     }
 
-    /// Returns the length of a bar of documents in clusters.
+    /// Returns the length of the bar that shows a number of clustered documents.
     fn bar_of_documents(&self, documents: &u64) -> String {
         length(*documents, self.report.cluster_sizes.iter().map(|size| size.documents))
     }
@@ -73,7 +73,7 @@ impl ReportPage<'_> {
         self.report.before.as_ref().map_or(&[], |before| &before.similarities)
     }
 
-    /// Returns the intervals of both outputs, the highest similarity first: (from, to, pairs, pairs before).
+    /// Returns the intervals of both outputs in descending order of similarity, as tuples (from, to, pairs, pairs in the earlier output).
     fn bins(&self) -> Vec<(f64, f64, u64, u64)> {
         let mut bins: Vec<(f64, f64, u64, u64)> =
             self.report.similarities.iter().map(|bin| (bin.from, bin.to, bin.pairs, 0)).collect();
@@ -87,7 +87,7 @@ impl ReportPage<'_> {
         bins
     }
 
-    /// `0.50 to 0.55`, or `1` for the same shingles.
+    /// Formats an interval, such as `0.50 to 0.55`.
     fn interval(&self, bin: &(f64, f64, u64, u64)) -> String {
         if bin.0 == bin.1 {
             return "1 (same shingles)".to_owned();
@@ -112,12 +112,12 @@ impl ReportPage<'_> {
         }
     }
 
-    /// Whether the output has the weakest link of a document. An output with `representative` clusters has none.
+    /// Whether the output contains weakest links. An output with `representative` clusters does not contain them.
     fn shows_links(&self, cluster: &DrawnCluster) -> bool {
         cluster.members.iter().any(|member| member.weakest_link.is_some())
     }
 
-    /// Whether the list omits documents of the cluster.
+    /// Whether the cluster has more documents than the list shows.
     fn lists_some(&self, cluster: &DrawnCluster) -> bool {
         (cluster.members.len() as u64) < cluster.size
     }

@@ -1,4 +1,4 @@
-//! The content of a report as plain data, which `--json` prints.
+//! The report as plain data, which `--json` prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use crate::page::Side;
 /// A report on a finished output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// The output, as the user named it.
+    /// The URL of the output, with masked secrets.
     pub output: String,
-    /// The name of the dataset: the end of its first path.
+    /// The name of the dataset: the last part of its first URL.
     pub dataset: String,
     /// The name of the job.
     pub name: String,
@@ -20,13 +20,13 @@ pub struct Report {
     pub resemblance: String,
     /// The time when the run finished, in UTC, as RFC 3339.
     pub finished: String,
-    /// The answer in five numbers.
+    /// The main results in five numbers.
     pub numbers: ReportNumbers,
-    /// The answer in a sentence.
+    /// The main results in a sentence.
     pub sentence: String,
     /// A sentence that explains shingles.
     pub shingle: String,
-    /// Bounds of the job that are exceeded, and warnings of the run.
+    /// The exceeded bounds of the job, and the warnings of the run.
     pub alarms: AlarmView,
     /// The documents that `apply` would remove.
     pub removed: RemovedView,
@@ -36,17 +36,18 @@ pub struct Report {
     pub measure: String,
     /// The number of intervals of similarity from 0 to 1.
     pub per_unit: u32,
-    /// Pairs by similarity.
+    /// The number of pairs in each interval of similarity.
     pub similarities: Vec<SimilarityBin>,
-    /// Clusters by size.
+    /// The number of clusters in each interval of sizes.
     pub cluster_sizes: Vec<ClusterSizes>,
     /// The largest, the loosest and a random cluster.
     pub clusters: Vec<DrawnCluster>,
-    /// The reason why there are no texts; `None` if they were read.
+    /// The reason why the texts could not be read; `None` if they were read.
     pub no_texts: Option<String>,
-    /// The documents that are kept besides the representatives, by reason; `None` if the job does not spare documents.
+    /// The spared documents by reason; `None` if the job does not spare documents. `apply` keeps spared documents besides the
+    /// representatives.
     pub spared: Option<Vec<Spared>>,
-    /// Examples of these documents.
+    /// Examples of spared documents.
     pub spared_examples: Vec<SpareExample>,
     /// The documents that were not compared.
     pub rejected: Vec<Rejected>,
@@ -56,17 +57,17 @@ pub struct Report {
     pub frequent_shingles: Option<FrequentShingles>,
     /// The expected and the measured recall.
     pub recall: RecallView,
-    /// The estimates from labels; `None` if there is no file of labels.
+    /// The precision, estimated from labels; `None` if no file of labels is given.
     pub judged: Option<Judged>,
     /// The time, memory and bytes of the run.
     pub cost: Cost,
     /// The settings of the job.
     pub settings: Vec<Setting>,
-    /// The changes since an earlier output, if one is named.
+    /// The changes since an earlier output, if the user names one.
     pub before: Option<Before>,
 }
 
-/// The answer in five numbers.
+/// The main results in five numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ReportNumbers {
     /// The number of compared documents.
@@ -81,7 +82,7 @@ pub struct ReportNumbers {
     pub lossy_removals: Option<u64>,
 }
 
-/// The alarms and warnings, which a reader should look at first.
+/// The exceeded bounds and the warnings. A reader should look at them first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AlarmView {
     /// Whether the job has bounds.
@@ -97,7 +98,7 @@ pub struct AlarmView {
 pub struct RemovedView {
     /// The removals by reason.
     pub by_reason: Vec<RemovalsBy>,
-    /// The removals by group, the groups with the most removals first; `None` if the job has no groups.
+    /// The removals by group, in descending order of removals; `None` if the job has no groups.
     pub by_group: Option<Vec<RemovalsOfGroup>>,
     /// The number of groups that the list omits.
     pub more_groups: u64,
@@ -107,13 +108,14 @@ pub struct RemovedView {
     pub removed_shingles: u64,
     /// The bytes of the source.
     pub source_bytes: u64,
-    /// The estimated bytes of the removed documents, in proportion to the shingles; `None` with reference documents.
+    /// The estimated bytes of the removed documents, in proportion to their shingles; `None` if the job has reference documents.
     pub about_bytes: Option<u64>,
-    /// The number of shingles that no kept document in the cluster contains; `None` if the run did not count them.
+    /// The number of shingles in removed documents that no kept document in the same cluster contains; `None` if the run did not count
+    /// them.
     pub lost_shingles: Option<u64>,
 }
 
-/// Removals for one reason.
+/// The documents that are removed for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovalsBy {
     /// `same_shingles`, `contained`, `lossy`, `not_counted` or `chain`.
@@ -124,7 +126,7 @@ pub struct RemovalsBy {
     pub shingles: u64,
 }
 
-/// Removals of a group.
+/// The removals from one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemovalsOfGroup {
     /// The name of the group; `None` for documents without a group.
@@ -140,7 +142,7 @@ pub struct RemovalsOfGroup {
 pub struct SimilarityBin {
     /// The minimum Jaccard similarity.
     pub from: f64,
-    /// The end of the interval, which is excluded. It is 1 for pairs with similarity 1.
+    /// The end of the interval, which is excluded. For pairs with similarity 1, both ends of the interval are 1.
     pub to: f64,
     /// The number of pairs.
     pub pairs: u64,
@@ -149,9 +151,9 @@ pub struct SimilarityBin {
 /// The clusters in an interval of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClusterSizes {
-    /// The smallest number of documents.
+    /// The minimum size in this interval.
     pub from: u64,
-    /// The largest number of documents.
+    /// The maximum size in this interval.
     pub to: u64,
     /// The number of clusters.
     pub clusters: u64,
@@ -170,12 +172,12 @@ pub struct DrawnCluster {
     pub size: u64,
     /// Some of the documents, the representative first.
     pub members: Vec<MemberOf>,
-    /// The weakest link that connects the cluster. `None` if there are too many pairs, if some may be in other outputs, or if all
-    /// documents have the same shingles.
+    /// The weakest link that connects the cluster. `None` if the cluster has too many pairs, if some pairs can be in other outputs, or if
+    /// all documents have the same shingles.
     pub weakest_link: Option<Link>,
-    /// Pairs whose removal would divide the cluster. Pairs whose smaller part is larger come first.
+    /// Pairs without which the cluster would fall into two parts. They are ordered by the size of the smaller part, descending.
     pub bridges: Vec<BridgeLink>,
-    /// The number of all bridges; `None` if the cluster has too many pairs, or if some pairs may be in other outputs.
+    /// The number of all bridges; `None` if the cluster has too many pairs, or if some pairs can be in other outputs.
     pub all_bridges: Option<u64>,
     /// Pairs with their texts.
     pub texts: Vec<PairOfTexts>,
@@ -186,13 +188,13 @@ pub struct DrawnCluster {
 pub struct MemberOf {
     /// The id.
     pub id: String,
-    /// Whether it represents the cluster.
+    /// Whether the document represents the cluster.
     pub representative: bool,
-    /// Whether it is a reference document.
+    /// Whether the document is a reference document.
     pub reference: bool,
-    /// The Jaccard similarity with the representative; `None` if they are not a pair.
+    /// The Jaccard similarity with the representative; `None` if the two documents are not a pair.
     pub jaccard: Option<f64>,
-    /// The minimum similarity on the best path to the representative, if the output contains it.
+    /// The lowest similarity on the strongest path to the representative, if the output contains the column `weakest_link`.
     pub weakest_link: Option<f64>,
 }
 
@@ -226,9 +228,9 @@ pub struct PairOfTexts {
     pub what: String,
     /// The Jaccard similarity.
     pub jaccard: f64,
-    /// The share of the first document's shingles that the second contains.
+    /// The share of the first document's shingles that the second document contains.
     pub containment_a: f64,
-    /// The share of the second document's shingles that the first contains.
+    /// The share of the second document's shingles that the first document contains.
     pub containment_b: f64,
     /// The two texts.
     pub sides: [Side; 2],
@@ -241,7 +243,7 @@ pub struct Spared {
     pub reason: String,
     /// The number of documents.
     pub documents: u64,
-    /// The number of shingles that their removal would lose, if known.
+    /// The number of shingles that their removal would lose; `None` if the run did not count them.
     pub lost_shingles: Option<u64>,
 }
 
@@ -252,13 +254,13 @@ pub struct SpareExample {
     pub id: String,
     /// The id of the representative of its cluster.
     pub representative: String,
-    /// The reason, see [`Spared`].
+    /// The reason, as in [`Spared`].
     pub reason: String,
     /// The Jaccard similarity of the document and the representative.
     pub jaccard: Option<f64>,
-    /// The share of its shingles that the representative contains.
+    /// The share of the document's shingles that the representative contains.
     pub containment: Option<f64>,
-    /// The number of shingles that its removal would lose.
+    /// The number of shingles that would be lost if the document were removed.
     pub lost_shingles: Option<u64>,
 }
 
@@ -284,30 +286,30 @@ pub struct Example {
     pub id: Option<String>,
     /// The file.
     pub source: String,
-    /// The number in the file, from 0.
+    /// The index of the document in the file, from 0.
     pub position: u64,
 }
 
 /// The expected and the measured recall.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecallView {
-    /// The ways in which the job can miss pairs, as sentences.
+    /// Sentences that say which pairs the job can miss.
     pub missed: Vec<String>,
-    /// The share of the pairs at the threshold that the job is expected to find.
+    /// The expected recall for pairs whose similarity equals the threshold.
     pub at_threshold: f64,
-    /// The expected share of all pairs whose exact similarity reaches the threshold. It is estimated from the similarities of the found
-    /// pairs; `None` if there are no pairs.
+    /// The expected recall for all pairs with at least the threshold's exact similarity; `None` if there are no pairs. It is estimated from
+    /// the similarities of the found pairs.
     pub expected: Option<f64>,
     /// The reason why the recall cannot be measured; `None` if it can be measured.
     pub refusal: Option<&'static str>,
-    /// The result of an evaluation, if any.
+    /// The recall that an evaluation measured, if the user asked for one.
     pub measured: Option<Evaluation>,
 }
 
 /// The time, memory and bytes of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
-    /// The seconds of all stages.
+    /// The total seconds of the stages.
     pub seconds: f64,
     /// The memory budget in bytes.
     pub memory: u64,
@@ -317,7 +319,7 @@ pub struct Cost {
     pub tables: Vec<TableCost>,
     /// The forecast of the run, if any.
     pub forecast: Option<Forecast>,
-    /// The peak memory of the process in bytes, if the record of the run contains it.
+    /// The peak memory of the process in bytes, if the record of the run contains this number.
     pub peak_memory: Option<u64>,
 }
 
@@ -361,19 +363,19 @@ pub struct Setting {
 /// The changes since an earlier output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Before {
-    /// The earlier output, as the user named it.
+    /// The URL of the earlier output, with masked secrets.
     pub output: String,
     /// The counts of both runs.
     pub counts: Vec<Change<u64>>,
-    /// The differences by kind of row.
+    /// The differences, for each kind of row.
     pub compared: Vec<ComparedOutputs>,
-    /// The pairs of the earlier output by similarity, in the intervals of the report.
+    /// The number of the earlier output's pairs in each interval of similarity.
     pub similarities: Vec<SimilarityBin>,
-    /// The settings that differ.
+    /// The settings that differ between the two jobs.
     pub settings: Vec<Change<String>>,
 }
 
-/// A number or a setting of both runs.
+/// A count or a setting in both runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change<T> {
     /// The name.
@@ -390,11 +392,12 @@ pub struct ComparedOutputs {
     /// The kind of row: documents, pairs, clusters or removals.
     #[serde(default)]
     pub what: String,
-    /// The number of rows only in this output.
+    /// The number of rows that only this output contains.
     pub new: u64,
-    /// The number of rows only in the earlier output.
+    /// The number of rows that only the earlier output contains.
     pub gone: u64,
-    /// The number of rows that are in both outputs and differ: pairs with another similarity, clusters with other documents.
+    /// The number of changed pairs or clusters; `None` for other kinds of rows. A changed pair has another similarity, and a changed
+    /// cluster has other documents.
     pub changed: Option<u64>,
 }
 
@@ -405,7 +408,7 @@ pub struct RepeatedPassages {
     pub passages: u64,
     /// The number of occurrences; `None` if the run did not count them.
     pub occurrences: Option<u64>,
-    /// The passages that occur in the most documents: at most ten.
+    /// At most ten passages, in descending order of the number of documents that contain them.
     pub most_frequent: Vec<FrequentPassage>,
 }
 
@@ -418,7 +421,7 @@ pub struct FrequentPassage {
     pub sample: String,
     /// The number of words.
     pub words: u64,
-    /// The number of documents in which it occurs.
+    /// The number of documents that contain the passage.
     pub documents: u64,
     /// The number of occurrences.
     pub occurrences: u64,
@@ -427,11 +430,11 @@ pub struct FrequentPassage {
 /// The frequent shingles of an output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrequentShingles {
-    /// The share of documents above which comparisons ignore a shingle.
+    /// The maximum share of documents that may contain a shingle. Comparisons ignore a shingle with a larger share.
     pub max_frequency: f64,
     /// The number of frequent shingles; `None` if the run did not count them.
     pub shingles: Option<u64>,
-    /// The shingles with the largest shares, at most ten.
+    /// At most ten shingles, in descending order of their share of documents.
     pub most_frequent: Vec<FrequentShingle>,
 }
 
@@ -440,11 +443,11 @@ pub struct FrequentShingles {
 pub struct FrequentShingle {
     /// The text.
     pub sample: String,
-    /// The number of documents that contain it. With groups, the count is for the group with the largest share.
+    /// The number of documents in the run's sample that contain the shingle. If the job has groups, only documents in `group` are counted.
     pub documents: u64,
-    /// The share of all documents, or of the documents in the group.
+    /// `documents` as a share of the sampled documents, or of the sampled documents in `group`.
     pub share: f64,
-    /// The group with the largest share, if the job has groups.
+    /// The group in which the share is the largest, if the job has groups.
     #[serde(default)]
     pub group: Option<String>,
 }

@@ -1,1 +1,1 @@
-"""One small program for each peer; `run.py` starts each in a process of its own, as `python -m peers.NAME`."""
+"""One small program for each peer. `run.py` starts each program as a separate process `python -m peers.NAME`."""

@@ -15,7 +15,7 @@ from peers.daft_minhash import leave, signatures
 
 
 def bands_and_rows(threshold: float, permutations: int) -> tuple[int, int]:
-    """Bands and rows of the least error; false positives and false negatives weigh the same, as in the tutorial."""
+    """Returns the bands and rows with the smallest error. False positives and false negatives have the same weight."""
 
     def error(b: int, r: int) -> float:
         def missed(s: float) -> float:

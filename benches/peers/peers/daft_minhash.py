@@ -11,14 +11,14 @@ from peers import shared
 
 
 def signatures(given) -> daft.DataFrame:
-    """id, min_hashes; as in Daft's tutorial on duplicates in Common Crawl."""
+    """Returns a frame (id, min_hashes), computed as in Daft's tutorial on duplicates in Common Crawl."""
     text = daft.col("text").normalize(remove_punct=True, lowercase=True, nfd_unicode=True, white_space=True)
     hashes = text.minhash(num_hashes=given.permutations, ngram_size=given.shingle, seed=42, hash_function="xxhash")
     return daft.read_parquet(f"{given.parquet}/*.parquet").select(daft.col("id"), hashes.alias("min_hashes"))
 
 
 def leave():
-    """Ends the process at once: Daft's threads now and then abort the interpreter while it shuts down."""
+    """Ends the process immediately, because Daft's threads sometimes abort the interpreter while it shuts down."""
     os._exit(0)
 
 

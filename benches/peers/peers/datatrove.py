@@ -17,7 +17,7 @@ from peers import shared
 
 
 def clusters(folder: pathlib.Path, parquet: pathlib.Path) -> list[tuple[int, int]]:
-    """(id, cluster) of what stage 3 wrote: for each input file, in the order of their names, rows and clusters."""
+    """Returns (id, cluster) from the output of stage 3, which has one file of rows and clusters per input file."""
     rows = []
     for file, path in enumerate(sorted(parquet.glob("*.parquet"))):
         first = pyarrow.parquet.read_table(path, columns=["id"])["id"][0].as_py()

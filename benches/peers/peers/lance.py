@@ -12,9 +12,9 @@ from lance.query import MinHashQuery
 from peers import shared
 
 BANDS = 16
-#: Rows that a query gives, at most.
+#: The maximum number of rows that a query returns.
 MOST = 5_000
-#: The words of the texts as they are.
+#: The settings with which words are indexed unchanged.
 WORDS = {
     "base_tokenizer": "whitespace",
     "lower_case": False,

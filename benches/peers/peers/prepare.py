@@ -1,7 +1,7 @@
-"""Writes the documents that all peers read, so that all see the same words.
+"""Writes the documents that all peers read, so that all peers have the same words.
 
-Lower-cased, every run of other characters than a-z one space; documents of fewer than `--min-words` words are left out.
-Ids become integers from 0 on. Prints counts as JSON.
+Texts are converted to lower case, and adjacent characters other than a-z are replaced by one space. Documents with
+fewer than `--min-words` words are skipped. Ids are integers from 0. Prints counts as JSON.
 """
 
 import argparse
@@ -16,12 +16,12 @@ import pyarrow.parquet
 
 OTHER = re.compile("[^a-z]+")
 BODY = re.compile("<BODY>(.*?)</BODY>", re.DOTALL)
-# Each replaces a character that is no letter, or is one that words do not contain.
+# References stand for characters that words do not contain.
 REFERENCE = re.compile("&(?:#[0-9]+|lt|gt|amp);")
 
 
 def from_parquet(paths: list[str], text: str):
-    """The texts of Parquet files and folders."""
+    """Yields the texts in Parquet files and folders."""
     for path in paths:
         dataset = pyarrow.dataset.dataset(path, format="parquet")
         if text not in dataset.schema.names:
@@ -31,14 +31,14 @@ def from_parquet(paths: list[str], text: str):
 
 
 def from_reuters(folder: str):
-    """The bodies of the stories in a folder of Reuters-21578 (`*.sgm`)."""
+    """Yields the bodies of the stories in a folder of Reuters-21578 (`*.sgm`)."""
     for path in sorted(pathlib.Path(folder).glob("*.sgm")):
         for body in BODY.finditer(path.read_text(encoding="latin-1")):
             yield REFERENCE.sub(" ", body[1])
 
 
 def write(texts: list[str], folder: pathlib.Path, parts: int) -> dict[str, int]:
-    """Writes the texts as `parts` files of as many rows each, in order."""
+    """Writes the texts in order as `parts` files with the same number of rows."""
     folder.mkdir(parents=True)
     schema = pyarrow.schema({"id": pyarrow.int64(), "text": pyarrow.string()})
     size = -(-len(texts) // parts) or 1

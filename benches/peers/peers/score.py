@@ -1,7 +1,7 @@
-"""Compares what was found with the exact pairs; prints JSON.
+"""Compares found pairs with the exact pairs, and prints JSON.
 
-Takes the exact pairs (or "none"), the number of documents (pairs of later ones are left out of the exact pairs), and
-what was found: the output folder of a peer, or of a run of resemblance.
+The arguments are the file of exact pairs (or "none"), the number of documents, and the output folder of a peer or of
+`resemblance`. Exact pairs with later documents are ignored.
 """
 
 import json
@@ -15,14 +15,14 @@ import pyarrow.parquet
 
 
 def keys(table, a: str, b: str) -> numpy.ndarray:
-    """Each unordered pair of two different ids once, as one number."""
+    """Returns each unordered pair of different ids once, encoded as a number."""
     a, b = (pyarrow.compute.cast(table[c], pyarrow.int64()).to_numpy() for c in (a, b))
     low, high = numpy.minimum(a, b), numpy.maximum(a, b)
     return numpy.unique((low << 32 | high)[low != high])
 
 
 def in_clusters(table, exact: numpy.ndarray) -> tuple[int, int]:
-    """Pairs of documents that share a cluster, and how many of the exact pairs do."""
+    """Returns the number of pairs of documents that share a cluster, and how many of them are exact pairs."""
     ids, clusters = table["id"].to_numpy(), table["cluster"].to_numpy()
     sizes = numpy.unique(clusters, return_counts=True)[1].astype(object)
     of = dict(zip(ids.tolist(), clusters.tolist()))

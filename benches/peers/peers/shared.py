@@ -1,7 +1,8 @@
-"""What every peer does alike: reads its arguments and the Parquet, cuts shingles, times phases, writes what it found.
+"""The functions that all peers share. They read arguments and documents, split texts, time phases and write results.
 
-The Parquet is what `prepare.py` wrote: `id` (64-bit integers from 0 on) and `text` (words of a-z in lower case with one
-space between, never fewer words than a shingle has), in as many files as there are cores.
+The documents are Parquet files that `prepare.py` wrote, one file per core. The column `id` has 64-bit integers from 0.
+The column `text` has words of a-z in lower case, separated by single spaces. A text has at least as many words as a
+shingle.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import pyarrow.parquet
 
 
 def arguments() -> argparse.Namespace:
-    """The arguments that `run.py` gives to every peer."""
+    """Parses the arguments that `run.py` passes to every peer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("parquet", help="the folder with the documents")
     parser.add_argument("output", type=pathlib.Path, help="an empty folder for what was found")
@@ -28,19 +29,19 @@ def arguments() -> argparse.Namespace:
 
 
 def read(folder: str) -> tuple[list[int], list[str]]:
-    """Ids and texts of all documents, in the order of the files."""
+    """Reads the ids and texts of all documents, in the order of the files."""
     table = pyarrow.parquet.read_table(folder, columns=["id", "text"])
     return table["id"].to_pylist(), table["text"].to_pylist()
 
 
 def shingles(text: str, size: int) -> set[str]:
-    """The distinct shingles of `size` words."""
+    """Returns the distinct shingles of `size` words."""
     words = text.split()
     return {" ".join(words[i : i + size]) for i in range(len(words) - size + 1)}
 
 
 class Phases:
-    """Seconds of each named phase, in the order in which they ended."""
+    """Records the seconds of each named phase, in the order in which the phases end."""
 
     def __init__(self):
         self.seconds: dict[str, float] = {}
@@ -53,7 +54,7 @@ class Phases:
 
 
 def unordered(neighbors) -> set[tuple[int, int]]:
-    """The pairs (a, b), a < b, of an iterable of (id, ids found for it)."""
+    """Returns the pairs (a, b) with a < b from an iterable of (id, ids of neighbors)."""
     return {(min(a, b), max(a, b)) for a, found in neighbors for b in found if a != b}
 
 
@@ -62,7 +63,8 @@ def write(
 ):
     """Writes `pairs.parquet` (a, b) or `clusters.parquet` (id, cluster), and `run.json`.
 
-    `setting` says how the peer was set, as in "16 x 8"; `removed` is the number of documents that it would remove.
+    `setting` describes the settings of the peer, such as "16 x 8". `removed` is the number of documents that the peer
+    would remove.
     """
     for name, columns, rows in (("pairs", ("a", "b"), pairs), ("clusters", ("id", "cluster"), clusters)):
         if rows is not None:

@@ -17,7 +17,7 @@ TABLES = 5
 
 def main():
     given, phases = shared.arguments(), shared.Phases()
-    # Without it the start looks the machine's name up.
+    # Without this variable, Spark looks up the name of the machine when it starts.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with phases("start"):
         builder = SparkSession.builder.master(f"local[{given.cores}]").config("spark.driver.memory", "4g")
@@ -33,12 +33,12 @@ def main():
         hashed = model.transform(features).cache()
         hashed.count()
     with phases("join"):
-        # The join keeps what is under the distance, and a pair at the threshold is to be kept.
+        # The join keeps pairs below the distance, but pairs with exactly the threshold must also be kept.
         joined = model.approxSimilarityJoin(hashed, hashed, 1 - given.threshold + 1e-9)
         ids = joined.select(col("datasetA.id").alias("a"), col("datasetB.id").alias("b"))
         pairs = [(row.a, row.b) for row in ids.where("a < b").collect()]
     shared.write(given.output, "pyspark", phases, setting=f"{TABLES} tables", pairs=pairs)
-    # Waited for, so that its processor time counts.
+    # Waits for the process, so that its processor time is measured.
     process = spark.sparkContext._gateway.proc
     spark.stop()
     process.stdin.close()

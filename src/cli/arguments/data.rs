@@ -1,4 +1,4 @@
-//! The arguments of commands that read data without a job file, and the job that they describe.
+//! Arguments of commands that read data without a job file. The arguments describe a job.
 
 use std::num::NonZeroUsize;
 
@@ -11,10 +11,10 @@ use crate::inspect::{self, InspectedPaths};
 use crate::job::file::JobFile;
 use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, Method, Score, ShingleSection, Unit};
 
-/// The memory of a session that inspects data, in bytes.
+/// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
 
-/// The maximum number of skipped files that are named.
+/// The maximum number of skipped files whose names are shown.
 const NAMED: usize = 20;
 
 /// Data, and the settings for comparing the data.
@@ -65,12 +65,13 @@ pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
 }
 
 impl FromData {
-    /// Creates a job from these arguments, with its spills in a temporary folder. Its tables are in `output`, or else in the same folder.
-    /// `change` sets further keys. Also returns the folder, and the noun for the documents: `file` or `document`. A description of the data
-    /// is shown on the screen.
+    /// Creates a job from these arguments. Also returns the noun for the documents, which is `file` or `document`, and a temporary folder.
+    /// Spills of the job are in this folder. Its output is `output`, or is also in this folder if `output` is `None`. `change` sets further
+    /// keys. A description of the data is shown on the screen.
     ///
     /// # Errors
-    /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if the column with the texts is not clear.
+    /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if several columns could contain the texts, or
+    /// none.
     pub(crate) fn job(
         &self,
         screen: &Screen,
@@ -100,11 +101,11 @@ impl FromData {
     }
 }
 
-/// Creates a job file for `paths` with the columns of the text and the id. Also returns the noun for its documents. A description of the
-/// data is shown on the screen.
+/// Creates a job file for `paths`, in which `text` and `id` name columns. Also returns the noun for the documents, which is `file` or
+/// `document`. A description of the data is shown on the screen.
 ///
 /// # Errors
-/// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if the column with the texts is not clear.
+/// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if several columns could contain the texts, or none.
 pub(crate) fn file(
     screen: &Screen,
     command: &str,
@@ -126,7 +127,7 @@ pub(crate) fn file(
     Ok((dataset.job(&text, id.as_deref(), output)?, "document"))
 }
 
-/// Inspects the files at `paths`. Shows the names of skipped files on the screen.
+/// Inspects the files at `paths`, and shows the names of skipped files on the screen.
 ///
 /// # Errors
 /// Returns the errors of [`inspect::look`].
@@ -153,7 +154,7 @@ pub(crate) fn look(
 /// Refuses options that name columns, because text files have no columns.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the name of the option.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) with the name of the option.
 pub(crate) fn refuse_columns(options: &[(&str, Option<&str>)]) -> Result<()> {
     let Some((option, _)) = options.iter().find(|(_, given)| given.is_some()) else { return Ok(()) };
     Err(Error::job(format!(

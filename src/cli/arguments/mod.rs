@@ -1,4 +1,4 @@
-//! Arguments that several commands use, and parsers for arguments. Each error lists the allowed values.
+//! Arguments that several commands use, and parsers for arguments. The error of a parser says which values are allowed.
 
 pub(crate) mod data;
 
@@ -20,15 +20,15 @@ use crate::pipeline::OnExisting;
 
 type ParsedArgument<T> = std::result::Result<T, String>;
 
-/// The maximum size of a sample for `evaluate`.
+/// The maximum number of shingle sets in a sample for `evaluate`.
 pub(crate) const MAX_EVALUATED: usize = 1_000_000;
 
-/// The maximum number of pairs in an audit. Their texts are held in memory.
+/// The maximum number of pairs in an audit. The texts of the pairs are in memory.
 pub(crate) const MAX_AUDITED: usize = 100_000;
 
-/// The maximum number of printed rows. They are sorted in memory.
+/// The maximum number of rows that a command prints. The rows are sorted in memory.
 pub(crate) const MAX_TOP: usize = 1_000_000;
-/// The maximum number of documents in a sample. The sample is held in memory.
+/// The maximum number of documents in a sample. The sample is in memory.
 pub(crate) const MAX_SAMPLE: usize = 1_000_000_000;
 /// The maximum number of repetitions of a measurement.
 pub(crate) const MAX_REPEAT: usize = 1_000_000;
@@ -86,10 +86,11 @@ pub(crate) fn scheduler(text: &str) -> ParsedArgument<String> {
     job::EngineSettings::on_cluster(text, 0).map(|_| text.to_owned())
 }
 
-/// Returns the engine of a command: this machine, or the cluster of `scheduler`.
+/// Returns the engine settings of a command. Without `scheduler`, the command uses this machine; otherwise it uses the cluster of this
+/// scheduler.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for an invalid URL.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if the URL is invalid.
 pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::EngineSettings> {
     match scheduler {
         None => Ok(job::EngineSettings::local(memory)),
@@ -98,7 +99,7 @@ pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::Engine
     }
 }
 
-/// Returns the treatment of an existing result according to `--overwrite`.
+/// Returns what happens to an existing result, depending on `--overwrite`.
 pub(crate) fn on_existing(overwrite: bool) -> OnExisting {
     if overwrite { OnExisting::Overwrite } else { OnExisting::Fail }
 }
@@ -115,7 +116,7 @@ pub(crate) struct CsvArguments {
 }
 
 impl CsvArguments {
-    /// Prints rows with the columns `names` as JSON lines, as CSV, or as `text`.
+    /// Prints rows as JSON lines if `json` is set, as CSV if the options ask for CSV, and otherwise as `text`. `names` are the columns.
     pub(crate) fn print(
         &self,
         json: bool,
@@ -130,12 +131,12 @@ impl CsvArguments {
         }
     }
 
-    /// Prints CSV unchanged, or escaped if the output is a terminal.
+    /// Prints CSV. Control characters are escaped if the output is a terminal.
     pub(crate) fn print_csv(&self, text: &str) -> Result<()> {
         if std::io::stdout().is_terminal() { print::result(text) } else { print::exact(text) }
     }
 
-    /// Returns the style of CSV if the options ask for CSV.
+    /// Returns the style of CSV; `None` if the options do not ask for CSV.
     pub(crate) fn kind(&self) -> Option<CsvStyle> {
         match (self.csv, self.excel) {
             (_, true) => Some(CsvStyle::Spreadsheet),
@@ -160,34 +161,34 @@ impl JobArguments {
     /// Loads and resolves the job.
     ///
     /// # Errors
-    /// When the file cannot be read or violates a rule.
+    /// Fails if the file cannot be read, or if the job is invalid.
     pub(crate) fn load(&self) -> Result<job::Job> {
         job::Job::load(&self.job, &self.sets)
     }
 
-    /// Loads and resolves the job. If the job reuses a finished output, reads its manifest.
+    /// Loads and resolves the job. If the job reuses a finished output, reads the job that made this output.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::load`], and an error when the output cannot be read.
+    /// Returns the errors of [`Self::load`], and fails if the output cannot be read.
     pub(crate) fn load_over_output(&self) -> Result<job::Job> {
         let draft = job::Draft::read(&self.job, &self.sets)?;
         let Some(url) = draft.reuse()? else { return draft.resolve(None) };
         draft.resolve(Some(&made_by(&url)?))
     }
 
-    /// Whether the job is still valid with an additional `KEY=VALUE`.
+    /// Whether the job is valid with the additional override `set`, which is a `KEY=VALUE`.
     pub(crate) fn takes(&self, set: &str) -> bool {
         let sets: Vec<String> = self.sets.iter().cloned().chain([set.to_owned()]).collect();
         job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()
     }
 
-    /// The name of the job file without its ending. It is the name of the job if the file cannot be read.
+    /// Returns the name of the job file without its ending. It serves as the name of the job if the file cannot be read.
     pub(crate) fn stem(&self) -> String {
         self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()
     }
 }
 
-/// Returns the job that wrote the finished output at `url`.
+/// Returns the job that made the finished output at `url`.
 ///
 /// # Errors
 /// Returns the errors of [`Stored::open`].
@@ -212,7 +213,7 @@ fn keep_rules(text: &str) -> ParsedArgument<String> {
     Ok(text.to_owned())
 }
 
-/// Splits rules at commas outside brackets.
+/// Splits a list of rules at the commas that are outside brackets.
 fn rules(text: &str) -> Vec<&str> {
     let mut open = 0_i32;
     let between = |c: char| {
@@ -223,7 +224,7 @@ fn rules(text: &str) -> Vec<&str> {
 }
 
 impl KeepArguments {
-    /// Returns the rules. The last rule decides between any two documents.
+    /// Returns the rules. The rule `first` is added unless a rule already decides between any two documents.
     pub(crate) fn rules(&self) -> Vec<&str> {
         let mut rules = rules(&self.keep);
         if !rules.iter().any(|rule| matches!(*rule, "first" | "last")) {
@@ -232,7 +233,7 @@ impl KeepArguments {
         rules
     }
 
-    /// Adds the rules and their columns to a job over data.
+    /// Adds the rules to a job file. Also adds the columns of the data that the rules need.
     pub(crate) fn set(&self, file: &mut JobFile) {
         let rules = self.rules();
         let entries = rules.iter().flat_map(|rule| Preference::entries(rule));
@@ -244,7 +245,7 @@ impl KeepArguments {
         file.clusters.keep = keep;
     }
 
-    /// Describes the rules in words, such as `the one with the greatest stars, if equal the first`.
+    /// Describes the rules in words, as in `the one with the greatest stars, if equal the first`.
     pub(crate) fn in_words(&self) -> String {
         self.rules().into_iter().map(rule_in_words).collect::<Vec<_>>().join(", if equal ")
     }

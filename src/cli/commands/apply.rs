@@ -1,5 +1,5 @@
-//! `resemblance apply`: writes a copy of the source of a finished output without its duplicates. Also formats lines for other commands:
-//! about results of apply, and about documents that a run excluded.
+//! `resemblance apply`: writes a copy of the source of a finished output without the duplicates. Also formats lines that other commands
+//! print about results of apply, and about rows and files that a run skipped.
 
 use serde::Serialize;
 
@@ -83,7 +83,7 @@ pub(crate) struct Apply {
     memory: u64,
 }
 
-/// The result of the command.
+/// The result of the command. The fields that are not skipped are the JSON object.
 #[derive(Serialize)]
 struct ApplyRecord {
     #[serde(flatten)]
@@ -96,10 +96,10 @@ struct ApplyRecord {
     #[serde(flatten)]
     written: WrittenRecord,
     files_reused: Option<u64>,
-    /// A prefix before the number of superseded reference documents.
+    /// The words before the number of superseded reference documents.
     #[serde(skip)]
     about_superseded: &'static str,
-    /// A description of a shingle in words.
+    /// A shingle in words, such as `5 words in a row`.
     #[serde(skip)]
     shingle: String,
 }
@@ -211,7 +211,7 @@ impl Apply {
         text
     }
 
-    /// Adds the lines about marked or cut passages.
+    /// Adds the lines about passages that were marked or cut out.
     fn passage_lines(&self, numbers: &mut NumberColumn, counts: PassageCounts) {
         let PassageCounts { spans, documents, words, bytes, too_short } = counts;
         let verb = match self.passages {
@@ -228,7 +228,7 @@ impl Apply {
     }
 }
 
-/// Returns the table of groups.
+/// Returns a table with the counts of each group.
 fn group_table(groups: &[GroupCounts]) -> String {
     let row = |counts: &GroupCounts| {
         let name = counts.group.clone().unwrap_or_else(|| "(without a group)".to_owned());
@@ -239,7 +239,7 @@ fn group_table(groups: &[GroupCounts]) -> String {
     print::table(&["group", "documents", "removed", "kept"], &rows)
 }
 
-/// Describes the treatment of documents that cannot be compared, as a relative clause.
+/// Returns a relative clause that says what happens to documents that cannot be compared.
 pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
     match rejects {
         Rejects::Keep => "which stay",
@@ -248,7 +248,7 @@ pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
     }
 }
 
-/// Writes the dataset without its duplicates to `to`. The error for a full disk includes the required space.
+/// Writes the dataset without its duplicates to `to`. If the disk is full, the error contains the required space.
 ///
 /// # Errors
 /// Returns the errors of [`apply::apply`].
@@ -267,7 +267,7 @@ pub(crate) async fn write_result(
     applied.map_err(|error| files::explain_full_disk(error, &folders, Some(needed)))
 }
 
-/// Adds the lines with the counts. `kept` and `rejected` are the words after two of the counts.
+/// Adds the lines with the counts of documents. `kept` and `rejected` are the words after the counts of kept and of rejected documents.
 pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, kept: &str, rejected: &str) {
     numbers.line(counts.read, "", "documents read");
     numbers.line(counts.kept, "", kept);
@@ -275,7 +275,8 @@ pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, ke
     numbers.line(counts.rejected, "", rejected);
 }
 
-/// Adds the lines about the shingles lost with `removed` documents. `shingles` describes a shingle in words.
+/// Adds lines about the shingles that are lost if documents are removed. `removed` is the number of removed documents, and `shingles`
+/// describes a shingle in words.
 pub(crate) fn loss_lines(numbers: &mut NumberColumn, losses: &RemovalLosses, removed: u64, shingles: &str) {
     let rest = "kept: the document that represents their cluster does not contain them";
     numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
@@ -292,7 +293,7 @@ pub(crate) fn loss_lines(numbers: &mut NumberColumn, losses: &RemovalLosses, rem
     numbers.line(losses.lost_shingles, "", rest);
 }
 
-/// Returns the line about the files that were written to the folder `to`.
+/// Returns a line about the files in the folder `to` that the command wrote.
 pub(crate) fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
     if outcome.already_finished {
         return format!("{to} is finished already; nothing was written\n");
@@ -305,7 +306,7 @@ pub(crate) fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
     format!("{} in {to}{reused}\n", print::counted(files, "file"))
 }
 
-/// The fields of the JSON result in addition to the counts.
+/// The fields of the JSON object that follow the counts.
 #[derive(Serialize)]
 pub(crate) struct WrittenRecord {
     files: Option<usize>,
@@ -327,7 +328,7 @@ fn written_files(outcome: &ApplyOutcome) -> usize {
     outcome.manifest.files.iter().map(|file| file.written.len()).sum()
 }
 
-/// Returns the numbers of rows and files that a run excluded, each with the words after it. Zeros are skipped.
+/// Returns how many rows and files a run skipped. Each number is followed by words that say why. Zeros are not returned.
 pub(crate) fn left_out(counts: &RunCounts) -> Vec<(u64, String)> {
     let all = [
         (counts.files_left_out, "file", "by source.where"),
@@ -343,7 +344,7 @@ pub(crate) fn left_out(counts: &RunCounts) -> Vec<(u64, String)> {
     all.into_iter().filter_map(words).collect()
 }
 
-/// Describes a shingle in words, such as `5 words in a row`.
+/// Describes a shingle in words, as in `5 words in a row`.
 pub(crate) fn shingle_in_words(shingle: &Shingle) -> String {
     match shingle.size {
         1 => format!("one {}", shingle.unit.noun()),
@@ -351,7 +352,8 @@ pub(crate) fn shingle_in_words(shingle: &Shingle) -> String {
     }
 }
 
-/// Returns the number of texts that are no longer than a shingle, with the words after it. Returns `None` if there are no such texts.
+/// Returns the number of texts that are at most as long as a shingle, and the words that follow the number. Returns `None` if there are no
+/// such texts.
 pub(crate) fn short_texts(counts: &RunCounts, shingle: &Shingle) -> Option<(u64, String)> {
     let n = counts.single_shingle_documents.filter(|n| *n > 0)?;
     let has = print::either(n, "has", "have");

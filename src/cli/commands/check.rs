@@ -15,7 +15,7 @@ use crate::job::{self, BandRule, Choice, Job, curve};
 use crate::lineage;
 use crate::pipeline::{self, keep_values};
 
-/// The version of the JSON result. Removing or redefining a key increments it; adding a key does not.
+/// The version of the JSON object. It is incremented if a key is removed or redefined, but not if a key is added.
 const MANIFEST_VERSION: u32 = 1;
 
 /// Resolve a job, and print its stages and the data that it would read
@@ -50,7 +50,7 @@ impl Check {
     }
 }
 
-/// Returns the job with resolved columns, and the contents of its source.
+/// Returns the job, with the types of its columns resolved, and the contents of its source.
 fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     on_session(LOOK_MEMORY, async |session, _| {
         let job = keep_values::settled(session, job).await?;
@@ -64,7 +64,7 @@ fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     })
 }
 
-/// The similarities at which the S-curve is printed, including the threshold.
+/// Returns the similarities at which the S-curve is printed. They include the threshold.
 fn similarities(threshold: f64) -> Vec<f64> {
     let mut similarities: Vec<f64> = (1..=20).map(|i| f64::from(i) / 20.0).collect();
     if !similarities.iter().any(|s| (s - threshold).abs() < 1e-9) {
@@ -79,7 +79,7 @@ fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     let point = |s| json!({"similarity": s, "candidate": curve.candidate(s), "kept": curve.kept(s)});
     let points: Vec<_> = similarities(job.score.least_jaccard()).into_iter().map(point).collect();
     let job_value = as_value(job)?;
-    // Events and manifests also use absolute paths.
+    // Paths are absolute, as in events and manifests.
     let absolute = job.with_absolute_paths()?;
     let checked = json!({
         "manifest_version": MANIFEST_VERSION,
@@ -125,7 +125,7 @@ fn as_text(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     Ok(text)
 }
 
-/// Returns the bands and their S-curve as text.
+/// Returns a text about the bands and their S-curve.
 fn recall(job: &Job) -> String {
     let (lsh, mut text) = (&job.lsh, String::new());
     let choice = match lsh.choice {
@@ -187,7 +187,7 @@ fn recall(job: &Job) -> String {
     text
 }
 
-/// Returns every key of the job, including defaults, as lines of a job file.
+/// Returns every key of the job as a line of a job file, including keys with default values.
 fn settings(job: &Job) -> Result<String> {
     let keys = job::keys(&as_value(job)?).into_iter();
     Ok(keys.map(|(key, value)| format!("  {} = {}\n", visible(&key), visible(&value.to_string()))).collect())

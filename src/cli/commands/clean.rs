@@ -50,7 +50,7 @@ impl Clean {
         })
     }
 
-    /// Removes the garbage. In a dry run, only lists it.
+    /// Removes the files that interrupted runs left. In a dry run, only lists these files.
     async fn clean(&self, output: &Layout, stop: &CancellationToken) -> Result<Garbage> {
         if !output.exists().await? {
             let shown = output.shown();
@@ -65,12 +65,12 @@ impl Clean {
         if self.dry_run {
             return ownership::survey(output, &Attempt::random()).await;
         }
-        // Refuses the manifest of another program before a claim is written.
+        // This fails if another program wrote the manifest, so that no claim is written then.
         output.manifest().await?;
         let claim = claim::take(output, "clean", stop).await?;
         let cleaned = async {
-            // A run that died after writing its manifest may have left logs that list files of the previous result. Those files are removed
-            // now, so the logs are updated first. Tables without a log get a log in the next run that asks for it.
+            // A run that died after it wrote its manifest can have left logs that list files of the previous result. These files are about
+            // to be removed, so the logs are updated first. Tables without a log get a log in the next run that requires one.
             delta::publish(output, job::TableFormat::Parquet).await?;
             let found = ownership::survey(output, claim.attempt()).await?;
             claim.verify().await?;

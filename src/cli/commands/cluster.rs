@@ -59,7 +59,7 @@ pub(crate) struct ClusterCommand {
     json: bool,
 }
 
-/// The numbers of written rows.
+/// The number of clusters and the number of rows that were written.
 #[derive(serde::Serialize)]
 struct WrittenClusters {
     clusters: u64,
@@ -70,7 +70,7 @@ impl ClusterCommand {
     pub(crate) fn run(&self) -> Result<()> {
         let target = OutputFile::new(&self.to)?;
         let found = on_session(self.memory, async |session, _| {
-            // Minimum and maximum values in footers ignore NaN, so the engine could treat a column as constant.
+            // The minimum and maximum in footers ignore NaN, so the engine could wrongly treat a column as constant.
             session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
             let pairs = self.pairs(session).await?;
             let clusters = clusters_of_pairs(pairs, self.threshold, self.method)?;
@@ -88,7 +88,7 @@ impl ClusterCommand {
         })
     }
 
-    /// Returns the pairs (id_a, id_b, score) without nulls.
+    /// Reads the pairs as (id_a, id_b, score). Null values are an error.
     async fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
         let shown = &self.pairs;
         if let Some(missing) = address::missing(shown) {
@@ -133,12 +133,12 @@ impl ClusterCommand {
 /// Counts the rows without an id or a numeric score.
 async fn incomplete_rows(pairs: &DataFrame) -> Result<u64> {
     let lacks = ["id_a", "id_b", "score"].map(|name| ident(name).is_null());
-    // The engine orders NaN before or after all numbers, depending on its sign, so it is tested separately.
+    // The engine orders NaN before or after all numbers, depending on the sign of the NaN. So NaN is tested separately.
     let lacks = lacks.into_iter().fold(isnan(ident("score")), Expr::or);
     Ok(pairs.clone().filter(lacks)?.count().await? as u64)
 }
 
-/// The file being written. It has a temporary name until it is complete.
+/// The file that the command writes. The file has a temporary name until it is complete.
 struct OutputFile {
     path: PathBuf,
     partial: tempfile::NamedTempFile,
@@ -158,7 +158,7 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), partial })
     }
 
-    /// Writes and counts all rows.
+    /// Writes all rows, and counts the rows and the clusters.
     async fn write(&self, clusters: DataFrame) -> Result<WrittenClusters> {
         let mut batches = clusters.execute_stream().await?;
         let compression = Compression::ZSTD(parquet::basic::ZstdLevel::default());

@@ -1,4 +1,4 @@
-//! `resemblance compare`: times three methods that find the same pairs. Also contains the arguments and results that `sweep` shares.
+//! `resemblance compare`: measures three methods that find similar pairs. Also contains the arguments and the output that `sweep` shares.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -88,7 +88,8 @@ pub(crate) struct MeasureArguments {
 }
 
 impl MeasureArguments {
-    /// Runs `work` on a session for the job. Returns its result and the lines to add to a chart. These lines are read first.
+    /// Runs `work` on a session for the job. Returns the result of `work`, and the series that `--add-series` adds to a chart. The series
+    /// are read before `work` runs.
     pub(crate) fn run<T>(
         &self,
         screen: &Screen,
@@ -104,7 +105,7 @@ impl MeasureArguments {
         Ok((result?, added))
     }
 
-    /// Writes the page and the charts if a folder was given, and prints `measured` as JSON or as `text`.
+    /// Prints `measured` as JSON, or prints `text`. If `--plots` names a folder, also writes the page and the charts.
     pub(crate) fn publish(
         &self,
         measured: &impl Serialize,
@@ -118,7 +119,7 @@ impl MeasureArguments {
         if self.json { Ok(()) } else { print::result(&format!("written in {}: {files}\n", folder.display())) }
     }
 
-    /// Reads the lines to add and creates the folder for charts, so that errors occur before the measurement.
+    /// Reads the series for `--add-series` and creates the folder for charts, so that errors occur before the measurement.
     fn prepare(&self) -> Result<Vec<Series>> {
         let added = match &self.add_series {
             Some(file) => pages::read_series(file).context(|| "--add-series".to_owned())?,
@@ -132,7 +133,7 @@ impl MeasureArguments {
     }
 }
 
-/// Writes the charts and the page into a folder. Returns the names of the files, separated by commas.
+/// Writes the charts and the page into `folder`. Returns the names of the files, separated by commas.
 fn write_plots(folder: &Path, page: (&str, &HtmlPage), charts: &[(&str, Chart)]) -> Result<String> {
     let svg = FileMark { beginning: pages::SVG_MARK, noun: "a chart of this program" };
     let html = FileMark { beginning: pages::HTML_MARK, noun: "a page of this program" };

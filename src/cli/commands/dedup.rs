@@ -1,4 +1,4 @@
-//! `resemblance dedup`: writes a copy of data without near-duplicates. It needs no job file.
+//! `resemblance dedup`: writes a copy of data without near-duplicates. The command needs no job file.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +22,13 @@ use crate::output::manifest::Run;
 use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
-/// The number of documents that --dry-run shows.
+/// The maximum number of removed documents that --dry-run lists.
 const SHOWN: usize = 20;
 
-/// The number of removed documents for which --dry-run shows the texts.
+/// The maximum number of removed documents whose texts --dry-run shows.
 const EXAMPLES_SHOWN: usize = 3;
 
-/// The number of characters of a text that --dry-run shows.
+/// The maximum number of characters that --dry-run shows of a text.
 const BEGINNING: usize = 300;
 
 /// Write a copy of data without near-duplicates, without a job file
@@ -70,17 +70,17 @@ struct FirstRemoved {
     jaccard: Option<f64>,
 }
 
-/// The result of the command. The fields of JSON come first.
+/// The result of the command. The fields that are not skipped are the JSON object.
 #[derive(Serialize)]
 struct DedupResult {
     #[serde(flatten)]
     counts: DocumentCounts,
     losses: RemovalLosses,
-    /// The first documents that would be removed, or `None` if the data were written.
+    /// The first documents that would be removed; `None` if the data were written.
     first_removed: Option<Vec<FirstRemoved>>,
     #[serde(flatten)]
     written: WrittenRecord,
-    /// The line about the written files, or the table with the first documents that would be removed.
+    /// A line about the written files. In a dry run, a table of the first documents that would be removed.
     #[serde(skip)]
     text: String,
 }
@@ -96,7 +96,7 @@ impl Dedup {
             })?;
         }
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, Some(0));
-        // Without --output, the tables of a stopped run are lost.
+        // Without --output, the tables are in a temporary folder, so a stopped run cannot be continued.
         let ran = if self.output.is_some() { ran } else { ran.map_err(not_resumable) }?;
         ran.raise_alarms(&job)?;
         let run = &ran.outcome.manifest;
@@ -126,7 +126,8 @@ impl Dedup {
     }
 }
 
-/// Refuses data if less than half of the documents could be compared. Such data were probably read with wrong settings.
+/// Returns an error if less than half of the documents could be compared, or fewer than two documents. Such data were probably read with
+/// wrong settings.
 fn check_compared(run: &Run, paths: &[String]) -> Result<()> {
     let compared = run.counts.documents;
     let rejected: u64 = run.rejects.values().sum();
@@ -143,7 +144,7 @@ fn check_compared(run: &Run, paths: &[String]) -> Result<()> {
     )))
 }
 
-/// Applies the output of `job` to the folder `to`. In a dry run, only determines the removed documents.
+/// Writes the data without duplicates to the folder `to`. If `to` is `None`, only determines which documents would be removed.
 fn apply_to(
     job: &job::Job,
     settings: ApplySettings,
@@ -181,7 +182,7 @@ fn apply_to(
     })
 }
 
-/// Returns the beginnings of some removed texts, each side by side with the text that is kept instead.
+/// Returns the beginnings of some removed texts. Each is side by side with the text that is kept instead.
 async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<String> {
     let example = |first: &FirstRemoved| Some(([first.id.own(), first.kept_id.own()], first.jaccard?));
     let examples: Vec<_> = removed.iter().take(EXAMPLES_SHOWN).filter_map(example).collect();
@@ -203,7 +204,8 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// Returns the table of the first documents that would be removed, and some of their texts.
+/// Returns a table of the first documents that would be removed, followed by `texts`. `all` is the number of all documents that would be
+/// removed.
 fn preview(removed: &[FirstRemoved], all: u64, texts: &str) -> String {
     let row = |FirstRemoved { id, kept_id, jaccard }: &FirstRemoved| {
         let jaccard = jaccard.map(|jaccard| format!("{jaccard:.6}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `resemblance evaluate`: measures on a sample which pairs a finished output missed.
+//! `resemblance evaluate`: estimates from a sample how many pairs a finished output missed, or how many of its pairs are true duplicates.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -76,7 +76,7 @@ impl Evaluate {
         print::json_or(self.json, &evaluation, || text(&evaluation))
     }
 
-    /// Writes a pack of pairs that people or programs judge.
+    /// Draws pairs, and writes them as a pack that people or programs label.
     fn draw(&self, pairs: NonZeroUsize) -> Result<()> {
         let paths = pack_paths(&self.to)?;
         let settings =
@@ -94,14 +94,14 @@ impl Evaluate {
     }
 }
 
-/// Measures the finished output of `job`, with the memory of its engine.
+/// Evaluates the finished output of `job`. The memory limit is the memory of the job's engine.
 pub(crate) fn measure(job: &Job, sample: NonZeroUsize) -> Result<Evaluation> {
     let memory = job.engine.memory_bytes();
     let settings = EvaluationSettings { sample: sample.get(), seed: 1, memory, truth: None };
     on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
 }
 
-/// Formats an estimate as a share with its interval.
+/// Formats an estimate: the value, and the interval.
 fn interval(estimate: Option<Estimate>) -> [String; 2] {
     match estimate {
         Some(Estimate { value, low, high }) => [format!("{value:.4}"), format!("{low:.4} to {high:.4}")],
@@ -109,10 +109,10 @@ fn interval(estimate: Option<Estimate>) -> [String; 2] {
     }
 }
 
-/// The maximum number of unknown ids that are named.
+/// The maximum number of unknown ids that are shown.
 const NAMED_IDS: usize = 5;
 
-/// A recall above which no larger sample is needed.
+/// If the lower end of a recall's interval is below this, a larger sample is suggested.
 const ENOUGH: f64 = 0.95;
 
 /// Formats an evaluation for people.
@@ -205,10 +205,10 @@ pub(crate) fn text(evaluation: &Evaluation) -> String {
 /// The names of the files in a pack.
 const FILES: [&str; 3] = ["audit.html", "audit.csv", "audit.parquet"];
 
-/// Returns the paths of a pack in a folder.
+/// Returns the paths of the files in a pack. `folder` is the folder of the pack.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if one of the files exists, because it may contain labels.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if one of the files exists, because an existing file can contain labels.
 fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
     let paths = FILES.map(|name| Path::new(folder).join(name));
     match paths.iter().find(|path| path.exists()) {
@@ -220,7 +220,7 @@ fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
     }
 }
 
-/// Writes a pack to `paths`. Does not replace existing files.
+/// Writes a pack to `paths`. Existing files are not replaced.
 fn write_pack(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
     let contents = [pack.html()?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
     for (path, content) in paths.iter().zip(contents) {

@@ -1,4 +1,4 @@
-//! `resemblance executor`: runs the role that executes the tasks of a cluster.
+//! `resemblance executor`: runs an executor, the process of a cluster that executes tasks.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::cli::signals::signalled;
 use crate::engine::cluster::executor::{self, ExecutorSettings};
 use crate::error::{Error, Result};
 
-/// The minimum memory of a task in bytes. A sort needs this amount for its buffers.
+/// The minimum memory per task in bytes. A sort needs this amount for its buffers.
 const MIN_MEMORY: u64 = 64 << 20;
 
 /// Run an executor of a cluster: it asks a scheduler for tasks; on SIGTERM, it finishes its tasks and ends

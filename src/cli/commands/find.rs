@@ -43,7 +43,7 @@ fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
-/// Returns the `most` most similar pairs of the finished job with their texts.
+/// Returns the texts of at most `most` pairs of the finished job, the pairs with the highest similarities first.
 fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
     JobRuntime::start(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
@@ -61,7 +61,7 @@ fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
 impl Find {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let (job, noun, _folder) = self.data.job(screen, "find", None, |_| ())?;
-        // The tables of a stopped run are lost.
+        // The tables are in a temporary folder, so a stopped run cannot be continued.
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable)?;
         ran.raise_alarms(&job)?;
         let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);

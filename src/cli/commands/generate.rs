@@ -107,10 +107,10 @@ pub(crate) struct Generate {
 /// The number of words in the common header, with `--from`.
 const HEADER_WORDS: usize = 50;
 
-/// The output in the job. It is not used, because only the source of the job is read.
+/// The output in the job. Nothing is written there, because only the source of the job is read.
 const NO_OUTPUT: &str = "not-written";
 
-/// The size of a generated word in a Parquet file, in bytes. 2.9 bytes were measured for 50,000,000 documents with 100 words.
+/// The size of a generated word in a Parquet file, in bytes. With 50,000,000 documents of 100 words, 2.9 bytes were measured.
 const BYTES_PER_WORD: u64 = 3;
 
 impl Generate {
@@ -123,7 +123,7 @@ impl Generate {
             let words = self
                 .documents
                 .map(|documents| (documents.get() as u64).saturating_mul(self.words.get() as u64));
-            // With --from, the number of words per document is unknown.
+            // With --from, the number of words is unknown.
             let words = words.filter(|_| self.from.is_none());
             files::explain_full_disk(error, &folders, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
         })
@@ -189,7 +189,7 @@ impl Generate {
         }
     }
 
-    /// Writes the documents of `from` and planted documents.
+    /// Writes the documents of `from`, and plants documents among them.
     fn plant(&self, screen: &Screen, from: &str) -> Result<()> {
         if self.out.extension().is_none_or(|ending| ending != "parquet") {
             return Err(Error::job(format!(
@@ -230,7 +230,8 @@ impl Generate {
         })
     }
 
-    /// Checks in advance that --truth can be written. It must be outside the folder of documents, where it would be read as documents.
+    /// Checks that the file of --truth can be written. The file must be outside the folder of documents, since it would be read as
+    /// documents there.
     fn check_truth(&self) -> Result<()> {
         let Some(truth) = &self.truth else { return Ok(()) };
         if absolute(truth)?.starts_with(absolute(&self.out)?) {
@@ -250,7 +251,7 @@ impl Generate {
 struct Generated {
     documents: GeneratedFiles,
     truth: Option<GeneratedFiles>,
-    /// The number of excluded rows in the source, with `--from`.
+    /// The number of skipped rows in the source; `None` without `--from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
 }
@@ -290,7 +291,7 @@ impl Generated {
     }
 }
 
-/// Returns a job that reads `from` and cuts texts into shingles of `size` words. `columns` are the columns with the texts and the ids.
+/// Returns a job that reads `from` and splits texts into shingles of `size` words. `columns` are the columns with the texts and the ids.
 ///
 /// # Errors
 /// Returns the errors of [`file`].

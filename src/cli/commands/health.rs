@@ -1,4 +1,4 @@
-//! `resemblance health`: checks the health of a scheduler or an executor, for images without another HTTP client.
+//! `resemblance health`: checks the health of a scheduler or an executor. It serves container images that have no other HTTP client.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Returns an engine error unless the role is healthy.
+    /// Returns [`Kind::Engine`](crate::error::Kind::Engine) if the scheduler or executor is not healthy or does not answer.
     pub(crate) fn run(&self) -> Result<()> {
         let path = if self.ready { "readyz" } else { "healthz" };
         let (scheme, client) = client()?;
@@ -41,7 +41,8 @@ impl Health {
     }
 }
 
-/// Returns the URL scheme of a role and a client for it. The client uses TLS if this process trusts an authority.
+/// Returns the URL scheme of schedulers and executors, and a client for requests to them. The client uses TLS if the environment names a
+/// certificate authority to trust.
 fn client() -> Result<(&'static str, ClientBuilder)> {
     let client = Client::builder().no_proxy();
     #[cfg(feature = "cluster")]

@@ -64,7 +64,7 @@ impl Init {
         print::result(&format!("wrote {shown}; next: resemblance check {shown}\n"))
     }
 
-    /// Returns the name of the data without its ending.
+    /// Returns the name of the data, without the ending of the file.
     fn stem(&self) -> String {
         let path = self.paths.first().map_or("job", String::as_str).trim_end_matches('/');
         let mut name =

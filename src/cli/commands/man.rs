@@ -33,7 +33,7 @@ impl Man {
     }
 }
 
-/// Renders the pages of a command and its subcommands.
+/// Renders the manual pages of a command and its subcommands.
 fn pages(command: &clap::Command, folder: &Path) -> Result<Vec<(OwnFile, String)>> {
     let mut all = Vec::new();
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {

@@ -46,7 +46,7 @@ impl Merge {
         print::json_or(self.json, &ran.outcome.manifest.counts, || as_text(&job, &ran.outcome))
     }
 
-    /// Returns a job with the settings of the last output and the engine of this command.
+    /// Returns the job that merges the outputs. It has the settings of the last output and the engine settings of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
         let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;

@@ -1,4 +1,4 @@
-//! `resemblance plan`: forecasts the time, memory, disk and requests of a run. `run --forecast` uses its parts.
+//! `resemblance plan`: forecasts the time, memory, disk and requests of a run. `run --forecast` also uses these functions.
 
 use std::fmt::Write;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -57,13 +57,13 @@ impl PlanCommand {
     }
 }
 
-/// The number of longest stages that are listed.
+/// The maximum number of listed stages. The stages with the most seconds are listed.
 const LISTED: usize = 6;
-/// The number of most frequent passages that are listed, and the number of characters that are shown of each.
+/// The maximum number of listed passages, and the maximum number of characters that are shown of a passage.
 const PASSAGES: usize = 10;
 const PASSAGE_CHARACTERS: usize = 90;
 
-/// Creates a forecast in a temporary folder.
+/// Forecasts a run of `job`. Samples and tables are written to a temporary folder.
 pub(crate) fn make(job: &Job, settings: &ForecastSettings, screen: &Screen) -> Result<Forecast> {
     let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
     let folders = spill.into_iter().chain(files::temporary_folders()).collect();
@@ -72,7 +72,7 @@ pub(crate) fn make(job: &Job, settings: &ForecastSettings, screen: &Screen) -> R
     let runtime = JobRuntime::start(&engine)?;
     let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
     let made = runtime.run(forecast(job, folder.path(), settings, &control));
-    // Tasks must end before their files are removed.
+    // The tasks must end before the folder with their files is removed.
     drop(runtime);
     drop(folder);
     screen.clear();
@@ -88,7 +88,7 @@ fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) ->
     [shown(value), range]
 }
 
-/// Returns the row of a passage. Its text is truncated, and control characters are escaped.
+/// Returns the table row of a passage. The text is cut off, and control characters are escaped.
 fn passage(template: &Template) -> Vec<String> {
     let shown = visible(&template.text).into_owned();
     let shown = match shown.char_indices().nth(PASSAGE_CHARACTERS) {
@@ -168,7 +168,7 @@ pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
     text
 }
 
-/// Formats a forecast and the measurements of the run for people.
+/// Formats a forecast for people, next to the measurements of the run.
 pub(crate) fn compared(forecast: &Forecast, measured: &Manifest, peak_memory: Option<u64>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, [value, range]: [String; 2], measured: String| {

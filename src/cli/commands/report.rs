@@ -1,4 +1,4 @@
-//! `resemblance report`: writes one page about a finished output.
+//! `resemblance report`: writes a page about a finished output.
 
 use crate::apply::result::AppliedResult;
 use crate::cli::arguments;
@@ -8,7 +8,7 @@ use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::report::{self, ReportRecord, ReportSettings, html};
 
-/// The first characters of every page.
+/// The first characters of every page that this command writes.
 const MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
                     <meta name=\"generator\" content=\"resemblance report\">";
 

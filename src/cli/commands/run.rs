@@ -73,7 +73,8 @@ impl RunCommand {
         self.run_with(screen, |job, progress, existing| run_job(job, progress, existing, Some(self.top)))
     }
 
-    /// Runs the job by calling `run`. Writes the result, and in any case the record, the metrics and the events.
+    /// Loads the job, and calls `run` to run it. Prints the result of a successful run. Writes the record and the metrics and sends the
+    /// events, even if the run fails.
     fn run_with(
         &self,
         screen: &Screen,
@@ -131,7 +132,7 @@ impl RunCommand {
         let measured = || metrics::metrics(&ended, ran.as_ref().map(|(outcome, _)| outcome));
         if let Some(metrics) = metrics {
             let text = measured().and_then(|measured| metrics::text(&measured));
-            // An error in the metrics does not fail the run.
+            // A run does not fail because its metrics cannot be written.
             warn_on_error(text.and_then(|text| metrics.put(text)));
         }
         telemetry::measured(measured);
@@ -146,7 +147,7 @@ impl RunCommand {
     }
 }
 
-/// Logs an error that does not change the result of the run.
+/// Logs an error as a warning. The error does not change the result of the run.
 fn warn_on_error(written: Result<()>) {
     if let Err(e) = written {
         tracing::warn!("{}", print::one_line(&e));
@@ -237,7 +238,7 @@ fn numbers(job: &Job, manifest: &Manifest) -> String {
     numbers.0
 }
 
-/// Returns the count unless it is 0.
+/// Returns `count`; `None` if it is 0.
 fn positive(count: Option<u64>) -> Option<u64> {
     count.filter(|&n| n > 0)
 }
@@ -252,7 +253,7 @@ mod tests {
     use crate::cli::screen::log::LogFormat;
     use crate::error::Kind;
 
-    /// Returns the command that runs a job in `folder`, with the record and the metrics in this folder.
+    /// Returns a command that runs a job in `folder`. The record and the metrics are also written there.
     fn command(folder: &std::path::Path) -> RunCommand {
         let job = folder.join("job.toml");
         std::fs::write(&job, "source = { format = 'text', url = 'in' }\noutput.url = 'out'").unwrap();

@@ -1,4 +1,5 @@
-//! `resemblance scheduler`: runs the role that plans the tasks of a cluster. Also contains the arguments that it shares with `executor`.
+//! `resemblance scheduler`: runs a scheduler, the process of a cluster that assigns tasks to executors. Also contains checks and parsers
+//! that `executor` shares.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -37,7 +38,7 @@ impl SchedulerCommand {
             let listening = |address: SocketAddr| tracing::info!(%address, "the scheduler listens");
             tokio::select! {
                 ended = scheduler::run(&settings, listening) => ended,
-                // The process ends immediately, because drivers and executors wait for the next scheduler at this address.
+                // The process ends immediately. Drivers and executors wait for the next scheduler at this address.
                 _ = signalled() => Ok(()),
             }
         });
@@ -49,17 +50,17 @@ impl SchedulerCommand {
 /// The stack size of each thread in bytes. Decoding deeply nested plans needs a large stack.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Returns a runtime for a role, with one thread per core.
+/// Returns the runtime of a scheduler or an executor. It has one thread per core.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     build_runtime(builder.enable_all().thread_stack_size(STACK_BYTES))
 }
 
-/// Refuses an address that other machines can reach, unless it is `allowed` or the cluster has a token. Without a token, roles do not
-/// authenticate connections.
+/// Refuses an address that other machines can reach if the cluster has no token, because connections are not authenticated without a token.
+/// If `allowed` is true, every address is accepted.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with a description of the risk.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) with a description of the risk.
 pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     if allowed || ClusterToken::from_environment().is_some() || is_loopback(bind) {
         return Ok(());
@@ -71,18 +72,18 @@ pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     )))
 }
 
-/// Whether only this machine can reach an address.
+/// Whether only processes on this machine can reach an address.
 pub(crate) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Whether a host resolves only to loopback addresses, or cannot be resolved.
+/// Whether a host resolves only to loopback addresses. Also true if the host cannot be resolved.
 pub(crate) fn is_on_loopback(host: &(String, u16)) -> bool {
     let Ok(mut addresses) = host.to_socket_addrs() else { return true };
     addresses.all(is_loopback)
 }
 
-/// Parses and resolves the `host:port` of this machine.
+/// Parses a `host:port` of this machine, and resolves the host.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let mut addresses = text.to_socket_addrs().map_err(|e| format!("expected HOST:PORT: {e}"))?;
     addresses.next().ok_or_else(|| "no such host".into())

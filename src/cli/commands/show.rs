@@ -1,4 +1,4 @@
-//! `resemblance show`: shows pairs of a finished output, or removed documents of a result of apply, with their texts.
+//! `resemblance show`: shows pairs of a finished output with their texts. For a result of apply, shows removed documents with their texts.
 
 use std::num::NonZeroUsize;
 
@@ -76,35 +76,35 @@ enum Which {
     Random,
 }
 
-/// The pairs to show.
+/// The pairs that the command shows.
 struct ShowView {
     pairs: Vec<PairRow>,
     texts: Option<MemberTexts>,
-    /// The id of the cluster that contains the pairs, with `--cluster`.
+    /// The id of the cluster that contains the pairs; `None` without `--cluster`.
     cluster_id: Option<Id>,
-    /// Lines before the pairs.
+    /// The lines that are printed before the pairs.
     head: String,
-    /// The noun for the items that are counted.
+    /// The noun for the counted items, such as pairs or documents.
     noun: &'static str,
-    /// The total number of items.
+    /// The total number of items, including items that are not shown.
     all: u64,
     job: Job,
 }
 
-/// A pair with its texts, for `--json`.
+/// A pair with both texts, as `--json` prints it.
 #[derive(Serialize)]
 struct PairLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
     pair: &'a PairRow,
-    /// Whether the document comes from a reference output or a second source.
+    /// Whether the document is a reference document, from a reference output or a second source.
     reference_a: bool,
     reference_b: bool,
     text_a: &'a str,
     text_b: &'a str,
     passages: Vec<CommonPassage>,
-    /// Whether the texts were compared completely.
+    /// Whether both texts were compared in full.
     passages_complete: bool,
 }
 
@@ -259,7 +259,7 @@ impl ShowView {
             ("text_a", Utf8),
             ("text_b", Utf8),
         ];
-        // Only pairs in a cluster have a cluster id.
+        // The column with the cluster id is printed only with `--cluster`.
         let columns = &columns[usize::from(self.cluster_id.is_none())..];
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         rows::csv(&names, &[rows::batch(&lines, columns)?], kind)
@@ -269,7 +269,7 @@ impl ShowView {
         self.lines(|texts| common(texts, &self.job.shingle))?.iter().map(print::json_line).collect()
     }
 
-    /// Returns the pairs with their texts and with the passages that `common` finds.
+    /// Returns the pairs with both texts, and with the passages that `common` finds.
     fn lines(&self, common: impl Fn([&str; 2]) -> (Vec<CommonPassage>, bool)) -> Result<Vec<PairLine<'_>>> {
         let Some(texts) = &self.texts else { return Ok(Vec::new()) };
         let mut lines = Vec::with_capacity(self.pairs.len());
@@ -292,7 +292,7 @@ impl ShowView {
     }
 }
 
-/// Returns the id of a document that was compared.
+/// Returns the id of a compared document. Any other id is an error.
 async fn document(finished: &Finished, id: &str) -> Result<Id> {
     if let Some(found) = finished.id(id)
         && finished.has(&found).await?

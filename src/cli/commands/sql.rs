@@ -58,7 +58,7 @@ impl Sql {
         let engine = job::EngineSettings::local(self.memory);
         let runtime = JobRuntime::start(&engine)?;
         let context = session::session(&engine)?;
-        // Users write joins in any order, so the optimizer may reorder them.
+        // Users write joins in any order, so the optimizer is allowed to reorder them.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
         runtime.run(self.open(&context))?;
         let answer = |query: &str| runtime.run(self.answer(&context, query));
@@ -71,7 +71,7 @@ impl Sql {
         }
     }
 
-    /// Registers the tables of the output, or of a result of `apply`.
+    /// Registers the tables of a finished output or of a result of `apply`.
     async fn open(&self, session: &SessionContext) -> Result<()> {
         match AppliedResult::find(session, &self.output).await? {
             Some(applied) => applied.register().await,
@@ -92,7 +92,7 @@ impl Sql {
     }
 }
 
-/// An input at the prompt.
+/// A complete input.
 enum PromptInput {
     /// A query to run.
     Query(String),
@@ -100,12 +100,12 @@ enum PromptInput {
     Leave,
 }
 
-/// The lines of an incomplete query.
+/// The lines of a query that is not complete yet.
 #[derive(Default)]
 struct QueryLines(String);
 
 impl QueryLines {
-    /// Adds a line. Returns the input that the line completes, if any.
+    /// Adds a line. Returns the input if the line completes it.
     fn add(&mut self, line: &str) -> Option<PromptInput> {
         match line.trim() {
             "" => None,
@@ -120,7 +120,7 @@ impl QueryLines {
         }
     }
 
-    /// Takes the query that was read so far, without its semicolon.
+    /// Removes the lines that were read so far, and returns them as a query without the semicolon. Returns `None` if there is no query.
     fn rest(&mut self) -> Option<String> {
         let query = std::mem::take(&mut self.0);
         let query = query.trim().trim_end_matches(';').trim_end();
@@ -128,7 +128,7 @@ impl QueryLines {
     }
 }
 
-/// Runs the queries from a file or a pipe until a query fails.
+/// Runs the queries from a file or a pipe. The first query that fails ends the command.
 fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let mut lines = QueryLines::default();
     for line in input.lines() {
@@ -146,7 +146,7 @@ fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()>
     }
 }
 
-/// Runs queries that the user enters at the prompt.
+/// Runs the queries that the user enters at a prompt.
 fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
@@ -165,7 +165,7 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
         match lines.add(&line) {
             None => {}
             Some(PromptInput::Query(query)) => {
-                // The prompt also works without a history.
+                // An error is ignored, because the prompt also works without a history.
                 let _ = editor.add_history_entry(format!("{query};"));
                 match answer(&query) {
                     Ok(()) => {}

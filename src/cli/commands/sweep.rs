@@ -1,4 +1,4 @@
-//! `resemblance sweep`: measures one corpus with many settings.
+//! `resemblance sweep`: measures a job with many combinations of settings.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;

@@ -1,46 +1,48 @@
 //! Makes the system's allocator return freed memory to the system.
 //!
-//! By default, glibc keeps up to 64 MiB of freed memory in each of its arenas, and it has eight arenas per core. It raises both of its
-//! thresholds to the size of the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run with a budget of 512 MiB held up
-//! to 840 MB, while its operators had reserved at most 360 MB. Thresholds that a program sets remain fixed.
+//! By default, glibc keeps up to 64 MiB of freed memory in each arena, and uses up to eight arenas per core. It also raises
+//! M_MMAP_THRESHOLD and M_TRIM_THRESHOLD when large blocks are freed (`mallopt(3)`). As a result, a run with a budget of 512 MiB used up to
+//! 840 MB, while its operators reserved at most 360 MB. glibc does not change thresholds that a program sets.
 //!
-//! Freed memory is kept for two more reasons. First, a thread that blocks or ends leaves its arena to another thread, so that every arena
-//! grows to the maximum need of any thread. Therefore, there is one arena per computing thread, which waiting threads share. Second, free
-//! memory in the middle of an arena is not returned automatically. Therefore, it is returned at intervals.
+//! Freed memory is kept for two more reasons. First, different threads use the same arena one after the other, so that every arena grows to
+//! the maximum that any thread needs. Therefore, the number of arenas is limited to the number of computing threads. Second, glibc does not
+//! return free memory in the middle of an arena by itself. Therefore, this memory is returned at intervals.
 
 use std::time::Duration;
 
-/// Blocks above the memory budget divided by this number are mapped individually, and returned when they are freed.
+/// Blocks larger than the memory budget divided by this number are mapped individually, and returned when they are freed.
 const MAPPED_PART: u64 = 128;
 
 /// Free memory at the end of an arena is returned if it exceeds the memory budget divided by this number.
 const FREE_PART: u64 = 32;
 
-/// The maximum value of both thresholds in bytes, which is the maximum of M_MMAP_THRESHOLD. Large thresholds save time, because mapping and
-/// clearing memory is slow.
+/// The maximum of both thresholds in bytes. It is the largest value that M_MMAP_THRESHOLD accepts. Large thresholds save time, because
+/// mapping and clearing memory is slow.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// The interval at which free memory inside arenas is returned.
 const RETURNED_EVERY: Duration = Duration::from_secs(2);
 
-/// Makes glibc return freed memory, for a budget of `memory` bytes and this number of computing `threads`. Other allocators are unchanged.
+/// Configures glibc to return freed memory. `memory` is the memory budget in bytes, and `threads` is the number of computing threads. Does
+/// nothing with other allocators.
 pub(crate) fn give_back(memory: u64, threads: usize) {
     let (mapped, free) = thresholds(memory);
     set(mapped, free, i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
 }
 
-/// Returns free memory inside arenas at intervals. Never ends.
+/// Returns free memory inside arenas to the system at intervals. This function does not return, unless the runtime shuts down.
 pub(crate) async fn give_back_in_intervals() {
     loop {
         tokio::time::sleep(RETURNED_EVERY).await;
-        // This may take some milliseconds.
+        // The call can take some milliseconds, so it must not block a thread of the runtime.
         if tokio::task::spawn_blocking(trim).await.is_err() {
             return;
         }
     }
 }
 
-/// Returns the size above which a block is mapped individually, and the limit of free memory at the end of an arena. Both are in bytes.
+/// Returns two thresholds in bytes: the size from which a block is mapped individually, and the limit on free memory at the end of an
+/// arena.
 fn thresholds(memory: u64) -> (i32, i32) {
     let part = |of: u64| i32::try_from((memory / of).min(MAX_BYTES)).unwrap_or(i32::MAX);
     (part(MAPPED_PART), part(FREE_PART))
@@ -89,7 +91,7 @@ mod tests {
 
         use super::super::*;
 
-        /// Set in the process that measures itself. The value states whether the process returns memory.
+        /// The variable is set in the process that measures itself. Its value says whether the process returns memory.
         const INSIDE: &str = "RESEMBLANCE_TEST_ALLOCATOR";
 
         #[test]
@@ -99,7 +101,7 @@ mod tests {
             assert!(given < 80, "{given} MiB, and {kept} MiB without it");
         }
 
-        /// Returns the MiB that the test below holds after it freed 320 MiB.
+        /// Returns the MiB that the process of the test below uses after it has freed 320 MiB.
         fn held_by_a_process(gives_back: &str) -> u64 {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args([
@@ -120,9 +122,9 @@ mod tests {
             if gives_back == "yes" {
                 give_back(256 << 20, 2);
             }
-            // Raises the thresholds of glibc in the same way as a large buffer in a run.
+            // Freeing a large block raises glibc's thresholds, like a large buffer in a run does.
             drop(vec![1_u8; 31 << 20]);
-            // Concurrent blocks are in one arena per thread.
+            // Each thread allocates its blocks in a different arena.
             let all_there = std::sync::Barrier::new(8);
             std::thread::scope(|scope| {
                 for _ in 0..8 {

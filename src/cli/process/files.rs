@@ -1,4 +1,4 @@
-//! Local files of commands: files that the user names, temporary folders, and the error for a full disk.
+//! Local files of commands: writes files that the user names, creates temporary folders, and explains the error for a full disk.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,12 +14,12 @@ use crate::job::EngineSettings;
 use crate::machine;
 use crate::output::partial_file;
 
-/// The mark of a kind of file. Later commands only replace files that carry their mark.
+/// Identifies a kind of file that this program writes. A command replaces only files of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileMark {
-    /// The first characters of files of this kind.
+    /// The first characters of every file of this kind.
     pub(crate) beginning: &'static str,
-    /// The noun for this kind of file.
+    /// The noun for files of this kind, in messages.
     pub(crate) noun: &'static str,
 }
 
@@ -31,7 +31,7 @@ impl FileMark {
     }
 }
 
-/// A file that an argument names. It must be new or carry the mark of this program. Other files are not replaced, and links are not
+/// A file to write, which an argument names. An existing file is replaced only if it is empty or has the right mark. Links are not
 /// followed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OwnFile {
@@ -41,10 +41,11 @@ pub(crate) struct OwnFile {
 }
 
 impl OwnFile {
-    /// Checks the file `path` that `argument` names.
+    /// Checks that the file `path` can be written. `argument` is the argument that names it.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if its folder does not exist, or if the file exists and carries no mark.
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the folder of the file does not exist, or if the file exists and must not be
+    /// replaced.
     pub(crate) fn at(argument: &'static str, path: impl Into<PathBuf>, mark: FileMark) -> Result<Self> {
         let path = path.into();
         if path.file_name().is_none() {
@@ -63,10 +64,10 @@ impl OwnFile {
         &self.path
     }
 
-    /// Whether the file exists.
+    /// Returns whether the file exists.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the file carries no mark and is not empty.
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the file exists and must not be replaced.
     fn exists(&self) -> Result<bool> {
         let Self { argument, path, mark } = self;
         let shown = path.display();
@@ -88,16 +89,16 @@ impl OwnFile {
     /// Writes the file atomically.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::at`], and an error when the file cannot be written.
+    /// Returns the errors of [`Self::at`], and fails if the file cannot be written.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
         write(&self.path, text.as_bytes(), self.exists()?)
     }
 }
 
-/// Writes a file atomically. An existing file is an error unless `replaces` is set.
+/// Writes a file atomically. An existing file is replaced if `replaces` is set; otherwise an existing file is an error.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if the file cannot be written.
 pub(crate) fn write(path: &Path, content: &[u8], replaces: bool) -> Result<()> {
     let written = || -> io::Result<()> {
         let mut file = partial_file(folder(path), "")?;
@@ -121,7 +122,7 @@ pub(crate) fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Returns candidates for a temporary folder, starting with the system's folder.
+/// Returns folders in which a temporary folder can be created. The system's folder for temporary files comes first.
 pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     let mut folders = vec![std::env::temp_dir()];
     folders.extend(Environment::process().cache_folders());
@@ -131,7 +132,8 @@ pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Creates a folder in the first of `folders` that is outside all `paths`. Files below a searched path would be searched too.
+/// Creates a temporary folder in the first of `folders` that is outside all `paths`. Temporary files below one of `paths` would be read as
+/// documents.
 pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
     let searched = paths.iter().filter_map(|path| searched_folder(path)).collect::<Vec<_>>();
     let mut failed = None;
@@ -155,38 +157,38 @@ pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) 
     })
 }
 
-/// Returns the local folder that is searched for `path`, with links resolved.
+/// Returns the local folder in which the files of `path` are searched, with links resolved; `None` if `path` is not local.
 fn searched_folder(path: &str) -> Option<PathBuf> {
     let path = local_folder(path)?;
-    // A pattern is searched from the folder before its first wildcard.
+    // The files of a pattern are searched in the folder before the first wildcard.
     let wild = |part: Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
     let plain: PathBuf =
         if path.exists() { path } else { path.components().take_while(|part| !wild(*part)).collect() };
     address::absolute(plain).ok()
 }
 
-/// A local folder that a command writes to.
+/// A local folder to which a command writes.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteFolder {
-    /// The key or option that names the folder.
+    /// The key or option that sets the folder.
     pub setting: &'static str,
     pub folder: PathBuf,
 }
 
 impl WriteFolder {
-    /// Returns the folder of `url`, or `None` for an object store.
+    /// Returns the folder at `url`; `None` if `url` is in an object store.
     pub(crate) fn from_url(setting: &'static str, url: &str) -> Option<Self> {
         Some(Self { setting, folder: local_folder(url)? })
     }
 
-    /// Returns the folder for spills.
+    /// Returns the folder in which operators spill.
     pub(crate) fn spills(engine: &EngineSettings) -> Self {
         let folder = engine.spill.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
         Self { setting: "engine.spill", folder }
     }
 }
 
-/// Returns the path of a local URL or path.
+/// Returns the local path of a URL or path; `None` if it is in an object store.
 fn local_folder(url: &str) -> Option<PathBuf> {
     match address::scheme(url) {
         None => Some(PathBuf::from(url)),
@@ -197,7 +199,7 @@ fn local_folder(url: &str) -> Option<PathBuf> {
     }
 }
 
-/// Whether a full disk caused an error.
+/// Whether a full disk caused the error.
 pub(crate) fn is_disk_full(error: &Error) -> bool {
     chain(error).any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -206,8 +208,8 @@ pub(crate) fn is_disk_full(error: &Error) -> bool {
     })
 }
 
-/// Explains the error of a full disk with the free space of all `places`, and the `needed` bytes if known. Other errors are returned
-/// unchanged.
+/// Replaces an error that a full disk caused. The new message contains the free space of `places`, and the `needed` bytes unless they are
+/// unknown. Other errors are returned unchanged.
 pub(crate) fn explain_full_disk(error: Error, places: &[WriteFolder], needed: Option<u64>) -> Error {
     if !is_disk_full(&error) {
         return error;

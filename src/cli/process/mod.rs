@@ -1,4 +1,4 @@
-//! The process: its threads, memory, panics and local files, and the execution of a job.
+//! The process: threads, memory, panics and local files. `run_job` runs a job in this process.
 
 pub(crate) mod allocator;
 pub(crate) mod files;
@@ -19,16 +19,16 @@ use crate::job::EngineSettings;
 use crate::{lookup, machine};
 use panics::Panics;
 
-/// The time limit for cancelling unfinished uploads. Each cancellation takes one request.
+/// The time limit for cancelling unfinished uploads. Cancelling an upload takes one request.
 const UPLOADS_END: Duration = Duration::from_secs(10);
-/// The time limit for ending threads. Without it, a slow name lookup could keep the process alive.
+/// The time limit for ending threads. Without the limit, a slow name lookup could keep the process alive.
 const THREADS_END: Duration = Duration::from_secs(3);
-/// The number of additional threads that must start. The runtime reads local files on some of these threads.
+/// The number of threads that must start in addition to the worker threads. The runtime reads local files on such threads.
 const SPARE_THREADS: usize = 8;
-/// The memory of a session that reads only manifests, in bytes.
+/// The memory limit of sessions that read only manifests, in bytes.
 pub(crate) const MANIFEST_MEMORY: u64 = 64 << 20;
 
-/// Executes `work` on a local session with `memory` bytes, until it ends or a signal stops it.
+/// Executes `work` until it ends or a signal stops it. The local session has a memory limit of `memory` bytes.
 pub(crate) fn on_session<T>(
     memory: u64,
     work: impl AsyncFnOnce(&SessionContext, &CancellationToken) -> Result<T>,
@@ -39,21 +39,21 @@ pub(crate) fn on_session<T>(
     runtime.run(work(&session, &runtime.stop))
 }
 
-/// A runtime with the threads of a job, and the token that Ctrl-C and SIGTERM cancel.
+/// A runtime with as many threads as the engine settings require, and a token that Ctrl-C and SIGTERM cancel.
 ///
-/// Dropping it drops its tasks and cancels their unfinished uploads.
+/// Dropping the runtime drops its tasks and cancels their unfinished uploads.
 pub(crate) struct JobRuntime {
-    /// The runtime, or `None` after its end.
+    /// The runtime; `None` only while it is dropped.
     runtime: Option<Runtime>,
-    /// Cancelled by the first signal.
+    /// The token that the first signal cancels.
     pub(crate) stop: CancellationToken,
 }
 
 impl JobRuntime {
-    /// Starts the threads and configures the allocator for the job's memory budget.
+    /// Starts the threads, and configures the allocator for the memory budget in `engine`.
     ///
     /// # Errors
-    /// [`Kind::Engine`] when the system refuses to start enough threads.
+    /// Returns [`Kind::Engine`] if the system does not let this process start enough threads.
     pub(crate) fn start(engine: &EngineSettings) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;
@@ -70,7 +70,7 @@ impl JobRuntime {
         Ok(Self { runtime: Some(runtime), stop })
     }
 
-    /// Executes `work` until it ends.
+    /// Executes `work` until it ends. Signals do not stop it.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match &self.runtime {
             Some(runtime) => runtime.block_on(work),
@@ -78,12 +78,12 @@ impl JobRuntime {
         }
     }
 
-    /// Executes `work` until it ends or a signal stops it. The command cannot continue the work later.
+    /// Executes `work` until it ends or a signal stops it. The error after a signal does not say that the same command continues the work.
     pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.run_resumable(work).map_err(not_resumable)
     }
 
-    /// Executes `work` until it ends or a signal stops it. The same command can continue the work later.
+    /// Executes `work` until it ends or a signal stops it. The error after a signal says that the same command continues the work.
     pub(crate) fn run_resumable<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.block_on(async {
             tokio::select! {
@@ -95,7 +95,7 @@ impl JobRuntime {
     }
 }
 
-/// Replaces every interruption with an error that does not promise a continuation.
+/// Replaces the error after a signal by an error that does not say that the same command continues the work.
 pub(crate) fn not_resumable(error: Error) -> Error {
     if error.kind() == Kind::Interrupted { Error::stopped() } else { error }
 }
@@ -119,9 +119,9 @@ impl Drop for JobRuntime {
     }
 }
 
-/// Ends a runtime after its work has ended or was dropped.
+/// Ends a runtime. Its work must have ended or been dropped.
 pub(crate) fn end(runtime: Runtime) {
-    // A dropped task ends when it is polled the next time. Its uploads are dropped only then.
+    // A dropped task ends only when the runtime polls it the next time, and its uploads are cancelled then.
     if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads_ended()).await }).is_err() {
         tracing::warn!(
             "uploads in progress could not be cancelled within {} seconds: the bucket's rule for incomplete uploads \
@@ -132,7 +132,7 @@ pub(crate) fn end(runtime: Runtime) {
     runtime.shutdown_timeout(THREADS_END);
 }
 
-/// Builds a runtime. Its threads inherit the log span and the panic record of the calling thread.
+/// Builds a runtime. The threads of the runtime inherit the log span and the panic record of the calling thread.
 pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     let (span, panics) = (tracing::Span::current(), Panics::current());
     builder.on_thread_start(move || {
@@ -143,7 +143,8 @@ pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     builder.build().map_err(|e| Error::engine("the threads of this program cannot be started").because(e))
 }
 
-/// Starts at the same time all threads that will be needed, and ends them. A runtime that lacks a thread would hang.
+/// Checks that the system lets this process start all threads that the runtime needs, since a runtime that lacks a thread hangs. The
+/// threads are started at the same time and then ended.
 fn check_threads(threads: usize) -> Result<()> {
     let needed = threads + SPARE_THREADS;
     let gate = RwLock::new(());

@@ -1,7 +1,7 @@
-//! Panics. Each panic is a bug of this program. It ends the command with one line and the exit code for bugs.
+//! Handles panics. Every panic is a bug in this program, and ends the command with a single line and the exit code for bugs.
 //!
-//! When a task panics, the engine may resume the panic in the waiting task or report a closed channel. If no task waits, the panic is lost.
-//! A hook therefore also records every panic for the work to which its thread belongs.
+//! If a task panics, the engine resumes the panic in the waiting task, or reports a closed channel. If no task waits, the panic is lost.
+//! Therefore a panic hook also records every panic, in the panic record that the thread inherited.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,23 +14,23 @@ use crate::cli::screen;
 use crate::error::guard::is_guarded;
 use crate::error::{Error, Kind, Result};
 
-/// The first panic on any thread of a piece of work.
+/// A panic record: the first panic on any of the threads that share the record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panics(Arc<Mutex<Option<String>>>);
 
 thread_local! {
-    /// The panic record of the work to which this thread belongs.
+    /// The panic record of this thread.
     static CURRENT: RefCell<Option<Panics>> = const { RefCell::new(None) };
 }
 
 impl Panics {
     /// Returns the panic record of the calling thread, if it has one.
     pub(crate) fn current() -> Option<Self> {
-        // The thread may already have dropped its locals if it is ending.
+        // A thread that is ending may already have dropped its thread locals.
         CURRENT.try_with(|current| current.try_borrow().ok()?.clone()).ok().flatten()
     }
 
-    /// Sets the panic record of the calling thread and returns the previous record.
+    /// Sets the panic record of the calling thread, and returns the previous record.
     pub(crate) fn enter(panics: Option<Self>) -> Option<Self> {
         CURRENT.with(|current| current.replace(panics))
     }
@@ -44,18 +44,18 @@ impl Panics {
     }
 }
 
-/// Installs the hook. It logs and records a panic in recorded work, and passes on all other panics.
+/// Installs the panic hook. If the thread has a panic record, the hook logs and records the panic. Otherwise it calls the previous hook.
 pub(crate) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| match Panics::current() {
-            // The panic becomes an error of the input.
+            // The guard turns the panic into an error about the input.
             _ if is_guarded() => {}
             Some(panics) => {
                 let description = describe(panic);
                 panics.add(&description);
-                // The log itself may have panicked.
+                // If the thread panicked while it wrote to the log, it must not write again.
                 if !screen::is_writing() {
                     tracing::error!("{description}");
                 }
@@ -65,8 +65,8 @@ pub(crate) fn watch() {
     });
 }
 
-/// Executes `work`. A panic on this thread, or on a runtime that `work` starts, becomes an error of [`Kind::Bug`], regardless of the result
-/// of `work`.
+/// Executes `work`. If this thread panics, or a thread of a runtime that `work` starts, the result is [`Kind::Bug`], even if `work`
+/// succeeds. Only an interruption is returned unchanged.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panics = Panics::default();
     let before = Panics::enter(Some(panics.clone()));
@@ -79,7 +79,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         }
         (Ok(result), None) => result,
         (Ok(Ok(_)), Some(panic)) => Err(Error::bug(panic)),
-        // A command that was stopped ends with this error in any case.
+        // If a signal stopped the command, it reports the interruption, even if a task panicked.
         (Ok(Err(error)), Some(_)) if error.kind() == Kind::Interrupted => Err(error),
         (Ok(Err(error)), Some(panic)) => Err(Error::bug(panic).because(error)),
     }
@@ -170,7 +170,7 @@ mod tests {
         is_told(result, "unseen");
     }
 
-    /// The panic occurs on a thread of the runtime, behind a shuffle. There, most of the engine's own machinery is involved.
+    /// The panic occurs on a thread of the runtime, behind a shuffle, so that many parts of the engine pass it on.
     #[test]
     fn a_panic_in_a_plan_is_a_bug_and_does_not_hang() {
         watch();

@@ -15,26 +15,26 @@ use crate::job::Job;
 use crate::lookup::{self, Finished};
 use crate::pipeline::{self, OnExisting, Outcome};
 
-/// The most similar pairs of a run.
+/// The pairs with the highest similarities in the output of a run.
 pub(crate) type TopPairs = Vec<arrow::array::RecordBatch>;
 
-/// A job that ran to its end.
+/// The result of a job that ran to its end.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
-    /// The most similar pairs.
+    /// The pairs with the highest similarities.
     pub(crate) pairs: TopPairs,
     /// The verdicts on the job's alarms.
     pub(crate) verdicts: Vec<AlarmVerdict>,
 }
 
 impl Ran {
-    /// Warns about each exceeded bound. Returns an error instead if the job asks for it.
+    /// Warns about each exceeded bound. If `alarms.fail` is set, returns an error instead.
     pub(crate) fn raise_alarms(&self, job: &Job) -> Result<()> {
         alarms::raise(&self.verdicts, job.alarms.fail, &job.output.url)
     }
 }
 
-/// Runs a job and reads its `top` most similar pairs. The caller raises the alarms.
+/// Runs a job, and reads the `top` pairs with the highest similarities. The caller must call [`Ran::raise_alarms`].
 pub(crate) fn run_job(
     job: &Job,
     progress: Arc<dyn Progress>,
@@ -54,7 +54,7 @@ pub(crate) fn run_job(
         tokio::select! {
             biased;
             result = run => result,
-            // Some work does not check the token, such as listing an object store.
+            // Some work does not check the token, such as listing an object store, so it is dropped after a while.
             () = stopped_for_long(stop) => Err(Error::interrupted()),
         }
     })
@@ -78,7 +78,7 @@ async fn run_on(
     Ok(Ran { outcome, pairs, verdicts })
 }
 
-/// Explains the error of a full disk.
+/// Explains the error if a full disk caused it. Other errors are returned unchanged.
 async fn explain(error: Error, job: &Job) -> Error {
     if !files::is_disk_full(&error) {
         return error;
@@ -86,7 +86,7 @@ async fn explain(error: Error, job: &Job) -> Error {
     let mut folders: Vec<WriteFolder> =
         WriteFolder::from_url("output.url", &job.output.url).into_iter().collect();
     folders.extend(job.engine.scheduler_address().is_none().then(|| WriteFolder::spills(&job.engine)));
-    // Commands without a job file have both folders in one temporary folder.
+    // Commands without a job file can have the output and the spills in one temporary folder.
     if let ([output, spills], Some(_)) = (folders.as_slice(), &job.engine.spill)
         && output.folder.starts_with(&spills.folder)
         && files::temporary_folders().iter().any(|folder| output.folder.starts_with(folder))
@@ -105,7 +105,7 @@ async fn explain(error: Error, job: &Job) -> Error {
     files::explain_full_disk(error, &folders, needed)
 }
 
-/// Returns the line for an output that was already finished.
+/// Returns a line that says that the output was already finished. The text is empty if the run made the output.
 pub(crate) fn finished_already(job: &Job, outcome: &Outcome) -> String {
     if !outcome.already_finished {
         return String::new();

@@ -1,4 +1,5 @@
-//! HTTP requests with a time limit, and the threads that send events, spans and metrics. At its end, a command waits for these threads.
+//! Sends HTTP requests with a time limit, and starts the threads that send events, spans and metrics. A command waits for these threads
+//! when it ends.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -13,17 +14,17 @@ use crate::address::masked;
 use crate::cli::screen::print::one_line;
 use crate::error::{Error, Result, chain};
 
-/// Sends a request. Returns the status and the first line of the body, at most 200 characters.
+/// Sends a request. Returns the status, and the first line of the body, cut off at 200 characters.
 ///
 /// # Errors
-/// [`Kind::Engine`](crate::error::Kind::Engine) when there is no answer within `limit`. The message does not contain the URL, which may
-/// include a password.
+/// Returns [`Kind::Engine`](crate::error::Kind::Engine) if there is no answer within `limit`. The message does not contain the URL, because
+/// the URL can contain a password.
 pub(crate) fn exchange(
     limit: Duration,
     client: ClientBuilder,
     request: impl FnOnce(Client) -> RequestBuilder,
 ) -> Result<(StatusCode, String)> {
-    // The outer errors only state that a request failed.
+    // Only the innermost error says why the request failed.
     let why = |e: reqwest::Error| chain(&e.without_url()).last().map(|cause| cause.to_string());
     let failed = |e| Error::engine(why(e).unwrap_or_default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -33,22 +34,22 @@ pub(crate) fn exchange(
             client.redirect(Policy::none()).connect_timeout(limit).timeout(limit).build().map_err(failed)?;
         let answer = request(client).send().await.map_err(failed)?;
         let status = answer.status();
-        // The status is valid even if the body is incomplete.
+        // The status is valid even if the body cannot be read completely.
         let body = answer.text().await.unwrap_or_default();
-        // The text is masked before it is truncated, because a part of a secret is not recognised.
+        // The text is masked before it is cut off, because a part of a secret would not be recognised.
         let first = masked(body.lines().next().unwrap_or_default());
         Ok((status, first.chars().take(200).collect()))
     });
-    // The runtime does not wait for a DNS lookup that hangs.
+    // This does not wait for a DNS lookup that hangs.
     runtime.shutdown_background();
     answer
 }
 
-/// Sends `body` to `url` and requires a success status. Messages call the body `noun`.
+/// Sends `body` to `url`. Any status that is not a success is an error. `noun` names the body in messages.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for another status, or if there is no answer within `limit`. The URL is shown without
-/// secrets.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if the status is not a success, or if there is no answer within `limit`. The message
+/// contains the URL without secrets.
 pub(crate) fn send(
     limit: Duration,
     method: Method,
@@ -67,36 +68,36 @@ pub(crate) fn send(
     Err(Error::input(refused(&format!(": it answers {status}: {answer}"))))
 }
 
-/// The URL without user, password and query.
+/// Returns the URL without user, password and query.
 pub(crate) fn without_secrets(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// The maximum time that a command waits for the threads at its end.
+/// The maximum time for which a command waits for its senders when it ends.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// The senders that the command on this thread started.
+    /// The senders that were started on this thread.
     static SENDERS: RefCell<Vec<Sender>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Sender {
-    /// The name in messages: a plural with its article.
+    /// The noun for the sent data in messages, in the plural and with an article.
     noun: &'static str,
-    /// The result of the thread. After a panic, the channel is closed without a result.
+    /// The channel that receives the result of the thread. If the thread panics, the channel is closed without a result.
     ended: Receiver<Result<()>>,
 }
 
-/// Starts a thread that calls `send`. Messages use `noun`, a plural with its article.
+/// Starts a thread that calls `send`. `noun` names the sent data in messages, in the plural and with an article.
 ///
 /// # Errors
-/// [`Kind::Engine`](crate::error::Kind::Engine) when no thread can be started.
+/// Returns [`Kind::Engine`](crate::error::Kind::Engine) if the thread cannot be started.
 pub(crate) fn start(noun: &'static str, send: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (done, ended) = mpsc::channel();
     let span = tracing::Span::current();
     let work = move || {
         let _entered = span.entered();
-        // The channel is already closed if the wait is over.
+        // Sending fails if the command no longer waits.
         drop(done.send(send()));
     };
     let thread = std::thread::Builder::new().name("sender".into()).spawn(work);
@@ -105,7 +106,7 @@ pub(crate) fn start(noun: &'static str, send: impl FnOnce() -> Result<()> + Send
     Ok(())
 }
 
-/// Waits at most two seconds for all senders. The first failure for each noun is logged as a warning.
+/// Waits up to two seconds in total for all senders. The first failure for each noun is logged as a warning.
 pub(crate) fn wait() {
     wait_until(Instant::now() + END_LIMIT);
 }
@@ -142,7 +143,7 @@ mod tests {
         })
         .unwrap();
         start("the metrics", || Ok(())).unwrap();
-        // The first sender is still blocked when this returns.
+        // The first sender is still blocked when `wait_until` returns.
         wait_until(Instant::now());
         drop(release);
         assert!(SENDERS.with(RefCell::take).is_empty());

@@ -1,4 +1,4 @@
-//! Sends the OpenLineage events of a run, in a separate thread.
+//! Sends the OpenLineage events of a run in a separate thread.
 
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
@@ -16,16 +16,17 @@ use crate::job::Job;
 use crate::lineage::{EventDestination, Events, LineageSettings, RunEnd};
 use crate::machine;
 
-/// The time limit of one event.
+/// The time limit for sending one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
 
-/// The events of a run, and the queue of the thread that sends them. `None` unless the environment requests events.
+/// The events of a run, and the queue to the thread that sends them. `None` if the environment does not request events.
 ///
-/// Errors are warnings and do not fail the run.
+/// Errors are logged as warnings, and do not end the run.
 pub(crate) struct Lineage(Option<(Events, Sender<Value>)>);
 
 impl Lineage {
-    /// Sends the start event of the run `run_id` of the job `name`. `job` is `None` if the job cannot be read.
+    /// Sends the start event of a run. `run_id` is the id of the run, and `name` is the name of the job. `job` is `None` if the job cannot
+    /// be read.
     pub(crate) fn begin(run_id: &str, name: &str, job: Option<&Job>) -> Self {
         let opened = LineageSettings::read(Environment::process()).and_then(|settings| {
             settings.map(|settings| start_thread(Events::new(settings, run_id, name, job))).transpose()
@@ -43,12 +44,12 @@ impl Lineage {
             Ok(ran) => RunEnd::Complete { manifest: &ran.outcome.manifest, verdicts: &ran.verdicts },
             Err(error) => RunEnd::Failed { error, described: one_line(error) },
         };
-        // Dropping the queue ends the thread after its last event.
+        // Dropping the queue ends the thread after it has sent the last event.
         let _ = queue.send(events.end(&end, machine::now()));
     }
 }
 
-/// Starts the thread. It first sends the start event.
+/// Starts the thread, which sends the start event first.
 fn start_thread(events: Events) -> Result<(Events, Sender<Value>)> {
     let (queue, waiting) = mpsc::channel();
     let (first, destination) = (events.start(machine::now()), events.destination().clone());

@@ -1,6 +1,6 @@
-//! The metrics of a run in Prometheus' text format, and their destination: a file or a Pushgateway.
+//! Writes the metrics of a run in Prometheus' text format to a file or a Pushgateway.
 //!
-//! All metrics are gauges that contain the values of a job's last run.
+//! All metrics are gauges. They contain the values of the last run of a job.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
-/// The time limit of a push.
+/// The time limit for sending the metrics to a Pushgateway.
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
 
 /// The destination of the metrics.
@@ -24,12 +24,12 @@ const PUSH_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) enum MetricsDestination {
     /// A file for node_exporter's textfile collector.
     File(OwnFile),
-    /// The group of a Pushgateway, such as `http://host:9091/metrics/job/NAME`.
+    /// The URL of a group in a Pushgateway, such as `http://host:9091/metrics/job/NAME`.
     Push(Url),
 }
 
 impl MetricsDestination {
-    /// Parses `--metrics`. Messages do not contain the URL, which may include a password.
+    /// Parses the value of `--metrics`. Messages do not contain the URL, because the URL can contain a password.
     pub(crate) fn parse(text: &str) -> Result<MetricsDestination> {
         if !text.contains("://") {
             let mark = FileMark { beginning: MARK, noun: "the metrics of a run" };
@@ -44,7 +44,7 @@ impl MetricsDestination {
         }
     }
 
-    /// Replaces the metrics of the previous run.
+    /// Writes the metrics. They replace the metrics of the previous run.
     pub(crate) fn put(&self, text: String) -> Result<()> {
         match self {
             MetricsDestination::File(file) => file.write(&text),
@@ -60,12 +60,12 @@ impl MetricsDestination {
 /// The first characters of every metrics file.
 const MARK: &str = "# HELP resemblance_";
 
-/// Returns the metrics of a run and its result. A failed run has an exit code and no counts.
+/// Returns the metrics of a run. If the run failed, they contain its exit code but no counts.
 ///
-/// Only `resemblance_run_info` has the run id as a label, because each id starts a new time series.
+/// Only `resemblance_run_info` has a label with the run id, because each id starts a new time series.
 ///
 /// # Errors
-/// Only a bug can cause an error.
+/// Fails only if there is a bug.
 pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
     let page = MetricsPage { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.id), ("version", env!("CARGO_PKG_VERSION"))];
@@ -88,7 +88,7 @@ pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> R
 /// Formats metrics for node_exporter and the Pushgateway.
 ///
 /// # Errors
-/// Only a bug can cause an error.
+/// Fails only if there is a bug.
 pub(crate) fn text(metrics: &[MetricFamily]) -> Result<String> {
     TextEncoder::new().encode_to_string(metrics).map_err(unexpected)
 }
@@ -110,7 +110,7 @@ impl MetricsPage<'_> {
         let bytes: u64 = manifest.inputs.iter().map(|input| input.bytes).sum();
         self.one("input_bytes", "Bytes of the files that were read.", &[], bytes as f64)?;
         for (name, help, count) in manifest.counts.all() {
-            // Rejects are counted by reason below.
+            // Rejects follow below, counted for each reason.
             if let Some(count) = count.filter(|_| name != "rejects") {
                 self.one(name, help, &[], count as f64)?;
             }
@@ -136,7 +136,7 @@ impl MetricsPage<'_> {
         Ok(())
     }
 
-    /// Sets one gauge value for each value of `label`.
+    /// Sets a gauge with the label `label`. `values` contains the label's values, each with the value of the gauge.
     fn each<'v>(
         &self,
         metric: &str,

@@ -1,4 +1,5 @@
-//! The record of a run: its name, its end, and the times of its stages. Events, spans and metrics contain parts of it for other programs.
+//! Writes the record of a run, which contains its name, its end and its result. Events, spans and metrics contain parts of the record for
+//! other programs.
 
 pub(crate) mod http;
 pub(crate) mod lineage;
@@ -28,7 +29,7 @@ use crate::output::manifest::{Run as Manifest, StageTime};
 /// The first characters of every record.
 pub(crate) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
 
-/// Records the stages of a run.
+/// Records the duration, the stages and the recoveries of a run.
 pub(crate) struct Recorder {
     began: Instant,
     stages: Mutex<Vec<StageTime>>,
@@ -36,12 +37,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the clock of a run.
+    /// Starts to record a run. The duration is measured from now on.
     pub(crate) fn begin() -> Arc<Self> {
         Arc::new(Self { began: Instant::now(), stages: Mutex::default(), recoveries: AtomicU64::new(0) })
     }
 
-    /// Stops the clock for the run `id` of the job `name`.
+    /// Ends the recording of a run. `name` is the name of the job, and `id` is the id of the run.
     pub(crate) fn end<'a>(&self, name: &'a str, id: &'a str) -> EndedRun<'a> {
         let stages = self.stages.lock().clone();
         let seconds = self.began.elapsed().as_secs_f64();
@@ -62,15 +63,15 @@ impl Progress for Recorder {
     }
 }
 
-/// A run that ended.
+/// A run that has ended.
 #[derive(Debug, Serialize)]
 pub(crate) struct EndedRun<'a> {
-    /// The job's name.
+    /// The name of the job.
     pub(super) name: &'a str,
     #[serde(rename = "run_id")]
     pub(super) id: &'a str,
     pub(super) seconds: f64,
-    /// The time of the end in seconds since 1970.
+    /// The time when the run ended, in seconds since 1970.
     #[serde(rename = "ended_unix_seconds")]
     pub(super) at: f64,
     #[serde(skip)]
@@ -82,7 +83,7 @@ pub(crate) struct EndedRun<'a> {
     pub(crate) peak_memory: Option<u64>,
 }
 
-/// The record of a run, followed by the fields of its result.
+/// The record of a run. The fields of the result come last.
 #[derive(Serialize)]
 struct RunRecord<'a, R> {
     record: &'static str,
@@ -104,7 +105,7 @@ struct Success<'a> {
     top_pairs: Vec<Value>,
 }
 
-/// The error of a run, and the stages that were finished before it.
+/// The error that ended a run, and the stages that were finished before the error.
 #[derive(Serialize)]
 struct FailureRecord<'a> {
     error: String,
@@ -136,7 +137,7 @@ impl EndedRun<'_> {
         self.record(0, success)
     }
 
-    /// Returns the record of a run that `error` ended, as JSON.
+    /// Returns the record of a failed run as JSON. `error` is the error that ended the run.
     pub(crate) fn failure(&self, error: &Error) -> Result<String> {
         let failure = FailureRecord {
             error: masked(&error.to_string()),

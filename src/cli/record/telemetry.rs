@@ -1,6 +1,6 @@
-//! The spans and metrics of a command. They are sent to an OpenTelemetry collector when the command ends.
+//! Records the spans and metrics of a command, and sends them to an OpenTelemetry collector when the command ends.
 //!
-//! Without the feature `otlp`, nothing is recorded, and a variable that names a collector causes a warning.
+//! Without the feature `otlp`, nothing is recorded. If an environment variable names a collector, a warning is logged.
 
 #[cfg(not(feature = "otlp"))]
 pub(crate) use disabled::{applied, begin, end, measured, ran, runs, watched};
@@ -29,11 +29,12 @@ mod enabled {
         CollectorRequest, Recorded, TelemetrySettings, apply_attributes, job_attributes, run_attributes,
     };
 
-    /// The time limit of a request. It is shorter than the wait for all senders, so that the request's own error is reported.
+    /// The time limit for a request. It is shorter than the time for which a command waits for its senders, so that the error of the
+    /// request is reported.
     const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
 
     thread_local! {
-        /// The command on this thread, if the environment names a collector.
+        /// The record of the command on this thread; `None` if the environment names no collector.
         static CURRENT: RefCell<Option<Arc<Recorded>>> = const { RefCell::new(None) };
     }
 
@@ -43,7 +44,7 @@ mod enabled {
         }
     }
 
-    /// Begins the record of a command if the environment names a collector. Errors are logged as warnings.
+    /// Begins to record a command if the environment names a collector. Errors are logged as warnings.
     pub(crate) fn begin(command: &str, run_id: Option<&str>) {
         let settings = TelemetrySettings::read(Environment::process()).unwrap_or_else(|error| {
             tracing::warn!("no spans and no metrics are sent: {}", one_line(&error));
@@ -54,7 +55,7 @@ mod enabled {
         CURRENT.with(|current| current.replace(Some(Arc::new(recorded))));
     }
 
-    /// Returns `progress` with additional spans for stages.
+    /// Returns `progress`, extended so that stages are also recorded as spans.
     pub(crate) fn watched(progress: Arc<dyn Progress>) -> Arc<dyn Progress> {
         match CURRENT.with(|current| current.borrow().clone()) {
             Some(recorded) => Arc::new(Both(recorded, progress)),
@@ -62,7 +63,7 @@ mod enabled {
         }
     }
 
-    /// Records the job of the command.
+    /// Records the job that the command runs.
     pub(crate) fn runs(job: &Job) {
         with_current(|recorded| recorded.set(job_attributes(job)));
     }
@@ -86,7 +87,7 @@ mod enabled {
         });
     }
 
-    /// Ends the record of the command and starts sending its requests.
+    /// Ends the record of the command, and starts to send it.
     pub(crate) fn end(error: Option<&Error>) {
         let Some(recorded) = CURRENT.with(RefCell::take) else { return };
         let failure = error.map(|error| (error.kind().name(), one_line(error)));

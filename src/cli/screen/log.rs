@@ -1,4 +1,4 @@
-//! The log: its filter, its span, the format of its lines, and the last line of a failed command.
+//! The log: the filter, the span with the run id, the format of lines, and the line for the error that ends a command.
 
 use std::fmt::Debug;
 
@@ -23,19 +23,19 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The target of events that pass every filter.
+/// The target of events that every filter lets through.
 const ALWAYS: &str = "resemblance::always";
 
-/// Directives against Ballista's events that repeat our own. The driver reports a failed job together with its recovery, and the executor
-/// reports once that a scheduler does not answer.
+/// Directives that drop events of Ballista, because this program reports the same. The driver reports a failed job together with its
+/// recovery, and the executor reports once that a scheduler does not answer.
 const REPEATED: [&str; 3] = [
     "ballista_core::execution_plans=off",
     "ballista_scheduler::display=off",
     "ballista_executor::execution_loop=error",
 ];
 
-/// Returns the filter `given` if it is valid, else `default`. If the filter does not name Ballista, it drops the events that repeat our
-/// own.
+/// Returns the filter `given` if it is valid, otherwise `default`. The directives [`REPEATED`] are added unless the filter mentions
+/// Ballista.
 pub(crate) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     let given = given.and_then(|given| Some((given, EnvFilter::try_new(given).ok()?)));
     let (text, mut filter) = given.unwrap_or_else(|| (default, EnvFilter::new(default)));
@@ -49,12 +49,12 @@ pub(crate) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     filter
 }
 
-/// Returns the span of a run. It adds the run id to log lines.
+/// Returns a span that adds the run id to log lines.
 pub(crate) fn span(run_id: &str) -> tracing::Span {
     tracing::error_span!(target: ALWAYS, "run", run_id)
 }
 
-/// Returns the format of fields in text lines. Control characters are escaped, and the field `plan` starts on a new line.
+/// Returns the format of fields in text lines. Control characters are escaped, and every line of the field `plan` starts on a new line.
 pub(crate) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         let value = format!("{value:?}");
@@ -67,7 +67,7 @@ pub(crate) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static 
     debug_fn(field).delimited(" ")
 }
 
-/// Masks the secrets in a log line and escapes control characters.
+/// Masks the secrets in a log line. Control characters in JSON lines are escaped.
 pub(crate) fn without_secrets(line: &str, format: LogFormat) -> String {
     let masked = masked(line);
     if format == LogFormat::Text {
@@ -76,7 +76,7 @@ pub(crate) fn without_secrets(line: &str, format: LogFormat) -> String {
     if masked == line {
         return escaped(line).into_owned();
     }
-    // Masking may have split a JSON escape.
+    // Masking can split an escape sequence in a JSON string, so the strings are masked one by one.
     let Ok(mut value) = serde_json::from_str(line) else { return masked };
     mask_strings(&mut value);
     escaped(&format!("{value}\n")).into_owned()
@@ -97,7 +97,7 @@ pub(crate) fn failed(error: &Error) {
     tracing::error!(target: ALWAYS, kind, exit_code, "{}", print::sentences(error).join("\n  because: "));
 }
 
-/// Whether the arguments ask for a JSON log. The other arguments may be invalid.
+/// Whether the arguments ask for a JSON log. Other arguments can be invalid.
 pub(crate) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let arguments: Vec<_> = arguments.collect();
     arguments.iter().any(|a| a == "--log-format=json")
@@ -119,7 +119,7 @@ mod tests {
         {
             assert!(!REPEATED.iter().any(|directive| kept.contains(directive)), "{kept}");
         }
-        // An invalid filter is ignored.
+        // An invalid filter is replaced by the default.
         let unread = directives(Some("a=b=c"), "warn");
         assert!(unread.contains("warn") && unread.contains(ALWAYS), "{unread}");
     }

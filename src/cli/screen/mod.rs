@@ -1,6 +1,6 @@
-//! The terminal: results, progress and the log.
+//! Shows results, progress and the log on the terminal.
 //!
-//! Progress is a bar if standard error is a terminal, and otherwise one log line per stage.
+//! If standard error is a terminal, progress is a bar. Otherwise it is one log line per stage.
 
 pub(crate) mod log;
 pub(crate) mod print;
@@ -25,20 +25,20 @@ use log::LogFormat;
 use progress::{Bar, UNKNOWN, style};
 use time_left::Costs;
 
-/// Standard error, shared by the progress bar and the log.
+/// Standard error, which the progress bar and the log share.
 #[derive(Clone)]
 pub(crate) struct Screen {
     bar: ProgressBar,
     /// The format of log lines.
     format: LogFormat,
     is_quiet: bool,
-    /// The costs of the stages in the next run, if they were forecast.
+    /// The forecast costs of the stages in the next run; `None` without a forecast.
     costs: Arc<Mutex<Option<Costs>>>,
 }
 
 impl Screen {
-    /// Returns a screen that shows a progress bar on a terminal, unless it is plain, and log lines in `format`. A quiet screen shows only
-    /// errors.
+    /// Returns a screen. If standard error is a terminal and `is_plain` is false, it shows a progress bar. `format` is the format of log
+    /// lines. If `is_quiet` is true, the screen shows only errors.
     pub(crate) fn new(is_plain: bool, format: LogFormat, is_quiet: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() && !is_plain {
             ProgressBar::no_length().with_style(style(UNKNOWN))
@@ -48,12 +48,12 @@ impl Screen {
         Self { bar, format, is_quiet, costs: Arc::default() }
     }
 
-    /// Sets the forecast costs of the next run's stages.
+    /// Sets the forecast costs of the stages in the next run.
     pub(crate) fn expect(&self, costs: Costs) {
         *self.costs.lock() = Some(costs);
     }
 
-    /// Shows a line on standard error unless the screen is quiet. If the log is JSON, the line becomes an event.
+    /// Shows a line on standard error, unless the screen is quiet. If log lines are JSON, the line is logged as an event.
     pub(crate) fn say(&self, line: &str) {
         match self.format {
             _ if self.is_quiet => {}
@@ -64,8 +64,8 @@ impl Screen {
         }
     }
 
-    /// Starts the log. By default, it contains warnings. Without a bar, it also contains a line per stage if `stages` is set or the format
-    /// is JSON. `-v` and `RESEMBLANCE_LOG` change the defaults.
+    /// Starts the log. By default, the log contains warnings and errors. If there is no bar, it also contains a line per stage, provided
+    /// that `stages` is set or the format is JSON. `verbose` and `RESEMBLANCE_LOG` change the defaults.
     pub(crate) fn start_log(&self, verbose: u8, stages: bool) {
         let format = self.format;
         let has_stages = self.bar.is_hidden() && (stages || format == LogFormat::Json);
@@ -83,7 +83,7 @@ impl Screen {
             .with_writer(self.clone())
             .with_target(false)
             .log_internal_errors(false);
-        // This fails only if the process already has a log.
+        // Starting the log fails only if the process already has a log.
         let _ = match format {
             LogFormat::Json => log.json().with_span_list(false).with_ansi(false).try_init(),
             LogFormat::Text => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
@@ -116,7 +116,7 @@ pub(crate) fn is_writing() -> bool {
     WRITING.try_with(Cell::get).unwrap_or(true)
 }
 
-/// Writes whole log lines. Writing never fails, because a full disk or a closed pipe must not end a run.
+/// Writes complete log lines. Errors are ignored, because a full disk or a closed pipe must not end a run.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.format);

@@ -1,4 +1,4 @@
-//! Output. This is the only module that writes to standard output. Only this module and the log write to standard error.
+//! Writes and formats output. Only this module writes to standard output. Only this module and the log write to standard error.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result, distinct_messages};
 use crate::page::side_by_side::COLOURS;
 pub(crate) use crate::page::text::{bytes, count, counted, either, plural};
 
-/// Writes a result to standard output. Control characters are escaped, except for the colours of this program.
+/// Writes a result to standard output. Control characters are escaped, except for the escape sequences of this program's colours.
 pub(crate) fn result(text: &str) -> Result<()> {
     let shown = escaped(text);
     if !colour() {
@@ -23,7 +23,7 @@ pub(crate) fn result(text: &str) -> Result<()> {
     exact(&COLOURS.iter().fold(shown.into_owned(), |shown, colour| shown.replace(&*escaped(colour), colour)))
 }
 
-/// Writes a result to standard output unchanged. A closed pipe, as with `head`, is not an error.
+/// Writes a result to standard output unchanged. A pipe that the reader closed, as `head` does, is not an error.
 pub(crate) fn exact(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -34,12 +34,12 @@ pub(crate) fn exact(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a result as indented JSON if `is_json`, and otherwise as the text that `people` returns.
+/// Prints a result as indented JSON if `is_json` is true, and otherwise as the text that `people` returns.
 pub(crate) fn json_or(is_json: bool, result: &impl Serialize, people: impl FnOnce() -> String) -> Result<()> {
     self::result(&if is_json { json(result)? } else { people() })
 }
 
-/// Prints a result as a line of JSON if `is_json`, and otherwise as the text that `people` returns.
+/// Prints a result as a line of JSON if `is_json` is true, and otherwise as the text that `people` returns.
 pub(crate) fn json_line_or(
     is_json: bool,
     result: &impl Serialize,
@@ -62,14 +62,14 @@ fn with_newline(json: serde_json::Result<String>) -> Result<String> {
     json.map(|text| format!("{text}\n")).map_err(|e| Error::bug("the result cannot be written").because(e))
 }
 
-/// Writes an error to standard error, in colour on a terminal. Failures are ignored, because the exit code still reports the error.
+/// Writes an error to standard error, in colour on a terminal. Failures to write are ignored, because the exit code also reports the error.
 pub(crate) fn error(text: &str) {
     let colour = std::io::stderr().is_terminal() && Environment::process().allows_colour();
     let label = if colour { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
     message(&format!("{label} {text}\n"));
 }
 
-/// Writes a text to standard error. Failures are ignored.
+/// Writes a text to standard error. Failures to write are ignored.
 pub(crate) fn message(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
@@ -85,7 +85,7 @@ pub(crate) fn one_line(error: &Error) -> String {
     sentences(error).join("; because: ")
 }
 
-/// Returns the messages of the error and its causes, with secrets masked and advice for missing permissions and bugs.
+/// Returns the messages of the error and its causes, with secrets masked. For missing permissions and for bugs, advice is added.
 pub(crate) fn sentences(error: &Error) -> Vec<String> {
     let mut messages = distinct_messages(error);
     if messages.iter().any(|message| is_no_permission(message)) {
@@ -124,12 +124,12 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     format!("{table}\n")
 }
 
-/// A column of numbers, each of which is followed by words.
+/// Lines that begin with right-aligned numbers.
 #[derive(Default)]
 pub(crate) struct NumberColumn(pub(crate) String);
 
 impl NumberColumn {
-    /// Adds a line with a number, the plural of `noun` and `rest`. Adds no line if there is no number.
+    /// Adds a line with the number `n`, the noun in singular or plural, and `rest`. Adds no line if `n` is `None`.
     pub(crate) fn line(&mut self, n: impl Into<Option<u64>>, noun: &str, rest: &str) {
         let Some(n) = n.into() else { return };
         let noun = if noun.is_empty() { String::new() } else { plural(n, noun) };
@@ -137,14 +137,14 @@ impl NumberColumn {
     }
 }
 
-/// Returns the number of rejected documents by reason, such as `2 empty_text, 1 invalid_utf8`, between two texts. Returns an empty text if
-/// there are no rejects.
+/// Returns the number of rejected documents for each reason, such as `2 empty_text, 1 invalid_utf8`. `before` and `after` enclose this
+/// text. Without rejects, the result is empty.
 pub(crate) fn reasons(rejects: &BTreeMap<String, u64>, [before, after]: [&str; 2]) -> String {
     let reasons: Vec<_> = rejects.iter().map(|(reason, &n)| format!("{} {reason}", count(n))).collect();
     if reasons.is_empty() { String::new() } else { format!("{before}{}{after}", reasons.join(", ")) }
 }
 
-/// Formats a duration in a unit that suits its length.
+/// Formats a duration in seconds, minutes or hours, depending on its length.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 10.0 => format!("{s:.1} s"),

@@ -1,4 +1,4 @@
-//! The progress bar of a run, or log lines if there is no bar.
+//! Shows the progress of a run in a bar, or in log lines if there is no bar.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use super::time_left::{self, Costs, TimeLeft};
 use crate::engine::{InputProgress, InputUnit, Progress};
 use crate::error::visible::visible;
 
-/// The templates of a bar: one for inputs of unknown size, and one per unit.
+/// The templates of the bar: one for inputs of unknown size, and one for each unit.
 pub(super) const UNKNOWN: &str = "{spinner} {prefix} {msg} ({elapsed})";
 const ROWS: &str = "{spinner} {prefix} {percent}% of {human_len} rows, {speed}{msg} ({elapsed})";
 const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {speed}{msg} ({elapsed})";
 const PARTITIONS: &str = "{spinner} {prefix} {percent}% of {human_len} partitions, {speed}{msg} ({elapsed})";
 
-/// The time before a rate is shown. Data that is available immediately would distort the rate.
+/// The time before a rate is shown. At the beginning, data that is already available would distort the rate.
 const FIRST_RATE: Duration = Duration::from_millis(500);
 
 /// Returns the style for `template`. A test checks that all templates are valid.
@@ -26,7 +26,8 @@ pub(super) fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Returns the mean rate and the remaining time at this rate, such as `8,230 rows/s, 12 s left, `. The text is empty until they are known.
+/// Returns the mean rate and the remaining time at this rate, such as `8,230 rows/s, 12 s left, `. The text is empty for the first half
+/// second, and while the rate is close to 0.
 fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     let rate = done as f64 / since.as_secs_f64();
     if since < FIRST_RATE || rate < 1e-3 {
@@ -40,10 +41,10 @@ fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     }
 }
 
-/// The target of log lines about the progress of a stage. Default filters do not pass it.
+/// The target of log lines about the progress within a stage. The default filters drop these lines.
 const TARGET: &str = "resemblance::progress";
 
-/// The interval between two such lines.
+/// The minimum interval between two log lines about the progress within a stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shows the progress of a run.
@@ -53,33 +54,34 @@ pub(super) struct Bar {
     format: LogFormat,
     costs: Arc<Mutex<Option<Costs>>>,
     stage: Mutex<RunningStage>,
-    /// The run of a job and its start, or `None` for other work.
+    /// The remaining time of the run and its start time; `None` if no job runs.
     run: Mutex<Option<(TimeLeft, Instant)>>,
 }
 
-/// The running stage.
+/// The stage that began last.
 #[derive(Default)]
 struct RunningStage {
     name: String,
     number: usize,
     stages: usize,
-    /// The number of stages that have ended.
+    /// The number of stages of the run that have ended.
     ended: usize,
-    /// The tasks on a cluster. The text is empty on one machine.
+    /// A text about the tasks on a cluster. It is empty if the run is on one machine.
     tasks: String,
-    /// The unit of the input, once it is known.
+    /// The unit of the input; `None` until the stage has reported its progress.
     unit: Option<InputUnit>,
-    /// The time of the last log line.
+    /// The time of the last log line about the progress within the stage.
     logged: Option<Instant>,
 }
 
 impl Bar {
-    /// Shows the progress of a run on `bar`, or in log lines in `format`. `costs` has the forecast of the next run.
+    /// Creates a display for the progress of a run. If `bar` is hidden, progress is logged. `format` is the format of log lines, and
+    /// `costs` contains the forecast costs of the next run.
     pub(super) fn new(bar: ProgressBar, format: LogFormat, costs: Arc<Mutex<Option<Costs>>>) -> Self {
         Self { bar, format, costs, stage: Mutex::default(), run: Mutex::default() }
     }
 
-    /// Updates the remaining time of the run. Returns the remaining seconds if they can be estimated.
+    /// Changes the estimate of the remaining time. Returns the remaining seconds, or `None` if they cannot be estimated.
     fn left(&self, change: impl FnOnce(&mut TimeLeft)) -> Option<f64> {
         let mut run = self.run.lock();
         let (left, began) = run.as_mut()?;
@@ -88,12 +90,12 @@ impl Bar {
         Some((seconds * 10.0).round() / 10.0)
     }
 
-    /// Shows the running stage and the remaining seconds of the run.
+    /// Shows a stage and the remaining seconds of the run.
     fn show(&self, RunningStage { name, number, stages, .. }: &RunningStage, left: Option<f64>) {
         self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
     }
 
-    /// Switches the bar to `unit`. The amount `counted` is already done.
+    /// Switches the bar to `unit`. The rate is measured from now on, so the amount `counted`, which is already done, does not count.
     fn count_in(&self, unit: InputUnit, counted: u64) {
         let template = match unit {
             InputUnit::Rows => ROWS,
@@ -129,14 +131,14 @@ impl Progress for Bar {
         self.bar.enable_steady_tick(Duration::from_millis(120));
         self.bar.set_message("");
         self.bar.tick();
-        // A visible bar already shows the stage, and text lines are logged at the end of a stage.
+        // A visible bar already shows the stage. Text logs have a line only at the end of a stage.
         if self.bar.is_hidden() && self.format == LogFormat::Json {
             tracing::info!(stage = name, number, stages, left_seconds, "begins");
         }
     }
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        // Most stages write only after they have read all input.
+        // Most stages write only after they have read all of their input.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
         let stage = self.stage.lock();
         let rows = match (rows_in > rows_out, rows_out > 0, stage.unit) {

@@ -1,4 +1,4 @@
-//! Shows texts of documents side by side, and passages.
+//! Formats pairs of texts in two columns, and repeated passages.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ use crate::lookup::rows;
 use crate::lookup::show::{MemberTexts, PairRow};
 use crate::page::side_by_side::{Extent, PassageMark, View, side_by_side};
 
-/// The maximum number of lines that are shown of two texts, unless they are shown completely.
+/// The maximum number of lines that are shown of two texts, unless the user asks for the whole texts.
 const MAX_LINES: usize = 200;
 
-/// Shows the similarity of each pair and its texts in two columns.
+/// Formats pairs: the similarity of each pair, followed by the two texts in two columns.
 pub(crate) fn pairs(
     pairs: &[PairRow],
     texts: &MemberTexts,
@@ -33,7 +33,7 @@ pub(crate) fn pairs(
     Ok(shown)
 }
 
-/// Shows two texts in two columns under their names and their similarity.
+/// Formats a pair: the similarity, and the two texts in two columns under their names.
 pub(crate) fn two(
     jaccard: f64,
     names: [String; 2],
@@ -62,8 +62,8 @@ pub(crate) fn two(
     shown
 }
 
-/// Returns a sentence with the number of items that are not shown, and the `option` that shows more. The sentence is empty if all items are
-/// shown.
+/// Returns a sentence that contains the number of items that are not shown, and the `option` that shows all items. If all items are shown,
+/// the text is empty.
 pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),
@@ -76,10 +76,10 @@ pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> Stri
     }
 }
 
-/// Shows a passage: its counts, a sample, and tables of its places in documents and in reference documents.
+/// Formats a passage: its counts, a sample, and tables of the places where it occurs in documents and in reference documents.
 ///
 /// # Errors
-/// When Arrow cannot format a type.
+/// Fails if Arrow cannot format a type.
 pub(crate) fn passage(passage: &Passage) -> Result<String> {
     let Passage { id, words, occurrences, documents, sample, places, reference, .. } = passage;
     let all = &places.all;
@@ -98,7 +98,7 @@ pub(crate) fn passage(passage: &Passage) -> Result<String> {
     Ok(text)
 }
 
-/// Returns a table of places, and the number of places that are not in it.
+/// Returns a table of places, followed by the number of places that are not shown.
 fn table(columns: &[&str], places: &PassagePlaces) -> Result<String> {
     let shown: usize = places.first.iter().map(RecordBatch::num_rows).sum();
     let table = print::table(columns, &rows::cells(&places.first)?);

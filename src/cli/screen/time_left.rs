@@ -1,16 +1,16 @@
-//! The remaining time of a run, estimated from the costs of its stages and its speed so far.
+//! Estimates the remaining time of a run from the costs of its stages and its speed so far.
 //!
-//! Costs are seconds from a forecast, or proportions from typical runs. If a run is twice as slow as its forecast so far, its remaining
-//! stages are expected to be twice as slow too.
+//! Costs are seconds from a forecast, or proportions from typical runs. If a run has been twice as slow as its forecast so far, the
+//! remaining stages are expected to be twice as slow too.
 
 use std::collections::BTreeMap;
 
 use crate::cli::screen::print;
 use crate::forecast::Forecast;
 
-/// The costs of stages in typical runs, relative to 100 for [`FIRST`]. Most were measured on generated documents and on news, with
-/// thresholds of 0.5 and 0.8, bands and prefixes, lines and runs of words. Costs of stages that read texts or reference documents again are
-/// estimates. The measured speed of a run corrects the costs.
+/// The costs of stages in typical runs, relative to 100 for [`FIRST`]. Most costs were measured on generated documents and on news. These
+/// runs used thresholds of 0.5 and 0.8, bands and prefixes, and passages of lines and of words. Costs of stages that read texts or
+/// reference documents again are estimates. The measured speed of a run corrects the costs.
 const TYPICAL: [(&str, f64); 26] = [
     (FIRST, 100.0),
     ("left_out", 20.0),
@@ -43,22 +43,22 @@ const TYPICAL: [(&str, f64); 26] = [
 /// The stage that reads texts in every run.
 const FIRST: &str = "sketches";
 
-/// The cost of stages without an entry. Most of these stages only sort a few rows.
+/// The cost of stages that are not listed in [`TYPICAL`]. Most of these stages only sort a few rows.
 const SMALL: f64 = 2.0;
 
-/// The minimum share of a run that must be done before its speed is used.
+/// The minimum share of a run that must be done before typical costs give an estimate.
 const ENOUGH: f64 = 0.02;
 
-/// The weight of a forecast in seconds relative to the measured time, as a share of the run.
+/// The weight of a forecast in seconds. The forecast counts like measured time for this share of the run.
 const TRUST: f64 = 0.1;
 
-/// The costs of stages, in one unit.
+/// The costs of stages. All costs have the same unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Costs {
     stages: BTreeMap<String, f64>,
-    /// The cost of any stage that is not listed.
+    /// The cost of each stage that is not in `stages`.
     other: f64,
-    /// Whether the unit is a second on this machine.
+    /// Whether costs are seconds on this machine.
     in_seconds: bool,
 }
 
@@ -69,7 +69,7 @@ impl Costs {
         Self { stages, other: SMALL, in_seconds: false }
     }
 
-    /// Returns the costs from a forecast. On a cluster, only their proportions are used.
+    /// Returns the costs from a forecast. If `is_here` is false, the run is on a cluster, and only the proportions of the costs are used.
     pub(crate) fn forecast(forecast: &Forecast, is_here: bool) -> Self {
         let stages = forecast.stages.iter().map(|stage| (stage.name.clone(), stage.seconds.value)).collect();
         Self { stages, other: 0.0, in_seconds: is_here }
@@ -80,22 +80,22 @@ impl Costs {
     }
 }
 
-/// The progress of a run, measured in costs.
+/// The progress of a run, in units of cost.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TimeLeft {
     costs: Costs,
-    /// Stages that have not yet begun, with their costs.
+    /// The stages that have not yet begun, with their costs.
     waiting: Vec<(String, f64)>,
-    /// Running stages, with their costs and the shares of their inputs that were read.
+    /// The running stages as tuples (name, cost, share of the input that was read).
     running: Vec<(String, f64, f64)>,
-    /// The cost of the stages that this run finished.
+    /// The total cost of the stages that this run has finished.
     done: f64,
-    /// Whether the run has ended and other work follows.
+    /// Whether all stages of the run have ended and other work follows.
     is_over: bool,
 }
 
 impl TimeLeft {
-    /// Starts a run with these stages.
+    /// Creates the progress of a run that has not begun.
     pub(crate) fn new(costs: Costs, stages: &[String]) -> Self {
         let waiting = stages.iter().map(|name| (name.clone(), costs.stage(name))).collect();
         Self { costs, waiting, running: Vec::new(), done: 0.0, is_over: false }
@@ -111,14 +111,14 @@ impl TimeLeft {
         self.running.push((name.to_owned(), cost, 0.0));
     }
 
-    /// Records the share of a stage's input that was read.
+    /// Records which share of its input a stage has read.
     pub(crate) fn reaches(&mut self, name: &str, share: f64) {
         if let Some((_, _, reached)) = self.running.iter_mut().find(|(running, ..)| running == name) {
             *reached = share.clamp(0.0, 1.0);
         }
     }
 
-    /// Records the end of a stage. A stage that an earlier run had finished does not affect the speed.
+    /// Records that a stage ends. If an earlier run had finished the stage (`reused`), it does not affect the speed.
     pub(crate) fn ends(&mut self, name: &str, reused: bool) {
         if let Some(at) = self.running.iter().position(|(running, ..)| running == name) {
             let (_, cost, _) = self.running.remove(at);
@@ -126,8 +126,8 @@ impl TimeLeft {
         }
     }
 
-    /// Estimates the seconds until the end of the run, given the `elapsed` seconds since its start. Returns `None` until an estimate is
-    /// possible.
+    /// Estimates the seconds until the end of the run. `elapsed` is the number of seconds since its start. Returns `None` until an estimate
+    /// is possible, and after the end of the run.
     pub(crate) fn seconds(&self, elapsed: f64) -> Option<f64> {
         let done = self.done + self.running.iter().map(|(_, cost, share)| cost * share).sum::<f64>();
         let running: f64 = self.running.iter().map(|(_, cost, share)| cost * (1.0 - share)).sum();
@@ -140,7 +140,7 @@ impl TimeLeft {
     }
 }
 
-/// Formats the name and position of a stage, and the remaining seconds.
+/// Formats the name and the number of a stage, and the remaining seconds of the run.
 pub(crate) fn text(name: &str, (number, stages): (usize, usize), left: Option<f64>) -> String {
     let left = left.map(|seconds| format!(", {} to go", print::duration(seconds.ceil()))).unwrap_or_default();
     format!("[stage {number} of {stages}{left}] {name}")
@@ -167,11 +167,11 @@ mod tests {
         run.reaches("a", 0.01);
         assert_eq!(run.seconds(1.0), None, "0.6 % of the run is too little");
         run.reaches("a", 0.5);
-        // 30 of 100 units took 6 seconds.
+        // Costs of 30 out of 100 took 6 seconds.
         assert_eq!(run.seconds(6.0), Some(14.0));
         run.ends("a", false);
         assert_eq!(run.seconds(12.0), Some(8.0));
-        // Two stages run at the same time, and one stage was not expected.
+        // Two stages run at the same time, and one of them was not expected.
         run.begins("b");
         run.begins("new");
         run.reaches("new", 1.0);
@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(run.seconds(0.0), Some(100.0));
         run.begins("a");
         run.reaches("a", 0.5);
-        // 30 seconds were expected, but 70 passed. The rest is expected to be slower too, although the forecast still counts as a tenth of
-        // the run.
+        // The forecast was 30 seconds, but 70 seconds have passed. The remaining stages are expected to be slower too, although the
+        // forecast still has the weight of a tenth of the run.
         assert_eq!(run.seconds(70.0), Some(70.0 * 80.0 / 40.0));
     }
 

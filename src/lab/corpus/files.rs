@@ -1,4 +1,4 @@
-//! The files of a corpus: documents and the list of planted documents, as Parquet.
+//! Writes the Parquet files of a corpus: the documents and the table of planted documents.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,37 +18,37 @@ use crate::pipeline::OnExisting;
 
 /// The maximum number of rows in a row group.
 const ROW_GROUP: usize = 50_000;
-/// The number of encoded bytes at which a row group ends early. Each open file holds up to this many bytes in memory.
+/// The number of encoded bytes at which a row group ends, even if it has fewer rows. Each open file has about this many bytes in memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
-/// The approximate maximum number of rows to generate at a time.
+/// The maximum number of rows in a batch.
 const BATCH: usize = 4_096;
-/// The approximate maximum number of bytes of text to generate at a time.
+/// The approximate maximum number of bytes of text in a batch.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The maximum number of files in a corpus. Up to this number, the files' names sort like their numbers.
+/// The maximum number of files in a corpus. Up to this number of files, sorting by name is the same as sorting by number.
 const MAX_FILES: usize = 100_000;
 
-/// Files that were written.
+/// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorpusFiles {
     /// The files, in the order of their rows.
     pub files: Vec<PathBuf>,
-    /// The number of rows.
+    /// The number of rows in all files.
     pub rows: u64,
-    /// The number of bytes.
+    /// The number of bytes in all files.
     pub bytes: u64,
 }
 
-/// Writes the documents as Parquet with the columns `id` and `text`.
+/// Writes the documents of `corpus` as Parquet files with the columns `id` and `text`.
 ///
-/// If `out` ends in `.parquet`, it is the only file. Otherwise it is a folder for `part-00000.parquet` and so on: `files` files with the
-/// same number of consecutive documents. A file gets its final name when it is complete. Several threads call `advanced` with the number of
-/// documents that they have generated since their last call. [`OnExisting::Overwrite`] replaces the files of an earlier corpus and keeps
-/// other files.
+/// If `out` ends in `.parquet`, it becomes the only file. Otherwise `out` becomes a folder with the files `part-00000.parquet`,
+/// `part-00001.parquet` and so on. Each of the `files` files contains the same number of consecutive documents. A file gets its final name
+/// when it is complete. Several threads call `advanced` with the number of documents that they have written since their last call.
+/// [`OnExisting::Overwrite`] replaces the files of an earlier corpus and keeps other files.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `out` exists or cannot be written, or if it is one file and `files` is not 1;
-/// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) if `out` must not be overwritten, or if `files` does not fit `out`.
+/// Returns [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub fn write_documents(
     corpus: &Corpus,
     out: &Path,
@@ -68,11 +68,12 @@ pub fn write_documents(
     Ok(CorpusFiles { files: paths, rows: documents, bytes })
 }
 
-/// Writes one Parquet row per planted document and its original: `id_a` < `id_b`, `kind` (`copy`, `near`, `contained`, `identical`),
-/// `jaccard` (exact) and `size` (words in a shingle).
+/// Writes the table of planted documents as a Parquet file, with one row per planted document. `id_a` and `id_b` are the ids of the planted
+/// document and its original, in ascending order. `kind` is `copy`, `near`, `contained` or `identical`. `jaccard` is the exact similarity,
+/// and `size` is the number of words in a shingle.
 ///
 /// # Errors
-/// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
+/// Returns the errors of [`check_free`], and [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
     let size = corpus.settings().shingle;
     let mut file = NewFile::create(path, existing, &truth_batch(Vec::new(), size)?)?;
@@ -90,15 +91,15 @@ pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) ->
     Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: file.finish()? })
 }
 
-/// A planted document and its original.
+/// A row in the table of planted documents.
 pub(in crate::lab) struct PlantedPair {
     pub(in crate::lab) ids: [String; 2],
     pub(in crate::lab) kind: &'static str,
-    /// The exact similarity.
+    /// The exact Jaccard similarity.
     pub(in crate::lab) jaccard: f64,
 }
 
-/// Returns rows for the table of planted pairs, for shingles of `size` words.
+/// Returns `pairs` as rows in the table of planted documents. `size` is the number of words in a shingle.
 pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> Result<RecordBatch> {
     pairs.iter_mut().for_each(|pair| pair.ids.sort_unstable());
     let ids = |end: usize| -> ArrayRef {
@@ -130,10 +131,11 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
     Ok(vec![out.to_owned()])
 }
 
-/// Refuses a path that cannot be written: a folder, a file that must not be overwritten, or a file of another program.
+/// Refuses a path that must not be written: a folder, or an existing file. With [`OnExisting::Overwrite`], existing files are accepted if
+/// this program wrote them under this name.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the path and its content.
+/// Returns [`Kind::Job`](crate::error::Kind::Job) with the path and the reason if the path is refused.
 pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     let shown = path.display();
     if path.is_dir() {
@@ -152,7 +154,7 @@ pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     }
 }
 
-/// Creates the folder, or removes the files of an earlier corpus from it.
+/// Creates `folder` if it does not exist. Otherwise removes the files of an earlier corpus from the folder.
 fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
     let shown = folder.display();
     if !folder.exists() {
@@ -182,17 +184,18 @@ fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
 pub(in crate::lab) struct NewFile {
     writer: ArrowWriter<File>,
     path: PathBuf,
-    /// The path until the file is complete.
+    /// The path at which the file is written until it is complete.
     partial: PathBuf,
     existing: OnExisting,
 }
 
 impl NewFile {
-    /// Creates an empty file with the columns of `rows`.
+    /// Creates an empty file. Only the schema of `rows` is used.
     ///
     /// # Errors
-    /// The errors of [`check_free`]; [`Kind::Job`](crate::error::Kind::Job) if another process writes the file;
-    /// [`Kind::Input`](crate::error::Kind::Input) if it cannot be created.
+    /// Returns the errors of [`check_free`].
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) if another process is writing the file.
+    /// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be created.
     pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<Self> {
         check_free(path, existing)?;
         let mut name = path.as_os_str().to_owned();
@@ -207,7 +210,8 @@ impl NewFile {
             }
             created => created.context(|| format!("cannot write {}", path.display()))?,
         };
-        // Disables dictionaries, because ids and texts are distinct. The footer contains the names of this program and of the file.
+        // Dictionary encoding is disabled, because ids and texts rarely repeat. The footer contains the name of this program and the name
+        // of the file.
         let properties = WriterProperties::builder()
             .set_created_by(ownership::generated_as(path))
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -231,10 +235,10 @@ impl NewFile {
         self.writer.flush().context(cannot)
     }
 
-    /// Completes the file and gives it its name. Returns the number of bytes.
+    /// Completes the file and renames it to its final name. Returns the number of bytes in the file.
     ///
     /// # Errors
-    /// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be completed or renamed.
+    /// Returns the errors of [`check_free`], and [`Kind::Input`](crate::error::Kind::Input) if the file cannot be completed or renamed.
     pub(in crate::lab) fn finish(mut self) -> Result<u64> {
         let cannot = || format!("cannot write {}", self.path.display());
         self.writer.finish().context(cannot)?;
@@ -246,12 +250,12 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // A complete file no longer has this name, and a write error is reported elsewhere.
+        // A complete file has already been renamed. An error is ignored, because write errors are reported elsewhere.
         let _ = std::fs::remove_file(&self.partial);
     }
 }
 
-/// Runs `work` for each number below `count` on as many threads as there are cores. Returns the sum of the results.
+/// Calls `work` with each number below `count`, on up to one thread per core. Returns the sum of the results.
 fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Result<u64> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     let next = AtomicUsize::new(0);
@@ -271,7 +275,7 @@ fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Re
     })
 }
 
-/// Writes a range of documents as a file. Returns its number of bytes.
+/// Writes a range of documents as a file. Returns the number of bytes in the file.
 fn write_range(
     corpus: &Corpus,
     mut documents: Range<u64>,
@@ -304,7 +308,7 @@ fn write_range(
     file.finish()
 }
 
-/// Returns rows for the table of documents.
+/// Returns rows in the table of documents.
 pub(in crate::lab) fn documents_batch(ids: StringArray, texts: StringArray) -> Result<RecordBatch> {
     let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
     Ok(RecordBatch::try_from_iter(columns)?)

@@ -1,11 +1,12 @@
 //! Generated corpora: documents of made-up words. Some documents are planted.
 //!
-//! Planted documents are copies, near-duplicates with a known Jaccard similarity, or passages of other documents. Some documents share
-//! boilerplate.
+//! A planted document is made from another document, its original. It is a copy, a near-duplicate with a known Jaccard similarity, or a
+//! passage. Some documents begin with common boilerplate.
 //!
-//! A document depends only on the settings and its number. So a corpus of any size can be written with little memory, in any order and by
-//! any number of threads, and is always the same. Planted documents and their originals are spread over the corpus, and no two planted
-//! documents have the same original. Thus all similar pairs are known, except for pairs that are similar because of boilerplate.
+//! The text of a document depends only on the settings and on the number of the document. So a corpus is always the same, and can be
+//! written with little memory, in any order and by any number of threads. Planted documents and their originals are spread over the corpus.
+//! Each planted document has a different original, except for identical documents. Thus all similar pairs are known, except for pairs that
+//! are similar because of boilerplate.
 
 pub mod files;
 pub(super) mod words;
@@ -23,32 +24,32 @@ pub(crate) const MAX_SHINGLE: usize = 1_000;
 /// The maximum number of documents in a corpus.
 pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
-/// The settings of a corpus. Shares are shares of all documents, in [0, 1].
+/// The settings of a corpus. Shares are fractions of all documents, from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorpusSettings {
     /// The number of documents.
     pub documents: u64,
-    /// The average number of words in a document. Lengths are distributed evenly between half and one and a half times the average.
+    /// The average number of words in a document. Lengths are distributed evenly between 0.5 and 1.5 times the average.
     pub words: usize,
-    /// The seed of all random numbers.
+    /// The seed for all random numbers.
     pub seed: u64,
-    /// The number of words in a shingle. The stated Jaccard similarities are for such shingles.
+    /// The number of words in a shingle. Jaccard similarities refer to sets of such shingles.
     pub shingle: usize,
     /// The number of different words, at least 2.
     pub vocabulary: usize,
-    /// The share of documents that are exact copies of another document.
+    /// The share of documents that are exact copies of an original.
     pub copies: f64,
-    /// The share of documents that are another document with some words replaced.
+    /// The share of documents that are near-duplicates: an original in which some words are replaced.
     pub near: f64,
-    /// The Jaccard similarities of near-duplicates, used in turn. Each is over 0 and at most 1.
+    /// The Jaccard similarities of near-duplicates with their originals, used in turn. Each is over 0 and at most 1.
     pub jaccards: Vec<f64>,
-    /// The share of documents that consist of half of another document.
+    /// The share of documents that consist of half of an original.
     pub contained: f64,
-    /// The share of unplanted documents that begin with the boilerplate. Documents made from them can also contain it.
+    /// The share of originals that begin with the boilerplate. Planted documents can contain the boilerplate of their original.
     pub boilerplate: f64,
-    /// The number of words in the boilerplate. It replaces words of a document, but leaves at least one shingle.
+    /// The number of words in the boilerplate. The boilerplate replaces words of a document, but at least one shingle's words remain.
     pub boilerplate_words: usize,
-    /// The number of documents that are equal to each other and similar to no other document.
+    /// The number of identical documents. They have the same text, and no other document is similar to them.
     pub identical: u64,
 }
 
@@ -72,10 +73,10 @@ impl Default for CorpusSettings {
 }
 
 impl CorpusSettings {
-    /// Returns the ends of the slots of copies, near-duplicates, contained and identical documents.
+    /// Returns where the slots end for copies, near-duplicates, contained documents and identical documents.
     ///
     /// # Errors
-    /// See [`Corpus::new`].
+    /// Returns the errors of [`Corpus::new`].
     fn slot_ends(&self) -> Result<[u64; 4]> {
         let range = |name: &str, value: u64, least: u64, most: u64| {
             if (least..=most).contains(&value) {
@@ -121,18 +122,18 @@ impl CorpusSettings {
 /// The kind of a planted document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PlantedKind {
-    /// A copy of another document.
+    /// A copy of the original.
     Copy,
-    /// Another document with some words replaced.
+    /// The original with some replaced words.
     Near,
-    /// A passage of another document.
+    /// A passage of the original.
     Contained,
-    /// An identical document: a copy of the first identical document.
+    /// An identical document. Its original is the identical document with the lowest number.
     Identical,
 }
 
 impl PlantedKind {
-    /// Returns the kind in a table: `copy`, `near`, `contained` or `identical`.
+    /// Returns the name in the table of planted documents.
     fn name(self) -> &'static str {
         match self {
             PlantedKind::Copy => "copy",
@@ -148,31 +149,32 @@ impl PlantedKind {
 pub(crate) struct CorpusDocument {
     /// The number of the document.
     pub document: u64,
-    /// The number of the document's original.
+    /// The number of the original.
     pub original: u64,
     /// The kind.
     pub kind: PlantedKind,
-    /// The exact Jaccard similarity of document and original, for shingles of [`CorpusSettings::shingle`] words.
+    /// The exact Jaccard similarity of the document and the original, for shingles of [`CorpusSettings::shingle`] words.
     pub jaccard: f64,
 }
 
-/// The data from which the documents of a corpus are made.
+/// The data from which the documents of a corpus are generated.
 ///
-/// Documents have *slots*, in this order: copies, near-duplicates, contained documents, identical documents, originals. The first three
-/// kinds are made from the first originals, in the same order. A permutation assigns the slots to documents.
+/// Every document has a *slot*. Slots are ordered by kind: copies, near-duplicates, contained documents, identical documents, originals.
+/// The documents of the first three kinds are made from the first originals, in the same order. A permutation maps the numbers of documents
+/// to slots.
 #[derive(Debug)]
 pub struct Corpus {
     settings: CorpusSettings,
     vocabulary: Vocabulary,
     order: Permutation,
     boilerplate: Vec<u32>,
-    /// The ends of the slots of copies, near-duplicates, contained and identical documents.
+    /// Where the slots end for copies, near-duplicates, contained documents and identical documents.
     ends: [u64; 4],
     /// The identical document with the lowest number.
     identical: Option<u64>,
 }
 
-/// The purpose of a stream of random numbers.
+/// The purpose of a stream of random numbers. Streams for different purposes are independent.
 #[derive(Clone, Copy)]
 enum Purpose {
     Vocabulary,
@@ -192,8 +194,8 @@ impl Corpus {
     /// Creates the corpus that `settings` describe.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if a number is out of its range, or if there are more documents to plant than
-    /// originals. The message names the setting.
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) if a setting is out of range, or if there are fewer originals than documents to
+    /// plant. The message names the setting.
     pub fn new(settings: CorpusSettings) -> Result<Self> {
         let ends = settings.slot_ends()?;
         let CorpusSettings { documents, seed, .. } = settings;
@@ -210,21 +212,21 @@ impl Corpus {
         &self.settings
     }
 
-    /// Returns the id of a document: `d` and its number with at least nine digits. Ids of documents below one billion sort like their
-    /// numbers.
+    /// Returns the id of a document: `d` and the number of the document with at least nine digits. Below one billion documents, sorting by
+    /// id is the same as sorting by number.
     fn id(&self, document: u64) -> String {
         format!("d{document:09}")
     }
 
-    /// Appends the text of a document: words separated by spaces. Its number is less than [`CorpusSettings::documents`]. `words` is a
-    /// reused buffer.
+    /// Appends the text of a document to `out`: words separated by spaces. `document` must be less than [`CorpusSettings::documents`].
+    /// `words` is a buffer that callers can reuse.
     pub fn text(&self, document: u64, words: &mut Vec<u32>, out: &mut String) {
         self.words(self.order.slot(document), words);
         words.iter().for_each(|&word| self.vocabulary.push(word, out));
         out.pop();
     }
 
-    /// Returns the planting of a document; `None` for an original.
+    /// Returns how a document was planted; `None` for an original, and for the first identical document.
     fn planted(&self, document: u64) -> Option<CorpusDocument> {
         let slot = self.order.slot(document);
         let (kind, original) = self.origin(slot)?;
@@ -239,20 +241,20 @@ impl Corpus {
         Some(CorpusDocument { document, original, kind, jaccard })
     }
 
-    /// Returns every planted document, by kind.
+    /// Returns all planted documents, ordered by kind.
     fn all_planted(&self) -> impl Iterator<Item = CorpusDocument> {
         (0..self.ends[3]).filter_map(|slot| self.planted(self.order.document(slot)))
     }
 
-    /// Returns the kind of the planted document in a slot and the slot of its original; `None` for an original. Identical documents have no
-    /// original, so their second number has no meaning.
+    /// Returns the kind of the document in `slot` and the slot of its original; `None` if the slot contains an original. For identical
+    /// documents, the second number has no meaning.
     fn origin(&self, slot: u64) -> Option<(PlantedKind, u64)> {
         let kinds = [PlantedKind::Copy, PlantedKind::Near, PlantedKind::Contained, PlantedKind::Identical];
         let (kind, _) = kinds.into_iter().zip(self.ends).find(|(_, end)| slot < *end)?;
         Some((kind, self.ends[3] + slot))
     }
 
-    /// Makes the words of the document in `slot`.
+    /// Replaces `words` by the words of the document in `slot`.
     fn words(&self, slot: u64, words: &mut Vec<u32>) {
         let CorpusSettings { seed, shingle, ref jaccards, .. } = self.settings;
         words.clear();
@@ -277,8 +279,8 @@ impl Corpus {
         }
     }
 
-    /// Whether the original with this number begins with the boilerplate. The boilerplate is spread evenly, with exactly the share in the
-    /// settings.
+    /// Whether the original with this index begins with the boilerplate. These originals are spread evenly, and their share is exactly the
+    /// share in the settings.
     fn has_boilerplate(&self, original: u64) -> bool {
         let originals = self.settings.documents - self.ends[3];
         let with_boilerplate = (originals as f64 * self.settings.boilerplate).round() as u128;
@@ -286,7 +288,7 @@ impl Corpus {
         before(original) != before(original + 1)
     }
 
-    /// Draws words for the rest of a document, at least one shingle.
+    /// Draws the remaining words of a document, at least enough for one shingle.
     fn draw(&self, mut random: SplitMix64, words: &mut Vec<u32>) {
         let CorpusSettings { words: mean, shingle, .. } = self.settings;
         let spread = (mean / 2).min(mean - shingle);
@@ -299,10 +301,10 @@ impl Corpus {
 /// The number of rounds of the Feistel network.
 const ROUNDS: usize = 4;
 
-/// A pseudorandom permutation of 0..n. It is computed in both directions instead of stored.
+/// A pseudorandom permutation of 0..n. It is computed in both directions, and needs no table.
 ///
-/// A Feistel network over the next even number of bits is repeated until the result is in the range (Black and Rogaway, *Ciphers
-/// with arbitrary finite domains*, CT-RSA 2002).
+/// A Feistel network permutes the numbers with the same number of bits, rounded up to an even number. It is applied repeatedly until the
+/// result is less than n (Black and Rogaway, *Ciphers with arbitrary finite domains*, CT-RSA 2002).
 #[derive(Debug)]
 struct Permutation {
     n: u64,
@@ -324,7 +326,7 @@ impl Permutation {
 
     /// Returns the document in a slot.
     fn document(&self, slot: u64) -> u64 {
-        // A round is its own inverse if the halves are exchanged before and after.
+        // A round is inverted by the same round, if the halves are exchanged before and after it.
         let undone = |x| self.keys.iter().rev().fold(self.exchange(x), |x, key| self.round(x, *key));
         self.walk(slot, |x| self.exchange(undone(x)))
     }
@@ -385,7 +387,7 @@ mod tests {
         a.intersection(&b).count() as f64 / a.union(&b).count() as f64
     }
 
-    /// Measurements on generated corpora are compared over time, so a corpus must not change by accident.
+    /// Measurements on generated corpora are compared between versions, so a corpus must not change by accident.
     #[test]
     fn reference_documents() {
         let corpus =

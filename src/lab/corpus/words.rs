@@ -1,6 +1,7 @@
-//! Texts of generated corpora: made-up words with the frequencies of a natural language, and the edits that plant documents.
+//! Makes the texts of generated corpora from made-up words, whose frequencies are like in a natural language. Also edits texts to plant
+//! documents.
 //!
-//! A word is represented by its rank, from 0.
+//! A word is represented by its rank, from 0. The word with rank 0 is the most frequent word.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +11,27 @@ use crate::kernel::measure::jaccard_of;
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";
 
-/// The number of letters in a word by its rank: the end of the ranks, the minimum and the maximum. With the word frequencies, a word in a
-/// text has about five letters on average, as in English.
+/// The minimum and the maximum number of letters in a word, for all ranks below the first number. So words in a text have about five
+/// letters on average, as in English.
 const LENGTHS: [(usize, usize, usize); 3] = [(100, 2, 5), (1_000, 4, 6), (usize::MAX, 5, 10)];
 
-/// Words by rank, the most frequent first, and the table that draws them.
+/// All words in the order of their ranks, and the table with which words are drawn.
 ///
-/// The word of rank r, from 0, is drawn with a probability proportional to 1 / (r + 2): Zipf's law with Mandelbrot's shift (*An
-/// informational theory of the statistical structure of languages*, 1953). With 20,000 words, one in 19 words of a text is the most
-/// frequent word.
+/// The probability of the word with rank r is proportional to 1 / (r + 2). This is Zipf's law with Mandelbrot's shift (*An informational
+/// theory of the statistical structure of languages*, 1953). With 20,000 words, one in 19 words in a text is the most frequent word.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
-    /// The words, each followed by a space.
+    /// All words. A space follows each word.
     text: String,
     /// The start of each word in `text`, and the end of the last word.
     starts: Vec<u32>,
-    /// The columns of the alias table: the share of the column's own word, in units of 2^-32, and the word for the rest.
+    /// The columns of the alias table. Column i contains the probability of word i within the column, in units of 2^-32, and the other word
+    /// in the column.
     columns: Vec<(u32, u32)>,
 }
 
 impl Vocabulary {
-    /// Draws `count` different words.
+    /// Creates a vocabulary of `count` different random words.
     pub(super) fn new(count: usize, mut random: SplitMix64) -> Self {
         let mut known = BTreeSet::new();
         let (mut text, mut starts) = (String::new(), vec![0]);
@@ -64,7 +65,7 @@ impl Vocabulary {
     }
 }
 
-/// Makes a word of alternating consonants and vowels.
+/// Makes a word in which consonants and vowels alternate.
 fn word(rank: usize, random: &mut SplitMix64) -> String {
     let (_, least, most) = LENGTHS.into_iter().find(|(end, ..)| rank < *end).unwrap_or(LENGTHS[2]);
     let letters = least + below(random.next(), (most - least + 1) as u64) as usize;
@@ -77,15 +78,15 @@ fn word(rank: usize, random: &mut SplitMix64) -> String {
         .collect()
 }
 
-/// Scales 64 random bits to a number under `end`, or to 0 if `end` is 0 (Lemire, *Fast random integer generation in an interval*,
-/// 2019, without the step that removes a bias of `end` in 2^64).
+/// Scales 64 random bits to a number less than `end`, or to 0 if `end` is 0 (Lemire, *Fast random integer generation in an interval*,
+/// 2019). The step that removes a bias of `end` / 2^64 is left out.
 #[inline]
 pub(in crate::lab) fn below(random: u64, end: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
 }
 
-/// Builds the table of Walker's alias method by Vose's algorithm (*A linear algorithm for generating random numbers with a given
-/// distribution*, IEEE Transactions on Software Engineering 17, 1991). The sum of `weights` can be any number.
+/// Builds the table for Walker's alias method with Vose's algorithm (*A linear algorithm for generating random numbers with a given
+/// distribution*, IEEE Transactions on Software Engineering 17, 1991). The weights need not add up to 1.
 fn alias_table(mut weights: Vec<f64>) -> Vec<(u32, u32)> {
     let scale = weights.len() as f64 / weights.iter().sum::<f64>();
     weights.iter_mut().for_each(|weight| *weight *= scale);
@@ -101,15 +102,16 @@ fn alias_table(mut weights: Vec<f64>) -> Vec<(u32, u32)> {
             small.push(high);
         }
     }
-    // The columns that remain in either list are full, up to rounding.
+    // The words in the remaining columns fill their columns, up to rounding errors.
     columns
 }
 
-/// Replaces words of a text so that its Jaccard similarity with the original text comes as close to `target` as possible.
+/// Replaces words in a text, so that the Jaccard similarity with the original text is as close to `target` as possible.
 ///
-/// If d of the n shingles in a text are replaced by other shingles, the similarity is (n - d) / (n + d). A replaced word in the middle
-/// replaces `size` shingles, and r words at the end replace r shingles. So any number of shingles can be replaced exactly: by single words,
-/// at least `size` words apart, and fewer than `size` words at the end. In texts with repeated shingles the similarity differs slightly.
+/// If d of the n shingles in a text are replaced by other shingles, the similarity is (n - d) / (n + d). Replacing a single word in the
+/// middle replaces `size` shingles, and replacing the last r words replaces r shingles. So any number of shingles can be replaced exactly:
+/// single words are replaced, at least `size` words apart, and fewer than `size` words at the end. If shingles repeat in a text, the
+/// similarity differs slightly.
 pub(super) fn edit(
     words: &mut [u32],
     target: f64,
@@ -139,7 +141,7 @@ fn replace(word: &mut u32, vocabulary: &Vocabulary, random: &mut SplitMix64) {
     }
 }
 
-/// Keeps one passage with half of the words, but at least `size` words.
+/// Keeps only a random passage with half of the words, but at least `size` words.
 pub(super) fn passage(words: &mut Vec<u32>, size: usize, random: &mut SplitMix64) {
     let length = (words.len() / 2).max(size).min(words.len());
     let start = below(random.next(), (words.len() - length + 1) as u64) as usize;
@@ -147,7 +149,7 @@ pub(super) fn passage(words: &mut Vec<u32>, size: usize, random: &mut SplitMix64
     words.drain(..start);
 }
 
-/// Returns the Jaccard similarity of the sets of shingles of `size` words; NaN if neither text has a shingle.
+/// Returns the Jaccard similarity of the shingle sets of two texts; NaN if neither text has a shingle. A shingle has `size` words.
 pub(super) fn jaccard(a: &[u32], b: &[u32], size: usize) -> f64 {
     let [a, b] = [a, b].map(|words| words.windows(size).collect::<BTreeSet<_>>());
     jaccard_of(a.intersection(&b).count() as u64, a.len() as u64, b.len() as u64)
@@ -216,7 +218,7 @@ mod tests {
             words in 1usize..300, size in 1usize..8, target in 0.05..=1.0f64, seed in any::<u64>(),
         ) {
             prop_assume!(words >= size);
-            // These words are outside the vocabulary, so that no replacement can restore a word.
+            // These words are not in the vocabulary, so that no replacement can restore an earlier word.
             let before: Vec<u32> = (0..words as u32).map(|word| 10_000 + word).collect();
             let mut after = before.clone();
             edit(&mut after, target, size, &VOCABULARY, &mut SplitMix64(seed));
@@ -224,7 +226,7 @@ mod tests {
             let lost = (runs * (1.0 - target) / (1.0 + target)).round();
             let found = jaccard(&before, &after, size);
             let expected = (runs - lost) / (runs + lost);
-            // New words can repeat each other if the shingles are single words.
+            // If shingles are single words, new words can be equal to each other.
             let slack = if size == 1 { 0.2 } else { 1e-12 };
             prop_assert!((found - expected).abs() <= slack, "{found}, {expected}");
         }
