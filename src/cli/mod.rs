@@ -85,7 +85,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     }
     let result = panics::caught(|| command.run(&screen, self::command));
     screen.clear();
-    telemetry::end(result.as_ref().err());
+    telemetry::end(result.as_ref().err(), &screen.journal.lock());
     http::wait();
     match result {
         Ok(()) => ExitCode::SUCCESS,

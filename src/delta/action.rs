@@ -26,11 +26,6 @@ pub(crate) struct Action {
     pub remove: Option<Remove>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add: Option<Add>,
-    /// Only v2 checkpoints contain this action and `checkpoint_metadata`.
-    #[serde(skip_serializing)]
-    pub sidecar: Option<IgnoredAny>,
-    #[serde(skip_serializing)]
-    pub checkpoint_metadata: Option<IgnoredAny>,
 }
 
 /// The program that made a commit, and its operation. Other programs may write any values here.

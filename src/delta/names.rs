@@ -16,8 +16,6 @@ pub(super) struct LogNames {
     commits: BTreeSet<u64>,
     /// (version, number of parts) -> existing parts. A checkpoint in one file has one part.
     checkpoints: BTreeMap<(u64, u64), BTreeSet<u64>>,
-    /// The versions that have a v2 checkpoint.
-    v2_checkpoints: BTreeSet<u64>,
 }
 
 /// The files that contain a version.
@@ -34,10 +32,8 @@ pub(super) struct NeededFiles {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UnreadableLog {
     NoLog,
-    /// This commit is missing, and no checkpoint replaces it.
+    /// This commit is missing, and no checkpoint replaces it. Checkpoints of the feature `v2Checkpoint` are not read.
     MissingCommit(String),
-    /// A commit is missing, and only a v2 checkpoint replaces it.
-    V2Checkpoint,
 }
 
 impl LogNames {
@@ -57,9 +53,6 @@ impl LogNames {
                     self.checkpoints.entry((version, parts)).or_default().insert(part);
                 }
             }
-            ["checkpoint", _, "json" | "parquet"] => {
-                self.v2_checkpoints.insert(version);
-            }
             _ => {}
         }
     }
@@ -75,20 +68,13 @@ impl LogNames {
         let until = ..=(at.unwrap_or(u64::MAX), u64::MAX);
         let checkpoint = self.checkpoints.range(until).filter(whole).map(|(key, _)| *key).next_back();
         let newest = self.commits.last().copied().max(checkpoint.map(|(version, _)| version));
-        let Some(version) = at.or(newest).or(self.v2_checkpoints.last().copied()) else {
-            return Err(UnreadableLog::NoLog);
-        };
+        let version = at.or(newest).ok_or(UnreadableLog::NoLog)?;
         let first = checkpoint.map_or(0, |(version, _)| version + 1);
         let mut commits = Vec::new();
         for version in first..=version {
             let name = commit_name(version);
             if !self.commits.contains(&version) {
-                let is_v2 = !self.v2_checkpoints.is_empty();
-                return Err(if is_v2 {
-                    UnreadableLog::V2Checkpoint
-                } else {
-                    UnreadableLog::MissingCommit(name)
-                });
+                return Err(UnreadableLog::MissingCommit(name));
             }
             commits.push(name);
         }
@@ -175,8 +161,7 @@ mod tests {
         assert_eq!(needed(&[]), Err(UnreadableLog::NoLog));
         assert_eq!(needed(&[commit(0), commit(2)]), Err(UnreadableLog::MissingCommit(commit(1))));
         assert_eq!(needed(&[commit(3), part(2, 1, 2)]), Err(UnreadableLog::MissingCommit(commit(0))));
-        assert_eq!(needed(&[named(2), commit(3)]), Err(UnreadableLog::V2Checkpoint));
-        assert_eq!(needed(&[named(2)]), Err(UnreadableLog::V2Checkpoint));
+        assert_eq!(needed(&[named(2), commit(3)]), Err(UnreadableLog::MissingCommit(commit(0))));
         // If all commits exist, the checkpoint is not needed.
         assert!(needed(&[commit(0), commit(1), named(1)]).is_ok());
     }

@@ -41,10 +41,6 @@ pub(super) fn unreadable(protocol: &Protocol, meta_data: &MetaData) -> Option<St
     ))
 }
 
-/// The reason why a table with v2 checkpoints cannot be read.
-pub(super) const V2_CHECKPOINT: &str = "it has checkpoints of the feature `v2Checkpoint`, which this program does not know: set the \
-    table's property delta.checkpointPolicy to classic, and let the program that writes it make a checkpoint";
-
 /// Returns the reason why a table with deleted rows in the file `path` cannot be read.
 pub(super) fn deleted_rows(path: &str) -> String {
     format!(

@@ -67,24 +67,16 @@ pub(crate) async fn read(
     let mut table = TableState::default();
     for name in needed.checkpoint {
         let (name, bytes) = get(name).await?;
-        table.apply(without_v2(read_checkpoint(bytes, &name).await?, shown)?);
+        table.apply(read_checkpoint(bytes, &name).await?);
     }
     let mut commits = stream::iter(needed.commits).map(get).buffered(CONCURRENT);
     while let Some((name, bytes)) = commits.try_next().await? {
         let Some(actions) = actions(&bytes) else {
             return Err(Error::input(format!("{name} is not a commit of a Delta log: restore it")));
         };
-        table.apply(without_v2(actions, shown)?);
+        table.apply(actions);
     }
     snapshot(table, needed.version, shown)
-}
-
-/// Refuses actions that only occur in v2 checkpoints.
-fn without_v2(actions: Vec<Action>, shown: &str) -> Result<Vec<Action>> {
-    if actions.iter().any(|action| action.sidecar.is_some() || action.checkpoint_metadata.is_some()) {
-        return Err(unusable(shown, UnreadableLog::V2Checkpoint));
-    }
-    Ok(actions)
 }
 
 fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
@@ -134,9 +126,10 @@ fn unusable(shown: &str, why: UnreadableLog) -> Error {
         )),
         UnreadableLog::MissingCommit(commit) => unreadable(
             shown,
-            &format!("{FOLDER}/{commit} is gone, and no checkpoint replaces it: restore it"),
+            &format!(
+                "{FOLDER}/{commit} is gone, and no checkpoint without the feature `v2Checkpoint` replaces it: restore it"
+            ),
         ),
-        UnreadableLog::V2Checkpoint => unreadable(shown, protocol::V2_CHECKPOINT),
     }
 }
 
@@ -170,7 +163,7 @@ fn decoded(uri: &str) -> String {
 }
 
 /// The fields of a checkpoint that are read. Removed files are only needed by programs that delete files.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 8] = [
     "protocol.minReaderVersion",
     "protocol.readerFeatures",
     "metaData.partitionColumns",
@@ -179,7 +172,6 @@ const FIELDS: [&str; 9] = [
     "add.partitionValues",
     "add.size",
     "add.deletionVector",
-    "checkpointMetadata",
 ];
 
 /// Reads the actions in a checkpoint or in a part of a checkpoint. `shown` is the name of the table in errors.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
@@ -109,42 +110,25 @@ pub struct Silent;
 
 impl Progress for Silent {}
 
-/// Reports progress to both receivers, in this order.
-pub(crate) struct Both<P>(pub(crate) Arc<P>, pub(crate) Arc<dyn Progress>);
-
-impl<P: Progress> Progress for Both<P> {
-    fn run_begins(&self, stages: &[String]) {
-        self.0.run_begins(stages);
-        self.1.run_begins(stages);
-    }
-
-    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
-        self.0.stage_begins(name, number, stages);
-        self.1.stage_begins(name, number, stages);
-    }
-
-    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        self.0.stage_advances(rows_in, rows_out);
-        self.1.stage_advances(rows_in, rows_out);
-    }
-
-    fn stage_reaches(&self, name: &str, reached: InputProgress) {
-        self.0.stage_reaches(name, reached);
-        self.1.stage_reaches(name, reached);
-    }
-
-    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
-        self.0.tasks(done, begun, query_stages_done, query_stages);
-        self.1.tasks(done, begun, query_stages_done, query_stages);
-    }
-
-    fn recovering(&self, why: &str) {
-        self.0.recovering(why);
-        self.1.recovering(why);
-    }
-
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
-        self.0.stage_ends(name, rows, seconds, reused);
-        self.1.stage_ends(name, rows, seconds, reused);
-    }
+/// An event of a command's stages.
+#[derive(Debug)]
+pub enum StageEvent {
+    /// A stage with this name begins.
+    Begins(String),
+    /// Work runs again for this reason: see [`Progress::recovering`].
+    Recovers(String),
+    /// A stage ended: see [`Progress::stage_ends`].
+    Ends {
+        /// The name of the stage.
+        name: String,
+        /// The rows of its tables.
+        rows: u64,
+        /// Its duration.
+        seconds: f64,
+        /// Whether an earlier run had finished it.
+        reused: bool,
+    },
 }
+
+/// The events of a command's stages with their times, oldest first.
+pub type Journal = Arc<Mutex<Vec<(Instant, StageEvent)>>>;

@@ -25,8 +25,7 @@ use crate::job;
 
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterEngine;
-pub(crate) use control::Both;
-pub use control::{InputProgress, InputUnit, Progress, RunControl, Silent};
+pub use control::{InputProgress, InputUnit, Journal, Progress, RunControl, Silent, StageEvent};
 pub use interface::Engine;
 pub use local::Local;
 pub(crate) use session::holding_less;

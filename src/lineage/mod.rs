@@ -94,7 +94,7 @@ impl Events {
         let tags = json!({ "tags": [{ "key": "run_id", "value": self.run_id, "source": "resemblance" }] });
         facets.insert("tags".into(), facet(("1-0-0", "TagsRunFacet"), tags));
         if let Some(parent) = &self.settings.parent {
-            facets.insert("parent".into(), facet(("1-2-0", "ParentRunFacet"), json!(parent)));
+            facets.insert("parent".into(), facet(("1-2-0", "ParentRunFacet"), parent.clone()));
         }
         let job_type = json!({ "processingType": "BATCH", "integration": "RESEMBLANCE", "jobType": "JOB" });
         json!({

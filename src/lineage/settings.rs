@@ -1,7 +1,7 @@
 //! Reads the settings for events from the standard environment variables of OpenLineage: the destination, the namespace and the parent run.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use url::Url;
 use uuid::Uuid;
 
@@ -17,7 +17,8 @@ pub(crate) struct LineageSettings {
     pub(crate) destination: EventDestination,
     /// The namespace of the job.
     pub(super) namespace: String,
-    pub(super) parent: Option<ParentRun>,
+    /// The run that started this run, such as the task of a workflow scheduler, and the root run of both.
+    pub(super) parent: Option<Value>,
 }
 
 /// The destination of events.
@@ -36,44 +37,6 @@ struct Auth {
     kind: Option<String>,
     #[serde(rename = "apiKey", alias = "apikey", alias = "api_key")]
     api_key: Option<String>,
-}
-
-/// The parent run that started this run, such as the task of a workflow scheduler, and the root run above the parent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ParentRun {
-    #[serde(flatten)]
-    parent: OtherRun,
-    root: Option<OtherRun>,
-}
-
-/// A run of another program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct OtherRun {
-    run: RunId,
-    job: JobName,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct RunId {
-    #[serde(rename = "runId", deserialize_with = "uuid")]
-    id: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct JobName {
-    namespace: String,
-    name: String,
-}
-
-/// The value of OPENLINEAGE_CONTEXT.
-#[derive(Deserialize)]
-struct LineageContext {
-    parent: Option<ParentRun>,
-}
-
-fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
-    let id: Uuid = String::deserialize(deserializer)?.parse().map_err(D::Error::custom)?;
-    Ok(id.to_string())
 }
 
 impl LineageSettings {
@@ -97,7 +60,7 @@ impl LineageSettings {
             }
         };
         let namespace = environment.get("OPENLINEAGE_NAMESPACE").unwrap_or("default").to_owned();
-        Ok(Some(Self { destination, namespace, parent: ParentRun::read(environment)? }))
+        Ok(Some(Self { destination, namespace, parent: parent_run(environment)? }))
     }
 }
 
@@ -144,51 +107,60 @@ fn api_key(environment: &Environment) -> Result<Option<String>> {
     }
 }
 
-impl ParentRun {
-    /// Reads OPENLINEAGE_CONTEXT, or else OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID. If the root is not given, the parent is
-    /// also the root.
-    fn read(environment: &Environment) -> Result<Option<Self>> {
-        let other = |variable| match environment.get(variable) {
-            Some(text) => other_run(variable, text).map(Some),
-            None => Ok(None),
-        };
-        let given = match environment.get("OPENLINEAGE_CONTEXT") {
-            Some(text) => {
-                let context: LineageContext = serde_json::from_str(text).map_err(|e| {
-                    Error::job(
-                        "the variable OPENLINEAGE_CONTEXT is not of the form \
-                         {\"parent\": {\"run\": {\"runId\": UUID}, \"job\": {\"namespace\": TEXT, \"name\": TEXT}}}",
-                    )
-                    .because(e)
-                })?;
-                context.parent
-            }
-            None => match other("OPENLINEAGE_PARENT_ID")? {
-                Some(parent) => Some(Self { parent, root: other("OPENLINEAGE_ROOT_PARENT_ID")? }),
-                None => None,
-            },
-        };
-        Ok(given.map(|Self { parent, root }| Self { root: root.or_else(|| Some(parent.clone())), parent }))
-    }
+/// Reads OPENLINEAGE_CONTEXT, or else OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID. A parent without a root is also the root.
+fn parent_run(environment: &Environment) -> Result<Option<Value>> {
+    let (parent, root) = match environment.get("OPENLINEAGE_CONTEXT") {
+        Some(text) => {
+            let wrong = || {
+                Error::job(
+                    "the variable OPENLINEAGE_CONTEXT is not of the form \
+                     {\"parent\": {\"run\": {\"runId\": UUID}, \"job\": {\"namespace\": TEXT, \"name\": TEXT}}}",
+                )
+            };
+            let context: Map<String, Value> = serde_json::from_str(text).map_err(|e| wrong().because(e))?;
+            let read = |run: Option<&Value>| match run {
+                None | Some(Value::Null) => Ok(None),
+                Some(run) => run_in_context(run).ok_or_else(wrong).map(Some),
+            };
+            let parent = context.get("parent");
+            (read(parent)?, read(parent.and_then(|parent| parent.get("root")))?)
+        }
+        None => {
+            let run = |variable| environment.get(variable).map(|text| run_in_id(variable, text)).transpose();
+            (run("OPENLINEAGE_PARENT_ID")?, run("OPENLINEAGE_ROOT_PARENT_ID")?)
+        }
+    };
+    Ok(parent.map(|mut parent| {
+        parent["root"] = root.unwrap_or_else(|| parent.clone());
+        parent
+    }))
+}
+
+/// Returns a run of OPENLINEAGE_CONTEXT, or `None` if a field is missing or wrong.
+fn run_in_context(run: &Value) -> Option<Value> {
+    let (id, job) = (run["run"]["runId"].as_str()?, &run["job"]);
+    Some(other_run(id.parse().ok()?, job["namespace"].as_str()?, job["name"].as_str()?))
 }
 
 /// Parses `NAMESPACE/JOB/UUID`.
-fn other_run(variable: &str, text: &str) -> Result<OtherRun> {
+fn run_in_id(variable: &str, text: &str) -> Result<Value> {
     let mut parts = text.rsplitn(3, '/');
     let id = parts.next().and_then(|id| id.parse::<Uuid>().ok());
     match (id, parts.next(), parts.next()) {
         (Some(id), Some(name), Some(namespace)) if !name.is_empty() && !namespace.is_empty() => {
-            let job = JobName { namespace: namespace.to_owned(), name: name.to_owned() };
-            Ok(OtherRun { run: RunId { id: id.to_string() }, job })
+            Ok(other_run(id, namespace, name))
         }
         _ => Err(Error::job(format!("the variable {variable} is {text:?}: expected NAMESPACE/JOB/UUID"))),
     }
 }
 
+/// Returns a run of another program as in `ParentRunFacet`.
+fn other_run(id: Uuid, namespace: &str, name: &str) -> Value {
+    json!({ "run": { "runId": id.to_string() }, "job": { "namespace": namespace, "name": name } })
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const ID: &str = "01234567-89ab-4cde-8f01-23456789abcd";

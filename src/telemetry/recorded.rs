@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use prometheus::proto::MetricFamily;
 use prost::Message;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -16,7 +15,7 @@ use super::message::{
 };
 use super::settings::{BodyEncoding, ParentSpan, SignalEndpoint, TelemetrySettings};
 use crate::address::masked;
-use crate::engine::Progress;
+use crate::engine::StageEvent;
 use crate::error::{Error, Result};
 
 /// `SPAN_KIND_INTERNAL`.
@@ -37,14 +36,7 @@ pub(crate) struct Recorded {
     /// The start in nanoseconds since 1970. `began` is the start on the monotonic clock, which measures durations.
     start: u64,
     began: Instant,
-    trace_id: Vec<u8>,
-    state: Mutex<RecordedState>,
-}
-
-struct RecordedState {
     command: Span,
-    running: Vec<Span>,
-    ended: Vec<Span>,
     metrics: Vec<MetricFamily>,
 }
 
@@ -55,7 +47,7 @@ impl Recorded {
         let parent = settings.parent.as_ref();
         let trace_id =
             parent.map_or_else(|| Uuid::new_v4().into_bytes().into(), |parent| parent.trace_id.clone());
-        let mut span = new_span(format!("resemblance {command}"), &trace_id, start);
+        let mut span = new_span(format!("resemblance {command}"), trace_id, start);
         if let Some(ParentSpan { span_id, state, .. }) = parent {
             (span.parent_span_id, span.trace_state) = (span_id.clone(), state.clone());
         }
@@ -65,19 +57,18 @@ impl Recorded {
             attribute("resemblance.command", command),
         ];
         span.attributes.extend(run_id.map(|id| attribute("resemblance.run.id", id)));
-        let state =
-            RecordedState { command: span, running: Vec::new(), ended: Vec::new(), metrics: Vec::new() };
-        Self { settings, start, began: Instant::now(), trace_id, state: Mutex::new(state) }
+        Self { settings, start, began: Instant::now(), command: span, metrics: Vec::new() }
     }
 
-    /// Returns the current time in nanoseconds since 1970.
-    fn now(&self) -> u64 {
-        self.start.saturating_add(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    /// Converts a time to nanoseconds since 1970.
+    fn nanoseconds(&self, time: Instant) -> u64 {
+        let since = time.saturating_duration_since(self.began);
+        self.start.saturating_add(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Sets attributes of the command's span.
-    pub(crate) fn set(&self, attributes: impl IntoIterator<Item = KeyValue>) {
-        let kept = &mut self.state.lock().command.attributes;
+    pub(crate) fn set(&mut self, attributes: impl IntoIterator<Item = KeyValue>) {
+        let kept = &mut self.command.attributes;
         for attribute in attributes {
             kept.retain(|other| other.key != attribute.key);
             kept.push(attribute);
@@ -87,26 +78,27 @@ impl Recorded {
     /// Sets the metrics of the run, if metrics are sent.
     ///
     /// # Errors
-    /// If `metrics` returns an error.
-    pub(crate) fn measure(&self, metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) -> Result<()> {
+    /// Returns the error of `metrics`.
+    pub(crate) fn measure(&mut self, metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) -> Result<()> {
         if self.settings.metrics.is_some() {
-            self.state.lock().metrics = metrics()?;
+            self.metrics = metrics()?;
         }
         Ok(())
     }
 
-    /// Ends the record of the command and returns the requests with its spans and metrics. The span of a failed command contains the kind
-    /// of its error, and a description of the error in one line without secrets.
+    /// Ends the record of the command and returns the requests with its spans and metrics. `events` are the events of its stages. The span
+    /// of a failed command contains the kind of its error and a description in one line without secrets.
     ///
     /// # Errors
     /// Only a bug can cause an error.
     pub(crate) fn end(
-        &self,
+        mut self,
         exit_code: u8,
         failure: Option<(&'static str, String)>,
+        events: &[(Instant, StageEvent)],
     ) -> Result<Vec<CollectorRequest>> {
         self.set([attribute("process.exit.code", u64::from(exit_code))]);
-        let now = self.now();
+        let now = self.nanoseconds(Instant::now());
         let end = |mut span: Span| {
             span.end_time_unix_nano = now;
             if let Some((kind, description)) = &failure {
@@ -115,13 +107,10 @@ impl Recorded {
             }
             span
         };
-        let mut state = self.state.lock();
-        let interrupted = std::mem::take(&mut state.running);
-        let mut spans = std::mem::take(&mut state.ended);
+        let (mut spans, interrupted) = self.add_stages(events);
         spans.extend(interrupted.into_iter().map(end));
-        spans.push(end(state.command.clone()));
-        let metrics = gauges(&state.metrics, now);
-        drop(state);
+        spans.push(end(self.command.clone()));
+        let metrics = gauges(&self.metrics, now);
 
         let (settings, resource) = (&self.settings, self.resource());
         let mut requests = Vec::new();
@@ -140,42 +129,46 @@ impl Recorded {
         Ok(requests)
     }
 
+    /// Returns the spans of the ended stages and the spans of the running stages. Adds recoveries to the command's span.
+    fn add_stages(&mut self, events: &[(Instant, StageEvent)]) -> (Vec<Span>, Vec<Span>) {
+        let (mut ended, mut running) = (Vec::new(), Vec::<Span>::new());
+        for (time, event) in events {
+            let time = self.nanoseconds(*time);
+            match event {
+                StageEvent::Begins(name) => {
+                    let mut span = new_span(name.clone(), self.command.trace_id.clone(), time);
+                    span.parent_span_id.clone_from(&self.command.span_id);
+                    span.trace_state.clone_from(&self.command.trace_state);
+                    span.attributes = vec![attribute("resemblance.stage.name", name.as_str())];
+                    running.push(span);
+                }
+                StageEvent::Recovers(why) => {
+                    let attributes = vec![attribute("resemblance.reason", masked(why))];
+                    let name = "recovering".to_owned();
+                    self.command.events.push(Event { time_unix_nano: time, name, attributes });
+                }
+                StageEvent::Ends { name, rows, reused, .. } => {
+                    let Some(at) = running.iter().position(|span| &span.name == name) else { continue };
+                    let mut span = running.remove(at);
+                    span.end_time_unix_nano = time;
+                    span.attributes.push(attribute("resemblance.stage.rows", *rows));
+                    span.attributes.push(attribute("resemblance.stage.reused", *reused));
+                    ended.push(span);
+                }
+            }
+        }
+        (ended, running)
+    }
+
     fn resource(&self) -> Resource {
         let pairs = self.settings.resource.iter();
         Resource { attributes: pairs.map(|(key, value)| attribute(key, value.as_str())).collect() }
     }
 }
 
-impl Progress for Recorded {
-    fn stage_begins(&self, name: &str, _number: usize, _stages: usize) {
-        let mut state = self.state.lock();
-        let mut span = new_span(name.to_owned(), &self.trace_id, self.now());
-        span.parent_span_id.clone_from(&state.command.span_id);
-        span.trace_state.clone_from(&state.command.trace_state);
-        span.attributes = vec![attribute("resemblance.stage.name", name)];
-        state.running.push(span);
-    }
-
-    fn recovering(&self, why: &str) {
-        let (time_unix_nano, attributes) = (self.now(), vec![attribute("resemblance.reason", masked(why))]);
-        let event = Event { time_unix_nano, name: "recovering".to_owned(), attributes };
-        self.state.lock().command.events.push(event);
-    }
-
-    fn stage_ends(&self, name: &str, rows: u64, _seconds: f64, reused: bool) {
-        let mut state = self.state.lock();
-        let Some(at) = state.running.iter().position(|span| span.name == name) else { return };
-        let mut span = state.running.remove(at);
-        span.end_time_unix_nano = self.now();
-        span.attributes.push(attribute("resemblance.stage.rows", rows));
-        span.attributes.push(attribute("resemblance.stage.reused", reused));
-        state.ended.push(span);
-    }
-}
-
-fn new_span(name: String, trace_id: &[u8], now: u64) -> Span {
+fn new_span(name: String, trace_id: Vec<u8>, now: u64) -> Span {
     Span {
-        trace_id: trace_id.to_vec(),
+        trace_id,
         // The first half of a random UUID contains fixed bits, so the second half is used.
         span_id: Uuid::new_v4().into_bytes()[8..].to_vec(),
         kind: INTERNAL,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::cli::arguments::{self, JobArguments};
 use crate::cli::commands::apply::{left_out, shingle_in_words, short_texts};
@@ -11,11 +12,11 @@ use crate::cli::process::panics;
 use crate::cli::process::run_job::{Ran, TopPairs, finished_already, run_job};
 use crate::cli::record::lineage::Lineage;
 use crate::cli::record::metrics::{self, MetricsDestination};
-use crate::cli::record::{MARK, Recorder, telemetry};
+use crate::cli::record::{EndedRun, MARK, telemetry};
 use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::cli::screen::time_left::Costs;
-use crate::engine::{Both, Progress};
+use crate::engine::Progress;
 use crate::error::Result;
 use crate::forecast::ForecastSettings;
 use crate::job::{Job, ScoreBy};
@@ -83,7 +84,7 @@ impl RunCommand {
         let mark = FileMark { beginning: MARK, noun: "the record of a run" };
         let file = self.record.as_ref().map(|file| OwnFile::at("--record", file, mark)).transpose()?;
         let metrics = self.metrics.as_deref().map(MetricsDestination::parse).transpose()?;
-        let recorder = Recorder::begin();
+        let began = Instant::now();
         let job = self.job.load_over_output();
         let name = match &job {
             Ok(job) => job.name.clone(),
@@ -92,6 +93,8 @@ impl RunCommand {
         let lineage = Lineage::begin(&self.run_id, &name, job.as_ref().ok());
         let existing = arguments::on_existing(self.overwrite);
         let mut forecast = None;
+        // The number of events before the run.
+        let mut earlier = usize::MAX;
         let ran = panics::caught(|| {
             let job = job?;
             if let Some(sample) = self.forecast {
@@ -101,12 +104,14 @@ impl RunCommand {
                 forecast = Some(made);
                 machine::forget_peak_memory();
             }
-            let progress = Arc::new(Both(Arc::clone(&recorder), screen.progress()));
-            let ran = run(&job, progress, existing)?;
+            earlier = screen.journal.lock().len();
+            let ran = run(&job, screen.progress(), existing)?;
             Ok((job, ran))
         });
         screen.clear();
-        let ended = recorder.end(&name, &self.run_id);
+        let events = screen.journal.lock();
+        let ended = EndedRun::new(&name, &self.run_id, began, events.get(earlier..).unwrap_or_default());
+        drop(events);
         lineage.end(ran.as_ref().map(|(_, ran)| ran));
         let ran = panics::caught(|| {
             let (job, ran) = ran?;

@@ -165,9 +165,10 @@ fn unexpected(error: prometheus::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
-    use crate::cli::record::Recorder;
-    use crate::engine::Progress;
+    use crate::engine::StageEvent;
 
     #[test]
     fn a_url_is_a_pushgateway_and_anything_else_a_file() {
@@ -187,10 +188,11 @@ mod tests {
 
     #[test]
     fn a_failed_run_has_its_finished_stages() {
-        let recorder = Recorder::begin();
-        recorder.stage_ends("sketches", 7, 1.5, false);
-        let run =
-            EndedRun { seconds: 2.25, at: 1.75e9, recoveries: 3, ..recorder.end("a \"quoted\\name\"", "r1") };
+        let (name, began) = ("a \"quoted\\name\"", Instant::now());
+        let ended = StageEvent::Ends { name: "sketches".to_owned(), rows: 7, seconds: 1.5, reused: false };
+        let recovers = || StageEvent::Recovers("lost".to_owned());
+        let events = [ended, recovers(), recovers(), recovers()].map(|event| (began, event));
+        let run = EndedRun { seconds: 2.25, at: 1.75e9, ..EndedRun::new(name, "r1", began, &events) };
         let text = text(&metrics(&run, Err(&Error::engine("lost"))).unwrap()).unwrap();
         let name = r#"name="a \"quoted\\name\"""#;
         for line in [

@@ -6,11 +6,8 @@ pub(crate) mod lineage;
 pub(crate) mod metrics;
 pub(crate) mod telemetry;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +15,7 @@ use crate::address::masked;
 use crate::apply::alarms::AlarmVerdict;
 use crate::cli::process::run_job::Ran;
 use crate::cli::screen::print;
-use crate::engine::Progress;
+use crate::engine::StageEvent;
 use crate::error::{Error, Result, distinct_messages};
 use crate::evaluate::Evaluation;
 use crate::forecast::Forecast;
@@ -29,41 +26,7 @@ use crate::output::manifest::{Run as Manifest, StageTime};
 /// The first characters of every record.
 pub(crate) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
 
-/// Records the duration, the stages and the recoveries of a run.
-pub(crate) struct Recorder {
-    began: Instant,
-    stages: Mutex<Vec<StageTime>>,
-    recoveries: AtomicU64,
-}
-
-impl Recorder {
-    /// Starts to record a run. The duration is measured from now on.
-    pub(crate) fn begin() -> Arc<Self> {
-        Arc::new(Self { began: Instant::now(), stages: Mutex::default(), recoveries: AtomicU64::new(0) })
-    }
-
-    /// Ends the recording of a run. `name` is the name of the job, and `id` is the id of the run.
-    pub(crate) fn end<'a>(&self, name: &'a str, id: &'a str) -> EndedRun<'a> {
-        let stages = self.stages.lock().clone();
-        let seconds = self.began.elapsed().as_secs_f64();
-        let recoveries = self.recoveries.load(Ordering::Relaxed);
-        let at = machine::now();
-        EndedRun { name, id, seconds, at, stages, recoveries, peak_memory: machine::peak_memory() }
-    }
-}
-
-impl Progress for Recorder {
-    fn recovering(&self, _why: &str) {
-        self.recoveries.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, _reused: bool) {
-        let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, join: None };
-        self.stages.lock().push(stage);
-    }
-}
-
-/// A run that has ended.
+/// A run that ended.
 #[derive(Debug, Serialize)]
 pub(crate) struct EndedRun<'a> {
     /// The name of the job.
@@ -114,7 +77,28 @@ struct FailureRecord<'a> {
     stages: &'a [StageTime],
 }
 
-impl EndedRun<'_> {
+impl<'a> EndedRun<'a> {
+    /// Ends the run `id` of the job `name` that began at `began`. `events` are the events of its stages.
+    pub(crate) fn new(name: &'a str, id: &'a str, began: Instant, events: &[(Instant, StageEvent)]) -> Self {
+        let (mut stages, mut recoveries) = (Vec::new(), 0);
+        for (_, event) in events {
+            match event {
+                StageEvent::Begins(_) => {}
+                StageEvent::Recovers(_) => recoveries += 1,
+                StageEvent::Ends { name, rows, seconds, .. } => stages.push(StageTime {
+                    name: name.clone(),
+                    seconds: *seconds,
+                    rows: *rows,
+                    bytes: 0,
+                    join: None,
+                }),
+            }
+        }
+        let (seconds, at, peak_memory) =
+            (began.elapsed().as_secs_f64(), machine::now(), machine::peak_memory());
+        Self { name, id, seconds, at, stages, recoveries, peak_memory }
+    }
+
     /// Returns the record of a successful run as JSON.
     pub(crate) fn success(
         &self,

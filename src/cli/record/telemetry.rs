@@ -3,15 +3,14 @@
 //! Without the feature `otlp`, nothing is recorded. If an environment variable names a collector, a warning is logged.
 
 #[cfg(not(feature = "otlp"))]
-pub(crate) use disabled::{applied, begin, end, measured, ran, runs, watched};
+pub(crate) use disabled::{applied, begin, end, measured, ran, runs};
 #[cfg(feature = "otlp")]
-pub(crate) use enabled::{applied, begin, end, measured, ran, runs, watched};
+pub(crate) use enabled::{applied, begin, end, measured, ran, runs};
 
 #[cfg(feature = "otlp")]
 mod enabled {
     use std::cell::RefCell;
-    use std::sync::Arc;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use prometheus::proto::MetricFamily;
     use reqwest::Method;
@@ -19,7 +18,7 @@ mod enabled {
     use crate::apply::ApplyOutcome;
     use crate::cli::record::http;
     use crate::cli::screen::print::one_line;
-    use crate::engine::{Both, Progress};
+    use crate::engine::StageEvent;
     use crate::environment::Environment;
     use crate::error::{Error, Result};
     use crate::job::Job;
@@ -34,14 +33,12 @@ mod enabled {
     const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
 
     thread_local! {
-        /// The record of the command on this thread; `None` if the environment names no collector.
-        static CURRENT: RefCell<Option<Arc<Recorded>>> = const { RefCell::new(None) };
+        /// The command on this thread, if the environment names a collector.
+        static CURRENT: RefCell<Option<Recorded>> = const { RefCell::new(None) };
     }
 
-    fn with_current(record: impl FnOnce(&Recorded)) {
-        if let Some(recorded) = CURRENT.with(|current| current.borrow().clone()) {
-            record(&recorded);
-        }
+    fn with_current(record: impl FnOnce(&mut Recorded)) {
+        CURRENT.with_borrow_mut(|current| current.as_mut().map(record));
     }
 
     /// Begins to record a command if the environment names a collector. Errors are logged as warnings.
@@ -51,16 +48,7 @@ mod enabled {
             None
         });
         let Some(settings) = settings else { return };
-        let recorded = Recorded::begin(settings, command, run_id, machine::now());
-        CURRENT.with(|current| current.replace(Some(Arc::new(recorded))));
-    }
-
-    /// Returns `progress`, extended so that stages are also recorded as spans.
-    pub(crate) fn watched(progress: Arc<dyn Progress>) -> Arc<dyn Progress> {
-        match CURRENT.with(|current| current.borrow().clone()) {
-            Some(recorded) => Arc::new(Both(recorded, progress)),
-            None => progress,
-        }
+        CURRENT.set(Some(Recorded::begin(settings, command, run_id, machine::now())));
     }
 
     /// Records the job that the command runs.
@@ -87,12 +75,12 @@ mod enabled {
         });
     }
 
-    /// Ends the record of the command, and starts to send it.
-    pub(crate) fn end(error: Option<&Error>) {
-        let Some(recorded) = CURRENT.with(RefCell::take) else { return };
+    /// Ends the record of the command with the events of its stages and starts sending its requests.
+    pub(crate) fn end(error: Option<&Error>, events: &[(Instant, StageEvent)]) {
+        let Some(recorded) = CURRENT.take() else { return };
         let failure = error.map(|error| (error.kind().name(), one_line(error)));
         let exit_code = error.map_or(0, |error| error.kind().exit_code());
-        if let Err(error) = recorded.end(exit_code, failure).and_then(send) {
+        if let Err(error) = recorded.end(exit_code, failure, events).and_then(send) {
             tracing::warn!("{}", one_line(&error));
         }
     }
@@ -108,12 +96,12 @@ mod enabled {
 
 #[cfg(not(feature = "otlp"))]
 mod disabled {
-    use std::sync::Arc;
+    use std::time::Instant;
 
     use prometheus::proto::MetricFamily;
 
     use crate::apply::ApplyOutcome;
-    use crate::engine::Progress;
+    use crate::engine::StageEvent;
     use crate::environment::Environment;
     use crate::error::{Error, Result};
     use crate::job::Job;
@@ -129,10 +117,6 @@ mod disabled {
         }
     }
 
-    pub(crate) fn watched(progress: Arc<dyn Progress>) -> Arc<dyn Progress> {
-        progress
-    }
-
     pub(crate) fn runs(_job: &Job) {}
 
     pub(crate) fn ran(_outcome: &Outcome) {}
@@ -141,5 +125,5 @@ mod disabled {
 
     pub(crate) fn measured(_metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) {}
 
-    pub(crate) fn end(_error: Option<&Error>) {}
+    pub(crate) fn end(_error: Option<&Error>, _events: &[(Instant, StageEvent)]) {}
 }

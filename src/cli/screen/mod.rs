@@ -17,8 +17,7 @@ use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::address::secrets::masked;
-use crate::cli::record::telemetry;
-use crate::engine::Progress;
+use crate::engine::{Journal, Progress};
 use crate::environment::Environment;
 use crate::error::visible::visible;
 use log::LogFormat;
@@ -34,6 +33,8 @@ pub(crate) struct Screen {
     is_quiet: bool,
     /// The forecast costs of the stages in the next run; `None` without a forecast.
     costs: Arc<Mutex<Option<Costs>>>,
+    /// The events of the command's stages.
+    pub(crate) journal: Journal,
 }
 
 impl Screen {
@@ -45,7 +46,7 @@ impl Screen {
         } else {
             ProgressBar::hidden()
         };
-        Self { bar, format, is_quiet, costs: Arc::default() }
+        Self { bar, format, is_quiet, costs: Arc::default(), journal: Journal::default() }
     }
 
     /// Sets the forecast costs of the stages in the next run.
@@ -91,7 +92,8 @@ impl Screen {
     }
 
     pub(crate) fn progress(&self) -> Arc<dyn Progress> {
-        telemetry::watched(Arc::new(Bar::new(self.bar.clone(), self.format, Arc::clone(&self.costs))))
+        let (costs, journal) = (Arc::clone(&self.costs), Arc::clone(&self.journal));
+        Arc::new(Bar::new(self.bar.clone(), self.format, costs, journal))
     }
 
     pub(crate) fn clear(&self) {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::log::LogFormat;
 use super::print;
 use super::time_left::{self, Costs, TimeLeft};
-use crate::engine::{InputProgress, InputUnit, Progress};
+use crate::engine::{InputProgress, InputUnit, Journal, Progress, StageEvent};
 use crate::error::visible::visible;
 
 /// The templates of the bar: one for inputs of unknown size, and one for each unit.
@@ -47,12 +47,13 @@ const TARGET: &str = "resemblance::progress";
 /// The minimum interval between two log lines about the progress within a stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shows the progress of a run.
+/// Shows and records the progress of a run.
 pub(super) struct Bar {
     bar: ProgressBar,
     /// The format of log lines.
     format: LogFormat,
     costs: Arc<Mutex<Option<Costs>>>,
+    journal: Journal,
     stage: Mutex<RunningStage>,
     /// The remaining time of the run and its start time; `None` if no job runs.
     run: Mutex<Option<(TimeLeft, Instant)>>,
@@ -75,10 +76,18 @@ struct RunningStage {
 }
 
 impl Bar {
-    /// Creates a display for the progress of a run. If `bar` is hidden, progress is logged. `format` is the format of log lines, and
-    /// `costs` contains the forecast costs of the next run.
-    pub(super) fn new(bar: ProgressBar, format: LogFormat, costs: Arc<Mutex<Option<Costs>>>) -> Self {
-        Self { bar, format, costs, stage: Mutex::default(), run: Mutex::default() }
+    /// Shows the progress of a run on `bar`, or in log lines in `format`. `costs` has the forecast of the next run.
+    pub(super) fn new(
+        bar: ProgressBar,
+        format: LogFormat,
+        costs: Arc<Mutex<Option<Costs>>>,
+        journal: Journal,
+    ) -> Self {
+        Self { bar, format, costs, journal, stage: Mutex::default(), run: Mutex::default() }
+    }
+
+    fn record(&self, event: StageEvent) {
+        self.journal.lock().push((Instant::now(), event));
     }
 
     /// Changes the estimate of the remaining time. Returns the remaining seconds, or `None` if they cannot be estimated.
@@ -120,6 +129,7 @@ impl Progress for Bar {
     }
 
     fn stage_begins(&self, name: &str, number: usize, stages: usize) {
+        self.record(StageEvent::Begins(name.to_owned()));
         let left_seconds = self.left(|run| run.begins(name));
         {
             let mut stage = self.stage.lock();
@@ -179,10 +189,12 @@ impl Progress for Bar {
     }
 
     fn recovering(&self, why: &str) {
+        self.record(StageEvent::Recovers(why.to_owned()));
         self.bar.set_message(format!("recovering: {}", visible(why)));
     }
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+        self.record(StageEvent::Ends { name: name.to_owned(), rows, seconds, reused });
         let seconds = (seconds * 1e3).round() / 1e3;
         let left_seconds = self.left(|run| run.ends(name, reused));
         let (number, stages) = {

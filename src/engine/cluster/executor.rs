@@ -13,14 +13,11 @@ use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
-use ballista_core::serde::protobuf::executor_status::Status;
+use ballista_core::serde::protobuf::ExecutorStoppedParams;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
-use ballista_core::serde::protobuf::{ExecutorStatus, HeartBeatParams};
 use ballista_core::utils::create_grpc_client_endpoint;
 use ballista_executor::ArrowFlightServerProvider;
-use ballista_executor::executor_process::{
-    ExecutorProcessConfig, start_executor_process, structure_executor_metadata,
-};
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::flight_service::BallistaFlightService;
 use ballista_executor::health::ExecutorHealth;
 use datafusion::prelude::SessionConfig;
@@ -199,19 +196,15 @@ const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Deregisters this executor, so that its scheduler starts its tasks on other executors immediately.
 async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     let scheduler = format!("http://{}:{}", config.scheduler_host, config.scheduler_port);
-    let last = HeartBeatParams {
-        executor_id: config.executor_id.clone(),
-        metrics: Vec::new(),
-        status: Some(ExecutorStatus { status: Some(Status::Dead(String::new())) }),
-        metadata: Some(structure_executor_metadata(config, config.vcores as u32)),
-    };
+    let stopped =
+        ExecutorStoppedParams { executor_id: config.executor_id.clone(), reason: "it ended".to_owned() };
     let sent = async {
         let mut endpoint = create_grpc_client_endpoint(scheduler, None)?;
         if let Some(customize) = &config.override_create_grpc_client_endpoint {
             endpoint = customize(endpoint).map_err(|e| BallistaError::General(e.to_string()))?;
         }
         let mut client = SchedulerGrpcClient::new(endpoint.connect().await?);
-        Ok(client.heart_beat_from_executor(last).await?)
+        Ok(client.executor_stopped(stopped).await?)
     };
     if let Err::<_, BallistaError>(why) = sent.await {
         tracing::debug!(%why, "the executor could not be deregistered");

@@ -180,13 +180,7 @@ pub(super) fn is_transient(error: &object_store::Error) -> bool {
     matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
 }
 
-/// Whether a response broke off.
-pub(super) fn broke_off(error: &object_store::Error) -> bool {
-    find::<BrokeOff>(error).is_some()
-        || find::<HttpError>(error).is_some() && !library_errors::is_of_request(&error.to_string())
-}
-
-/// Whether the store may have carried out a request: no answer came, or S3 reported a conflict with another request.
+/// Whether it is unknown if a request was carried out: no answer came, or S3 reported a conflict with another request.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);
     matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
@@ -210,22 +204,6 @@ impl fmt::Display for StoreFault {
 }
 
 impl StdError for StoreFault {}
-
-/// The error of an answer whose body broke off.
-#[derive(Debug)]
-pub(super) struct BrokeOff(pub HttpError);
-
-impl fmt::Display for BrokeOff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the answer broke off")
-    }
-}
-
-impl StdError for BrokeOff {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.0)
-    }
-}
 
 /// Returns the first error of type `E` among an error and its causes.
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {

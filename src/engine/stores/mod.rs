@@ -11,12 +11,12 @@
 //! without checks. The client panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore
 //! checked here. Errors name the variable but never its value, which may be a secret.
 
+mod checked_http;
 mod errors;
 mod multipart_uploads;
 mod remote;
-mod resumed_listings;
+mod repeats;
 mod resumed_reads;
-mod s3_http;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,12 +35,12 @@ use url::Url;
 use crate::address;
 use crate::environment::{AWS, Environment, REQUEST, RETRY, names_variable};
 use crate::error::{Error, Kind, Result, chain};
+use checked_http::{CHECKSUM_MODE, Connector, switch};
 use errors::BucketUrl;
 #[cfg(feature = "cluster")]
 pub(super) use errors::TRANSIENT;
 pub(crate) use multipart_uploads::uploads_ended;
 use remote::Remote;
-use s3_http::{CHECKSUM_MODE, Connector, switch};
 
 /// Returns a registry that creates each store once, with credentials from the environment of this process. If `process` is given, errors
 /// about the environment name this process, because a plan opens stores in the process that decodes it.
@@ -351,14 +351,16 @@ fn is_url(text: &str) -> bool {
 /// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.
 #[cfg(feature = "gcs")]
 fn google(
-    bucket_url: &BucketUrl,
+    bucket_url: &Arc<BucketUrl>,
     environment: &Environment,
     policy: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>> {
     use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 
-    let mut builder =
-        GoogleCloudStorageBuilder::new().with_client_options(policy.client()).with_retry(policy.retries());
+    let mut builder = GoogleCloudStorageBuilder::new()
+        .with_client_options(policy.client())
+        .with_retry(policy.retries())
+        .with_http_connector(Connector(Arc::clone(bucket_url)));
     if let Some(path) = environment.get("SERVICE_ACCOUNT") {
         builder = builder.with_service_account_path(path);
     }
@@ -380,14 +382,16 @@ fn google(
 #[cfg(feature = "azure")]
 fn azure(
     url: &Url,
-    bucket_url: &BucketUrl,
+    bucket_url: &Arc<BucketUrl>,
     environment: &Environment,
     policy: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>> {
     use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
-    let mut builder =
-        MicrosoftAzureBuilder::new().with_client_options(policy.client()).with_retry(policy.retries());
+    let mut builder = MicrosoftAzureBuilder::new()
+        .with_client_options(policy.client())
+        .with_retry(policy.retries())
+        .with_http_connector(Connector(Arc::clone(bucket_url)));
     for (name, value) in environment.starting(crate::environment::AZURE) {
         if let Ok(key) = name.to_ascii_lowercase().parse::<AzureConfigKey>() {
             builder = builder.with_config(key, value);

@@ -11,11 +11,11 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 
+use super::checked_http::{CHECKSUM_METADATA, Checksum};
 use super::errors::{BucketUrl, lost};
 use super::multipart_uploads::{PartUpload, UNDER_WAY};
-use super::resumed_listings::{ListingFault, ResumedListing};
+use super::repeats::Repeats;
 use super::resumed_reads::Body;
-use super::s3_http::{CHECKSUM_METADATA, Checksum};
 use crate::output::upload::Digest;
 
 /// The maximum number of times that a put is repeated after its answer was lost.
@@ -47,30 +47,24 @@ impl Remote {
         move |error| bucket_url.explain(Some(&object), error)
     }
 
-    /// Lists the objects under `prefix` and after `offset`: see [`ResumedListing`].
-    fn resumed_listing(
+    /// Explains the errors of a listing under `prefix`. Ends the listing with an error if it repeats itself.
+    fn checked_listing(
         &self,
         prefix: Option<&Path>,
-        offset: Option<&Path>,
+        listing: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        let (bucket_url, prefix, inner) =
-            (Arc::clone(&self.bucket_url), prefix.cloned(), Arc::clone(&self.inner));
-        let listed = prefix.clone();
-        let list = move |after: Option<&Path>| match after {
-            Some(after) => inner.list_with_offset(listed.as_ref(), after),
-            None => inner.list(listed.as_ref()),
-        };
-        ResumedListing::new(list, offset.cloned())
-            .into_stream()
-            .map_err(move |fault| match fault {
-                ListingFault::Error(error) => bucket_url.explain(prefix.as_ref(), error),
-                ListingFault::Repeated(location) => {
-                    let message =
-                        format!("the listing came to {location} a second time, so it would never end");
-                    bucket_url.refused(prefix.as_ref(), &message)
-                }
-            })
-            .boxed()
+        let (bucket_url, prefix) = (Arc::clone(&self.bucket_url), prefix.cloned());
+        let mut repeats = Repeats::default();
+        let checked = listing.map(move |meta| {
+            let meta = meta.map_err(|error| bucket_url.explain(prefix.as_ref(), error))?;
+            if repeats.has_repeated(&meta.location) {
+                let message =
+                    format!("the listing came to {} a second time, so it would never end", meta.location);
+                return Err(bucket_url.refused(prefix.as_ref(), &message));
+            }
+            Ok(meta)
+        });
+        checked.boxed()
     }
 }
 
@@ -157,7 +151,7 @@ impl ObjectStore for Remote {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.resumed_listing(prefix, None)
+        self.checked_listing(prefix, self.inner.list(prefix))
     }
 
     fn list_with_offset(
@@ -165,7 +159,7 @@ impl ObjectStore for Remote {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.resumed_listing(prefix, Some(offset))
+        self.checked_listing(prefix, self.inner.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

@@ -8,8 +8,8 @@ use futures::stream::{BoxStream, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, Result};
 
+use super::checked_http::Checksum;
 use super::errors::{BucketUrl, is_transient};
-use super::s3_http::Checksum;
 
 /// The maximum number of resumptions without progress. Each resumption has the full time limit of a request, because a long download can
 /// break off at this limit alone.

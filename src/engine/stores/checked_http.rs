@@ -1,4 +1,4 @@
-//! The HTTP connector of the S3 client. It checks answers before the client does.
+//! The HTTP connector of the clients, which checks answers in addition to the clients.
 //!
 //! The client retries a request that got no answer. The client does not retry a request whose answer ended early, except for the bytes of
 //! objects. This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for
@@ -8,6 +8,7 @@
 //! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. S3 never sends a checksum for a range.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +32,10 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy};
 use url::form_urlencoded;
 
-use super::errors::{BrokeOff, BucketUrl, STORE, StoreFault};
+use super::errors::{BucketUrl, STORE, StoreFault};
 use crate::address::secrets;
 use crate::error::library_errors::http_refusal;
+use crate::error::one_line;
 
 /// The header that contains the token of temporary credentials.
 const SESSION_TOKEN: &str = "x-amz-security-token";
@@ -151,7 +153,7 @@ impl Service {
             RequestPurpose::Page { token } if status.is_success() => {
                 self.page(token.as_deref(), response).await
             }
-            RequestPurpose::Post | RequestPurpose::Deletion if status.is_success() => {
+            RequestPurpose::Small | RequestPurpose::Deletion if status.is_success() => {
                 let (parts, body) = response.into_parts();
                 Ok(HttpResponse::from_parts(parts, whole(body, PAGE_BYTES).await?.into()))
             }
@@ -186,15 +188,15 @@ impl Service {
 
 /// The purpose of a request.
 enum RequestPurpose {
-    /// A page of a listing.
+    /// A page of a listing of S3 or Google Cloud Storage.
     Page {
         /// The token at which the page starts.
         token: Option<String>,
     },
     /// The removal of objects.
     Deletion,
-    /// The start or the end of a multipart upload.
-    Post,
+    /// A page of an Azure listing, or the begin or the end of a multipart upload.
+    Small,
     /// A get or a put of an object.
     Object,
 }
@@ -212,7 +214,8 @@ impl RequestPurpose {
         }
         match *request.method() {
             Method::POST if value("delete").is_some() => Self::Deletion,
-            Method::POST => Self::Post,
+            Method::POST => Self::Small,
+            Method::GET if value("comp").as_deref() == Some("list") => Self::Small,
             _ => Self::Object,
         }
     }
@@ -222,9 +225,7 @@ impl RequestPurpose {
     fn retryable(&self, error: HttpError) -> HttpError {
         use HttpErrorKind as K;
         match (self, error.kind()) {
-            (Self::Deletion, K::Timeout | K::Interrupted | K::Unknown) => {
-                HttpError::new(K::Request, BrokeOff(error))
-            }
+            (Self::Deletion, K::Timeout | K::Interrupted | K::Unknown) => HttpError::new(K::Request, error),
             _ => error,
         }
     }
@@ -261,7 +262,7 @@ fn broke_off(error: HttpError) -> HttpError {
         HttpErrorKind::Timeout => HttpErrorKind::Timeout,
         _ => HttpErrorKind::Interrupted,
     };
-    HttpError::new(kind, BrokeOff(error))
+    HttpError::new(kind, io::Error::other(format!("the answer broke off: {}", one_line(&error))))
 }
 
 /// Returns the error for a final answer. The client does not retry the request.
@@ -269,7 +270,7 @@ async fn refusal(response: HttpResponse) -> HttpError {
     let status = response.status();
     let (body, _) = up_to(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
     let body = String::from_utf8_lossy(&body);
-    HttpError::new(HttpErrorKind::Decode, std::io::Error::other(http_refusal(status, &body)))
+    HttpError::new(HttpErrorKind::Decode, io::Error::other(http_refusal(status, &body)))
 }
 
 /// The header that requests the checksum, and its value.
@@ -498,6 +499,7 @@ impl<'a> PageScan<'a> {
 
 #[cfg(test)]
 mod tests {
+    use object_store::client::HttpRequestBody;
     use proptest::prelude::*;
 
     use super::*;
@@ -542,6 +544,19 @@ mod tests {
         headers.insert("x-amz-checksum-crc32c", "AAAAAA==".parse().unwrap());
         hand_on_checksum(&mut headers);
         assert_eq!(headers[CHECKSUM_HEADER], "x-amz-checksum-crc32c AAAAAA==");
+    }
+
+    #[test]
+    fn the_pages_of_every_store_are_read_whole() {
+        let purpose = |query: &str| {
+            let url = format!("https://store.example/bucket?{query}");
+            RequestPurpose::new(&http::Request::get(url).body(HttpRequestBody::empty()).unwrap())
+        };
+        for pages in ["list-type=2&prefix=a", "prefix=a&list-type=2"] {
+            assert!(matches!(purpose(pages), RequestPurpose::Page { token: None }), "{pages}");
+        }
+        assert!(matches!(purpose("restype=container&comp=list"), RequestPurpose::Small));
+        assert!(matches!(purpose("comp=block"), RequestPurpose::Object));
     }
 
     fn listing(inside: &str) -> String {
