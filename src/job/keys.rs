@@ -1,8 +1,11 @@
 //! Converts a resolved job to the keys of a job file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+
+use super::Job;
+use crate::error::{Error, Result};
 
 /// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Omits keys without a value and values that
 /// other keys determine, such as the bands for a recall. The JSON of a string, number, boolean or list is valid TOML. If the job reuses a
@@ -30,6 +33,29 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
         found.extend(value.map(|value| (name.to_owned(), value.clone())));
     }
     found
+}
+
+/// Returns the first key that differs between two jobs, of the sections and keys in `among`. The numbers of bands and rows differ however
+/// they were chosen.
+///
+/// # Errors
+/// Only if there is a bug.
+pub(crate) fn first_difference(made: &Job, job: &Job, among: &[&str]) -> Result<Option<String>> {
+    let keys = |job: &Job| {
+        let written = serde_json::to_value(job);
+        let mut written = written.map_err(|e| Error::bug("the job cannot be written").because(e))?;
+        written["lsh"]["choice"] = json!("given");
+        Ok::<_, Error>(keys(&written))
+    };
+    let (made, job) = (keys(made)?, keys(job)?);
+    let all: BTreeSet<&String> = made.keys().chain(job.keys()).collect();
+    let mut among = among.iter().flat_map(|section| all.iter().filter(move |key| is_in(key, section)));
+    Ok(among.find(|key| made.get(**key) != job.get(**key)).map(|key| (*key).clone()))
+}
+
+/// Whether `key` is in this section, or is this key.
+pub(crate) fn is_in(key: &str, section: &str) -> bool {
+    key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Adds the keys of a section.
@@ -116,7 +142,7 @@ fn against(mut against: Map<String, Value>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Job, file, resolve};
+    use crate::job::{file, resolve};
 
     /// Returns the job with only these settings.
     fn job(sets: &[String]) -> Job {

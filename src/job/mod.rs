@@ -42,7 +42,7 @@ pub use self::engine::{EngineSettings, Mode};
 pub use self::fingerprint::{FORMAT_VERSION, InputFile, ReadRanges, fingerprint};
 pub(crate) use self::format::without_compression;
 pub use self::format::{Format, FormatName};
-pub(crate) use self::keys::keys;
+pub(crate) use self::keys::{first_difference, is_in, keys};
 pub use self::lsh::{BandRule, Choice, Lsh};
 pub use self::minhash::{Coefficients, Family, Minhash, Modulus, is_prime};
 pub use self::output::{Columns, Expand, Keep, Output, TableFormat};

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_boolean_array, as_float64_array};
-use datafusion::prelude::{DataFrame, col};
-use futures::TryStreamExt;
+use datafusion::functions::string::expr_fn::concat_ws;
+use datafusion::prelude::{Expr, cast, col, lit};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::finished::{id_column, ids};
 use super::reread::{self, Need, Reread, comparable};
@@ -17,6 +17,7 @@ use crate::kernel::hash::document_key;
 use crate::kernel::measure::{containment_of, jaccard_of, shared};
 use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::schema::Table;
+use crate::udf;
 
 /// The order of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,63 +109,35 @@ pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most:
         col("reference_b"),
     ];
     let table = table.select(columns)?;
-    let sorted = |ascending: bool| {
-        let by = vec![
-            col("jaccard").sort(ascending, false),
-            col("id_a").sort(true, false),
-            col("id_b").sort(true, false),
-            col("reference_b").sort(true, false),
-        ];
-        table.clone().sort(by)?.limit(0, Some(most))
-    };
-    let first = match first {
-        PairOrder::Random { seed } => return drawn(table, seed, most).await,
-        PairOrder::MostSimilar => sorted(false)?,
-        PairOrder::LeastSimilar => sorted(true)?,
-    };
-    let all = table.count().await? as u64;
-    let mut kept = Vec::new();
-    each(first, |pair| kept.push(pair)).await?;
-    Ok(PairsView { first: kept, all })
-}
-
-/// Returns at most `most` pairs, which have the smallest hashes.
-async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<PairsView> {
-    let mut least = BTreeMap::new();
-    let mut all = 0;
-    each(table, |pair| {
-        all += 1;
-        let keys = [&pair.id_a, &pair.id_b].map(|id| document_key(&id.to_string()).to_le_bytes());
-        let hash = xxh3_64_with_seed(keys.as_flattened(), seed);
-        least.insert((hash, pair.id_a.clone(), pair.id_b.clone(), pair.is_reference), pair);
-        if least.len() > most {
-            least.pop_last();
-        }
-    })
-    .await?;
-    Ok(PairsView { first: least.into_values().collect(), all })
-}
-
-/// Calls `take` with each row in `table` (id_a, id_b, jaccard, containment_a, containment_b, reference_b).
-async fn each(table: DataFrame, mut take: impl FnMut(PairRow)) -> Result<()> {
-    let mut rows = table.execute_stream().await?;
-    while let Some(batch) = rows.try_next().await? {
+    let mut order = vec![match first {
+        PairOrder::MostSimilar => col("jaccard").sort(false, false),
+        PairOrder::LeastSimilar => col("jaccard").sort(true, false),
+        PairOrder::Random { seed } => drawn_by(seed, &["id_a", "id_b"]).sort(true, false),
+    }];
+    order.extend(["id_a", "id_b", "reference_b"].map(|name| col(name).sort(true, false)));
+    let all = table.clone().count().await? as u64;
+    let mut first = Vec::new();
+    for batch in table.sort(order)?.limit(0, Some(most))?.collect().await? {
         let ids = ids(batch.column(0))?.into_iter().zip(ids(batch.column(1))?);
         let share = |column: usize| as_float64_array(batch.column(column)).map(|share| share.values());
         let (jaccard, of_a, of_b) = (share(2)?, share(3)?, share(4)?);
         let reference_b = as_boolean_array(batch.column(5))?;
-        for (row, (id_a, id_b)) in ids.enumerate() {
-            take(PairRow {
-                id_a,
-                id_b,
-                jaccard: jaccard[row],
-                containment_a: of_a[row],
-                containment_b: of_b[row],
-                is_reference: [false, reference_b.value(row)],
-            });
-        }
+        first.extend(ids.enumerate().map(|(row, (id_a, id_b))| PairRow {
+            id_a,
+            id_b,
+            jaccard: jaccard[row],
+            containment_a: of_a[row],
+            containment_b: of_b[row],
+            is_reference: [false, reference_b.value(row)],
+        }));
     }
-    Ok(())
+    Ok(PairsView { first, all })
+}
+
+/// A hash of `seed` and the columns `ids`. The rows with the smallest hashes are a random sample.
+pub(crate) fn drawn_by(seed: u64, ids: &[&str]) -> Expr {
+    let ids = ids.iter().map(|id| cast(col(*id), DataType::Utf8));
+    udf::expr_fn::document_key(concat_ws(lit(":"), [lit(seed.to_string())].into_iter().chain(ids).collect()))
 }
 
 /// A cluster of documents.

@@ -186,9 +186,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
     all.sort_by_key(|key| (*key != "merge", !key.ends_with(".url")));
     let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
     let differ = all.into_iter().filter(|key| {
-        let relevant = IRRELEVANT.iter().all(|other| {
-            key.strip_prefix(other).is_none_or(|rest| !(rest.is_empty() || rest.starts_with('.')))
-        });
+        let relevant = !IRRELEVANT.iter().any(|other| job::is_in(key, other));
         // Reference outputs are compared by their runs.
         let are_outputs = *key == "against.output" && now.contains_key(*key) && before.contains_key(*key);
         relevant && !are_outputs && now.get(*key) != before.get(*key)

@@ -5,11 +5,11 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use super::overlap;
 use super::reference::ReferenceDocuments;
 use super::reference::ancestors::same_frequent;
-use super::reference::chain::{Chain, first_other, reason_to_read, union};
+use super::reference::chain::{Chain, reason_to_read, union};
 use super::tables::AllSketches;
 use crate::error::{Error, Result};
 use crate::frames::documents::{documents, reused, reused_columns};
-use crate::job::{self, InputFile, Job, Limit, Reuse, ShingleHash, Source, fingerprint};
+use crate::job::{self, InputFile, Job, Limit, Reuse, ShingleHash, Source, fingerprint, first_difference};
 use crate::output::manifest::{Origin, ReferenceOutput, Run as Manifest};
 use crate::output::{Layout, Stored};
 use crate::schema::{SourceTypes, Table};
@@ -281,7 +281,22 @@ fn quoted(value: impl std::fmt::Debug) -> String {
     format!("\"{value:?}\"").to_lowercase()
 }
 
-/// Opens the outputs at `urls`, and checks that one run could have found the pairs in all of them.
+/// The sections and keys that decide pairs or clusters, except for `clusters.keep`, whose order has defaults.
+const RULES: &[&str] = &[
+    "candidates",
+    "score",
+    "source.group",
+    "clusters.method",
+    "clusters.contained",
+    "lsh.bands",
+    "lsh.rows",
+    "lsh.bucket_hash",
+    "lsh.table_size",
+    "output.expand",
+    "output.max_expand",
+];
+
+/// Opens the outputs at `urls`, and checks that one run could have found their pairs.
 ///
 /// # Errors
 /// Returns the errors of [`Chain::open`] and [`Chain::check_compared`]. Also returns [`Kind::Job`](crate::error::Kind::Job) if an output
@@ -293,7 +308,11 @@ async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Re
     let types = chain.types();
     for stored in &chain.outputs {
         let (made, shown) = (stored.job(), stored.layout().shown());
-        if let Some(key) = other_rule(made, job) {
+        let mut other = first_difference(made, job, RULES)?;
+        if made.clusters.order() != job.clusters.order() {
+            other = other.or(Some("clusters.keep".into()));
+        }
+        if let Some(key) = other {
             return Err(Error::job(format!(
                 "{shown} was made with another `{key}` than the last output, so one run could not have found the pairs of both: make \
                  it again with the same one"
@@ -318,21 +337,4 @@ fn stored_documents(chain: &Chain, job: &Job) -> Result<DataFrame> {
         Ok(stored.table(Table::Rejects)?.with_column("origin_number", chain.origin(at))?)
     }))?;
     reused(documents, rejects, &job.lsh)
-}
-
-/// The first job key that affects pairs or clusters and differs between the two jobs.
-fn other_rule(made: &Job, job: &Job) -> Option<&'static str> {
-    first_other(&[
-        ("candidates.method", made.candidates == job.candidates),
-        ("score", made.score == job.score),
-        ("source.group", made.source.group == job.source.group),
-        ("clusters.method", made.clusters.method == job.clusters.method),
-        ("clusters.keep", made.clusters.order() == job.clusters.order()),
-        ("clusters.contained", made.clusters.contained == job.clusters.contained),
-        ("lsh", (made.lsh.bands, made.lsh.rows) == (job.lsh.bands, job.lsh.rows)),
-        ("lsh.bucket_hash", made.lsh.bucket_hash == job.lsh.bucket_hash),
-        ("lsh.table_size", made.lsh.table_size == job.lsh.table_size),
-        ("output.expand", made.output.expand == job.output.expand),
-        ("output.max_expand", made.output.max_expand == job.output.max_expand),
-    ])
 }

@@ -36,8 +36,8 @@ impl BoundedRows {
 /// The columns of a sketch.
 pub(super) const SKETCH: [&str; 4] = ["doc", "shingle_count", "shingles", "signature"];
 
-/// The number of bytes in a row (document, file, position). The file takes few bytes.
-pub(super) const BYTES_OF_POSITION: u64 = 32;
+/// The bytes of a row (document, file, position). The file takes few bytes.
+const BYTES_OF_POSITION: u64 = 32;
 
 /// The number of the source of new documents. Tables store it as null.
 const OWN: u64 = u64::MAX;
@@ -71,32 +71,25 @@ pub(super) async fn read_texts(
     frames::union(texts)?.ok_or_else(|| Error::bug("no source is read"))
 }
 
-/// Finds the positions of the texts of the documents `needed` (needed), among new documents and the reference documents `known`. The frame
-/// `needed` shuffles about `bytes`.
-pub(super) fn find_texts(
+/// The positions (source, position, origin) of the texts of the documents `needed` (needed), among the run's own documents and the
+/// reference documents `known`. If this run has not written them, a stage writes them into `table`.
+pub(super) async fn find_texts(
     cx: &StageContext<'_>,
-    needed: DataFrame,
-    bytes: u64,
+    table: WorkTable,
+    needed: BoundedRows,
     known: Option<DataFrame>,
-) -> Result<Planned<'static>> {
-    let place = |origin: Expr| [columns(["source", "position", "doc"]), vec![origin]].concat();
-    let mut documents = cx.table(Table::Documents)?.select(place(no_number().alias("origin")))?;
-    if let Some(known) = known {
-        documents = documents.union(known.select(place(col("origin")))?)?;
+) -> Result<DataFrame> {
+    if !cx.is_taken(table) {
+        let place = |origin: Expr| [columns(["source", "position", "doc"]), vec![origin]].concat();
+        let mut documents = cx.table(Table::Documents)?.select(place(no_number().alias("origin")))?;
+        if let Some(known) = known {
+            documents = documents.union(known.select(place(col("origin")))?)?;
+        }
+        let positions = frames::sketches::positions(documents, needed.frame)?;
+        let bytes = (needed.count + count(cx)) * BYTES_OF_POSITION;
+        cx.run_further(table, Planned::new(bytes, vec![positions])).await?;
     }
-    let positions = frames::sketches::positions(documents, needed)?;
-    Ok(Planned::new(bytes + count(cx) * BYTES_OF_POSITION, vec![positions]))
-}
-
-/// Like [`find_texts`], but ignores reference documents with stored shingles.
-pub(super) fn find_texts_to_cut(
-    cx: &StageContext<'_>,
-    needed: DataFrame,
-    bytes: u64,
-    known: Option<DataFrame>,
-) -> Result<Planned<'static>> {
-    let known = known.map(|known| known.filter(col("shingles").is_null())).transpose()?;
-    find_texts(cx, needed, bytes, known)
+    cx.table(table)
 }
 
 /// The number of documents, including reference documents.
@@ -166,8 +159,8 @@ pub(super) async fn join<'c>(cx: &'c StageContext<'_>) -> Result<&'c Join> {
     join.await
 }
 
-/// The sketches of the documents `needed` (needed), which are in candidates. They can include other documents too.
-pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame) -> Result<BoundedRows> {
+/// The sketches of the documents `needed` (needed) in candidates, and possibly of more documents.
+pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: BoundedRows) -> Result<BoundedRows> {
     if let Some(frame) = stored(cx)? {
         return Ok(BoundedRows { frame, count: count(cx) });
     }
@@ -178,28 +171,31 @@ pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame)
 
 /// Returns the sketches of the documents `needed` (needed), in the columns `names`.
 ///
-/// Stored sketches of new documents and the sketches in `known` (reference documents) are read. All other sketches are computed from the
-/// texts at `positions`, which [`find_texts_to_cut`] found.
+/// Stored sketches and the `known` sketches of reference documents are read. All other sketches are computed from texts, whose positions
+/// a stage writes into `positions`.
 pub(super) async fn sketches(
     cx: &StageContext<'_>,
     positions: WorkTable,
-    needed: DataFrame,
+    needed: BoundedRows,
     known: Option<DataFrame>,
     names: &[&str],
 ) -> Result<DataFrame> {
     let columns = || names.iter().map(|name| col(*name)).collect::<Vec<_>>();
+    let frame = needed.frame.clone();
     let mut found = vec![match stored_new(cx)? {
-        Some(new) => Ok(frames::among(new, needed.clone())?.select(columns())?),
+        Some(new) => Ok(frames::among(new, needed.frame)?.select(columns())?),
         None => {
             let frequent = cx.frequent()?;
             let cut =
                 |texts| Ok(frames::sketches::sketches(texts, cx.job, frequent.clone())?.select(columns())?);
-            read_texts(cx, cx.table(positions)?, Some(&cx.job.shingle), cut).await
+            let to_cut = known.clone().map(|known| known.filter(col("shingles").is_null())).transpose()?;
+            let places = find_texts(cx, positions, needed, to_cut).await?;
+            read_texts(cx, places, Some(&cx.job.shingle), cut).await
         }
     }];
     if let Some(known) = known {
         let stored = known.filter(col("shingles").is_not_null())?;
-        found.push(Ok(frames::among(stored, needed)?.select(columns())?));
+        found.push(Ok(frames::among(stored, frame)?.select(columns())?));
     }
     frames::union(found)?.ok_or_else(not_stored)
 }

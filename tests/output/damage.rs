@@ -85,7 +85,11 @@ fn a_damaged_stage_is_done_again() {
     let there = stages(&probe);
     assert!(there.len() >= 6, "{there:?}");
     let whole = run(&job(&scene.input, &probe, &[])).unwrap();
-    for (stage, (_, files)) in there.iter().enumerate() {
+    for (stage, (record, files)) in there.iter().enumerate() {
+        // A finished stage does not need its positions, and a stage that is done again reuses them.
+        let (name, texts) =
+            (record.file_name().unwrap().to_string_lossy(), ["positions.", "scores.", "losses."]);
+        let reused = whole.stages_reused - usize::from(!texts.iter().any(|part| name.contains(part)));
         for file in 0..files.len() {
             let how = DAMAGES[(stage + file) % DAMAGES.len()];
             let output = scene.output(&format!("out {stage} {file}"));
@@ -95,7 +99,7 @@ fn a_damaged_stage_is_done_again() {
             let written = &stages(&output)[stage].1;
             damage(&written[file % written.len()], how);
             let outcome = run(&job).unwrap();
-            assert_eq!(outcome.stages_reused, whole.stages_reused - 1, "{how:?} {file} of stage {stage}");
+            assert_eq!(outcome.stages_reused, reused, "{how:?} {file} of stage {stage}");
             assert_eq!(tables(&output), scene.expected, "{how:?} {file} of stage {stage}");
         }
         // The stage's manifest itself, cut as by a power cut.
@@ -104,7 +108,7 @@ fn a_damaged_stage_is_done_again() {
         run_until(&job, OnExisting::Fail, last).0.unwrap_err();
         damage(&stages(&output)[stage].0, if stage % 2 == 0 { Damage::Empty } else { Damage::Cut });
         let outcome = run(&job).unwrap();
-        assert_eq!(outcome.stages_reused, whole.stages_reused - 1, "manifest of stage {stage}");
+        assert_eq!(outcome.stages_reused, reused, "manifest of stage {stage}");
         assert_eq!(tables(&output), scene.expected, "manifest of stage {stage}");
     }
 }

@@ -61,6 +61,8 @@ fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
     assert!(spawn(&job, &replaced).wait().unwrap().success());
     let mut killed = 0;
     for (number, stage) in stages.iter().enumerate() {
+        // Positions are not needed if the stage that reads the texts is finished.
+        let needed = stages[..=number].iter().filter(|stage| !stage.ends_with("positions")).count();
         let output = folder.path().join(format!("killed after {stage}"));
         let was_killed = killed_after(&job, &output, stage, &[]);
         // After the last stage there is little left to do, and the run may be faster than the kill.
@@ -68,7 +70,7 @@ fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
         killed += usize::from(was_killed);
         if was_killed && !output.join("manifest.json").exists() {
             let record = again(&job, &output, &[]);
-            assert!(record["stages_reused"].as_u64().unwrap() as usize > number, "{record}");
+            assert!(record["stages_reused"].as_u64().unwrap() as usize >= needed, "{record}");
         }
         check(&output, stage);
 
@@ -76,7 +78,7 @@ fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
         if killed_after(&job, &replaced, stage, &["--overwrite"]) && manifest(&replaced) == before {
             assert_eq!(tables(&replaced), expected, "the old result after a kill after {stage}");
             let record = again(&job, &replaced, &["--overwrite"]);
-            assert!(record["stages_reused"].as_u64().unwrap() as usize > number, "{record}");
+            assert!(record["stages_reused"].as_u64().unwrap() as usize >= needed, "{record}");
             assert!(before.paths().is_disjoint(&manifest(&replaced).paths()));
         }
         check(&replaced, &format!("--overwrite, {stage}"));

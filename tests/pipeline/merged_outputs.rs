@@ -252,7 +252,11 @@ fn an_output_of_a_second_source_may_have_other_rules_for_pairs() {
     chains.day("b-both", &b, &["both"], REPLACE).unwrap();
     assert_eq!(table(&chains.path("b"), "pairs"), table(&chains.path("b-both"), "pairs"));
     chains.linked("a-2", &a, "releases", &[]).unwrap();
-    fails(chains.merge(&["releases", "a-2"], "merged"), Kind::Job, &["was made with another `score`"]);
+    fails(
+        chains.merge(&["releases", "a-2"], "merged"),
+        Kind::Job,
+        &["was made with another `score.threshold`"],
+    );
 }
 
 #[test]

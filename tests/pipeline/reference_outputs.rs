@@ -83,6 +83,16 @@ fn documents_that_are_known_are_an_error_or_left_out() {
     assert!(found.is_subset(&expected) && found.len() * 100 > expected.len() * 95, "{}", found.len());
 }
 
+/// The signatures of a linear family also depend on the modulus.
+#[test]
+fn an_output_with_another_modulus_is_refused() {
+    let documents = corpus(81, 40, 25);
+    let days = Days::new(&[documents[..30].to_vec(), documents[30..].to_vec()]);
+    run(&days.job(0, &["minhash.family=linear"])).unwrap();
+    let job = days.job(1, &["minhash.family=linear", "minhash.modulus=2^32-1"]);
+    fails(run(&job), Kind::Job, &["another `minhash.modulus`"]);
+}
+
 #[test]
 fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     let documents = corpus(80, 60, 25);

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, Int64Array, StringArray};
+use arrow::array::Array;
 use arrow::datatypes::DataType;
-use datafusion::common::cast::{as_float64_array, as_int64_array, as_string_array};
+use datafusion::common::cast::{as_int64_array, as_string_array};
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use futures::TryStreamExt;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use serde::Deserialize;
 
 use super::AppliedResult;
 use crate::apply::decisions::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::kernel::hash::document_key;
-use crate::lookup::show::{Member, MemberTexts, PairOrder, PairRow, similarity};
-use crate::lookup::{Id, near_ids};
+use crate::lookup::show::{Member, MemberTexts, PairOrder, PairRow, drawn_by, similarity};
+use crate::lookup::{Id, rows};
 use crate::origins::{Moved, numbered};
 use crate::output::Stored;
 use crate::source::{self, DocumentPlaces};
@@ -49,11 +49,26 @@ pub enum RemovedFilter<'a> {
 type DocumentPlace = (u64, String, u64);
 
 /// A removed document and its representative.
+#[derive(Deserialize)]
 struct RemovedRow {
     id: String,
-    place: DocumentPlace,
-    kept: String,
-    kept_place: DocumentPlace,
+    origin_number: u64,
+    source: String,
+    position: u64,
+    kept_id: String,
+    kept_origin_number: u64,
+    kept_source: String,
+    kept_position: u64,
+}
+
+impl RemovedRow {
+    fn place(&self) -> DocumentPlace {
+        (self.origin_number, self.source.clone(), self.position)
+    }
+
+    fn kept_place(&self) -> DocumentPlace {
+        (self.kept_origin_number, self.kept_source.clone(), self.kept_position)
+    }
 }
 
 impl AppliedResult {
@@ -65,44 +80,18 @@ impl AppliedResult {
     /// [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
     pub async fn removed(&self, first: PairOrder, of: RemovedFilter<'_>, most: usize) -> Result<Removed> {
         let rows = self.wanted(of).await?;
-        let (mut firsts, mut all, mut by_reference) = (BTreeMap::new(), 0, 0);
-        let mut batches = rows.execute_stream().await?;
-        while let Some(batch) = batches.try_next().await? {
-            let text = |column: usize| as_string_array(batch.column(column));
-            let (ids, sources, kept, kept_sources) = (text(0)?, text(1)?, text(3)?, text(4)?);
-            let (positions, kept_positions) =
-                (as_int64_array(batch.column(2))?, as_int64_array(batch.column(5))?);
-            let jaccard = as_float64_array(batch.column(6))?;
-            let (origins, kept_origins) =
-                (as_int64_array(batch.column(7))?, as_int64_array(batch.column(8))?);
-            for row in 0..batch.num_rows() {
-                all += 1;
-                if kept_sources.is_null(row) {
-                    by_reference += 1;
-                    continue;
-                }
-                let (id, kept) = (ids.value(row).to_owned(), kept.value(row).to_owned());
-                let similarity = jaccard.is_valid(row).then(|| jaccard.value(row).to_bits());
-                // A document without a similarity is not paired with its representative, so it counts as less similar than all pairs.
-                let similarity = similarity.unwrap_or_default();
-                let order = match first {
-                    PairOrder::MostSimilar => u64::MAX - similarity,
-                    PairOrder::LeastSimilar => similarity,
-                    PairOrder::Random { seed } => xxh3_64_with_seed(&document_key(&id).to_le_bytes(), seed),
-                };
-                let place = |origins: &Int64Array, sources: &StringArray, positions: &Int64Array| {
-                    let [origin, position] = [origins, positions].map(|of| of.value(row).cast_unsigned());
-                    (origin, sources.value(row).to_owned(), position)
-                };
-                let kept_place = place(kept_origins, kept_sources, kept_positions);
-                let place = place(origins, sources, positions);
-                firsts.insert((order, place.clone()), RemovedRow { id, place, kept, kept_place });
-                if firsts.len() > most {
-                    firsts.pop_last();
-                }
-            }
-        }
-        let rows: Vec<RemovedRow> = firsts.into_values().collect();
+        let all = rows.clone().count().await? as u64;
+        let rows = rows.filter(col("kept_source").is_not_null())?;
+        let by_reference = all - rows.clone().count().await? as u64;
+        // A document without a similarity is not paired, so it counts as less similar than all pairs.
+        let jaccard = coalesce(vec![col("jaccard"), lit(0.0)]);
+        let mut order = vec![match first {
+            PairOrder::MostSimilar => jaccard.sort(false, false),
+            PairOrder::LeastSimilar => jaccard.sort(true, false),
+            PairOrder::Random { seed } => drawn_by(seed, &["id"]).sort(true, false),
+        }];
+        order.extend(["origin_number", "source", "position"].map(|name| col(name).sort(true, false)));
+        let rows: Vec<RemovedRow> = rows::read(rows.sort(order)?.limit(0, Some(most))?).await?;
         let (job, texts) = self.texts(&rows).await?;
         let text = |place: &DocumentPlace| {
             texts.get(place).map(String::as_str).ok_or_else(|| {
@@ -111,8 +100,8 @@ impl AppliedResult {
         };
         let (mut pairs, mut of_documents) = (Vec::with_capacity(rows.len()), BTreeMap::new());
         for row in &rows {
-            let members = [self.member(&row.kept)?, self.member(&row.id)?];
-            let both = [text(&row.kept_place)?, text(&row.place)?];
+            let members = [self.member(&row.kept_id)?, self.member(&row.id)?];
+            let both = [text(&row.kept_place())?, text(&row.place())?];
             pairs.push(similarity([&members[0], &members[1]], both, &job)?);
             of_documents.extend(members.into_iter().zip(both.map(str::to_owned)));
         }
@@ -124,7 +113,7 @@ impl AppliedResult {
         Ok(Removed { pairs, texts: of_documents.into(), all, by_reference, job })
     }
 
-    /// Returns the selected rows (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number).
+    /// The selected rows, with the columns of [`RemovedRow`] and `jaccard`.
     async fn wanted(&self, of: RemovedFilter<'_>) -> Result<DataFrame> {
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let duplicates = self.removed_rows()?.filter(col("reason").eq(lit(DUPLICATE)))?;
@@ -141,7 +130,7 @@ impl AppliedResult {
             text("cluster_id"),
         ])?;
         let id = match of {
-            RemovedFilter::All => return Ok(rows.drop_columns(&["cluster_id"])?),
+            RemovedFilter::All => return Ok(rows),
             RemovedFilter::Document(id) | RemovedFilter::Cluster(id) => id,
         };
         let has_id = col("id").eq(lit(id)).or(col("kept_id").eq(lit(id)));
@@ -160,14 +149,13 @@ impl AppliedResult {
                 self.target.shown()
             )));
         };
-        let rows = match of {
+        Ok(match of {
             RemovedFilter::Cluster(_) => {
                 let cluster = as_string_array(cluster.column(0))?.value(0).to_owned();
                 rows.filter(col("cluster_id").eq(lit(cluster)))?
             }
             RemovedFilter::All | RemovedFilter::Document(_) => with_id,
-        };
-        Ok(rows.drop_columns(&["cluster_id"])?)
+        })
     }
 
     /// Parses the text of an id.
@@ -181,8 +169,8 @@ impl AppliedResult {
     /// Reads the texts of the documents in `rows`. Also returns one of the jobs that read these texts.
     async fn texts(&self, rows: &[RemovedRow]) -> Result<(Job, BTreeMap<DocumentPlace, String>)> {
         let mut wanted = DocumentPlaces::default();
-        for (origin, source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {
-            wanted.insert(*origin, source, *position);
+        for (origin, source, position) in rows.iter().flat_map(|row| [row.place(), row.kept_place()]) {
+            wanted.insert(origin, &source, position);
         }
         let places = Moved { of: self.target.shown(), places: &self.places };
         let (origins, version) = (&self.manifest.origins, &self.manifest.resemblance);

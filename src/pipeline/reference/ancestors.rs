@@ -3,11 +3,9 @@
 //! A merge does not compare documents, so each output must have been made against all outputs before it. A merged output replaces its
 //! parts.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
-use datafusion::common::cast::as_uint64_array;
-use datafusion::prelude::col;
-use futures::TryStreamExt;
+use datafusion::prelude::{DataFrame, col};
 
 use crate::error::{Error, Result};
 use crate::job::{InputFile, Job, NewPairs, Source, fingerprint};
@@ -166,34 +164,21 @@ impl<'a> KnownFingerprints<'a> {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with two outputs, if their frequent shingles differ.
 pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>) -> Result<()> {
-    let mut first: Option<(&Stored, HashSet<u64>)> = None;
+    let mut first: Option<(&Stored, DataFrame)> = None;
     for stored in outputs {
         let Some(frequent) = stored.frequent_shingles()? else { continue };
-        let mut rows = frequent.select(vec![col("shingle")])?.execute_stream().await?;
-        let (mut shingles, mut same) = (HashSet::new(), true);
-        while let Some(batch) = rows.try_next().await? {
-            let read = as_uint64_array(batch.column(0))?.values().iter().copied();
-            match &first {
-                Some((_, known)) => {
-                    for shingle in read {
-                        same &= known.contains(&shingle);
-                        shingles.insert(shingle);
-                    }
-                }
-                None => shingles.extend(read),
-            }
-        }
-        match &first {
-            Some((other, known)) if !same || shingles.len() != known.len() => {
-                let [one, other] = [stored, *other].map(|stored| stored.layout().shown());
-                return Err(Error::job(format!(
-                    "{other} and {one} have different tables frequent_shingles, so their signatures cannot be compared \
-                     (shingle.max_frequency): run the job of {one} again with against.output = {other}, so that it uses the same \
-                     table"
-                )));
-            }
-            Some(_) => {}
-            None => first = Some((stored, shingles)),
+        let shingles = frequent.select(vec![col("shingle")])?;
+        let Some((other, known)) = &first else {
+            first = Some((stored, shingles));
+            continue;
+        };
+        let differ = known.clone().except(shingles.clone())?.union(shingles.except(known.clone())?)?;
+        if differ.limit(0, Some(1))?.count().await? > 0 {
+            let [one, other] = [stored, *other].map(|stored| stored.layout().shown());
+            return Err(Error::job(format!(
+                "{other} and {one} have different tables frequent_shingles, so their signatures cannot be compared \
+                 (shingle.max_frequency): run the job of {one} again with against.output = {other}, so that it uses the same table"
+            )));
         }
     }
     Ok(())

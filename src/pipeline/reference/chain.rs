@@ -9,7 +9,7 @@ use super::ancestors::{self, KnownFingerprints, same_frequent};
 use crate::error::{Error, Result};
 use crate::frames::clusters::Founders;
 use crate::frames::{self, columns, merged, reference, utf8};
-use crate::job::Job;
+use crate::job::{Job, first_difference};
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::results::AppliedOutput;
 use crate::output::{Layout, Stored};
@@ -366,7 +366,12 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<(Store
         None => (Stored::open(session, url).await?, None),
     };
     let made = stored.job();
-    if let Some(key) = other_key(made, job) {
+    let mut other = first_difference(made, job, &["shingle.unit", "shingle", "minhash.family", "minhash"])?;
+    // Frequent shingles are counted per group.
+    if job.max_frequency.is_some() && made.source.group != job.source.group {
+        other = other.or(Some("source.group".into()));
+    }
+    if let Some(key) = other {
         return Err(Error::job(format!(
             "{url} was made with another `{key}` than this job has, so their signatures cannot be compared: give the job the same \
              one"
@@ -421,35 +426,6 @@ pub(super) fn since(at: usize) -> Vec<Expr> {
 fn is_replacing(stored: &Stored) -> bool {
     let Run { merged, counts, .. } = stored.manifest();
     merged.is_empty() && counts.replaced_documents.is_some_and(|count| count > 0)
-}
-
-/// The first job key that affects signatures and differs between the two jobs.
-fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
-    let (a, b, c, d) = (&made.shingle, &job.shingle, &made.minhash, &job.minhash);
-    let keys = [
-        ("shingle.normalize", a.normalize == b.normalize),
-        ("shingle.unit", a.unit == b.unit),
-        ("shingle.words", a.words == b.words),
-        ("shingle.size", a.size == b.size),
-        ("shingle.separator", a.separator == b.separator),
-        ("shingle.hash", a.hash == b.hash),
-        ("shingle.min_words", a.min_words == b.min_words),
-        ("shingle.short", a.short == b.short),
-        ("shingle.max_frequency", made.max_frequency == job.max_frequency),
-        // Frequent shingles are counted per group.
-        ("source.group", job.max_frequency.is_none() || made.source.group == job.source.group),
-        ("minhash.permutations", c.permutations == d.permutations),
-        ("minhash.seed", c.seed == d.seed),
-        ("minhash.family", c.family == d.family),
-        ("minhash.coefficients", c.coefficients == d.coefficients),
-        ("minhash.bits", c.bits == d.bits),
-    ];
-    first_other(&keys)
-}
-
-/// The first key that differs.
-pub(crate) fn first_other(keys: &[(&'static str, bool)]) -> Option<&'static str> {
-    keys.iter().find(|(_, same)| !same).map(|(key, _)| *key)
 }
 
 /// Adds the column `run`.

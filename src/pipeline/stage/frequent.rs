@@ -1,4 +1,4 @@
-//! group_sizes, frequent, frequent_positions, frequent_shingles: finds the shingles that occur in too many documents.
+//! group_sizes, frequent, frequent_shingles: the shingles that occur in too many documents.
 
 use datafusion::prelude::{DataFrame, col};
 
@@ -19,7 +19,7 @@ impl WorkTable {
     pub(crate) const FREQUENT: Self =
         Self::new("frequent", &[Numbers(&["shingle", "documents", "of_documents", "doc"])]);
     /// The positions of the texts that show the frequent shingles.
-    pub(crate) const FREQUENT_POSITIONS: Self = Self::new("frequent_positions", POSITION_COLUMNS);
+    const FREQUENT_POSITIONS: Self = Self::new("frequent_positions", POSITION_COLUMNS);
 }
 
 /// The bytes that a row with a frequent shingle and its words takes in memory.
@@ -89,18 +89,6 @@ pub(super) static FREQUENT: Stage = Stage::work(
     }),
 );
 
-/// Finds the texts that show the frequent shingles.
-pub(super) static FREQUENT_POSITIONS: Stage = Stage::work(
-    WorkTable::FREQUENT_POSITIONS,
-    |_| "find a text with each frequent shingle".into(),
-    counts_shingles,
-    StagePlan::Now(|cx| {
-        let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
-        let positions = frequent_shingles::positions(cx.table(WorkTable::FREQUENT)?, documents, rejects)?;
-        Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![positions]))
-    }),
-);
-
 /// Writes the frequent shingles with their words.
 pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
     Table::FrequentShingles,
@@ -112,13 +100,17 @@ pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
                 let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
                 return Ok(Planned::new(0, vec![kept]));
             }
+            let (table, bytes) =
+                (cx.table(WorkTable::FREQUENT)?, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE);
+            let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
+            let places = frequent_shingles::positions(table.clone(), documents, rejects)?;
+            cx.run_further(WorkTable::FREQUENT_POSITIONS, Planned::new(bytes, vec![places])).await?;
             let places = cx.table(WorkTable::FREQUENT_POSITIONS)?;
             let texts = read_texts(cx, places, None, |texts| {
                 Ok(texts.select(vec![col("doc"), col("text"), group(group_column(cx).as_deref())])?)
             });
-            let table = cx.table(WorkTable::FREQUENT)?;
             let frame = frequent_shingles::with_samples(table, texts.await?, &cx.job.shingle)?;
-            Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![frame]))
+            Ok(Planned::new(bytes, vec![frame]))
         })
     }),
 );

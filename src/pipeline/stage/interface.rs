@@ -6,10 +6,12 @@ use datafusion::prelude::DataFrame;
 pub(super) use futures::future::BoxFuture;
 
 pub(super) use crate::error::{Error, Result};
+use crate::frames::renamed;
 pub(super) use crate::job::Job;
 use crate::output::write::TableRows;
 pub(super) use crate::pipeline::context::StageContext;
 pub(super) use crate::pipeline::runner::Planned;
+pub(super) use crate::pipeline::sketches::BoundedRows;
 pub(super) use crate::pipeline::tables::{AllSketches, AnyTable, StageTables, WorkColumns, WorkTable};
 pub(super) use crate::schema::Table;
 
@@ -144,7 +146,8 @@ pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, T
     (table.into(), TableRows::NotNull(column.into()))
 }
 
-/// Returns the documents in the column `name` of a table, as (needed).
-pub(super) fn needed(cx: &StageContext<'_>, table: WorkTable, name: &str) -> Result<DataFrame> {
-    Ok(cx.table(table)?.select(crate::frames::renamed([(name, "needed")]))?)
+/// (needed): the documents in the column `name` of a table.
+pub(super) fn needed(cx: &StageContext<'_>, table: WorkTable, name: &str) -> Result<BoundedRows> {
+    let BoundedRows { frame, count } = BoundedRows::read(cx, table)?;
+    Ok(BoundedRows { frame: frame.select(renamed([(name, "needed")]))?, count })
 }

@@ -1,12 +1,12 @@
-//! removals, removal_positions, losses, spared: counts the shingles that only removed documents contain, and finds the spared documents.
+//! removals, losses, spared: the shingles that are lost with removed documents, and the spared documents.
 
 use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::clusters::{copies_are_pairs, scores_of_components};
 use super::interface::{
-    AllSketches, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext,
-    StagePlan, Table, WorkTable, not_null, null,
+    AllSketches, BYTES_OF_EDGE, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, StagePlan, Table,
+    WorkTable, not_null, null,
 };
 use crate::frames::losses::{
     Basis, SpareRules, counted_losses, known_losses, removals, roles, spared, total_losses, with_lossy,
@@ -14,7 +14,7 @@ use crate::frames::losses::{
 use crate::frames::{columns, renamed};
 use crate::job::Compare;
 use crate::operator;
-use crate::pipeline::sketches::{average_bytes, clustered_reference, find_texts_to_cut, sketches};
+use crate::pipeline::sketches::{BoundedRows, average_bytes, clustered_reference, sketches};
 use crate::pipeline::tables::POSITION_COLUMNS;
 use crate::pipeline::tables::WorkColumns::{Nullable, Numbers, Operator};
 
@@ -55,19 +55,7 @@ pub(super) static REMOVALS: Stage = Stage::work(
     }),
 );
 
-/// Finds the texts from which shingles are needed to count losses.
-pub(super) static REMOVAL_POSITIONS: Stage = Stage::work(
-    WorkTable::REMOVAL_POSITIONS,
-    |_| "find the texts of those".into(),
-    |job| job.compares() && AllSketches::new(job) == AllSketches::Nowhere,
-    StagePlan::Now(|cx| {
-        let needed = roles(cx.table(WorkTable::REMOVALS)?, cx.job)?.select(renamed([("doc", "needed")]))?;
-        let bytes = 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY;
-        find_texts_to_cut(cx, needed, bytes, clustered_reference(cx)?)
-    }),
-);
-
-/// Returns the basis on which the job counts losses.
+/// The basis on which the losses of a job are counted.
 fn basis(job: &Job) -> Basis {
     let has_shingles = job.compares() || AllSketches::new(job) == AllSketches::InDocuments;
     if has_shingles { Basis::Shingles } else { Basis::Scores }
@@ -86,7 +74,8 @@ pub(super) static LOSSES: Stage = Stage::work(
             let mut bytes = 0;
             if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
                 let roles = roles(removals, cx.job)?;
-                let needed = roles.clone().select(renamed([("doc", "needed")]))?;
+                let frame = roles.clone().select(renamed([("doc", "needed")]))?;
+                let needed = BoundedRows { frame, count: 2 * cx.rows(WorkTable::REMOVALS) };
                 let (at, known) = (WorkTable::REMOVAL_POSITIONS, clustered_reference(cx)?);
                 let sketches = sketches(cx, at, needed, known, &["doc", "shingles"]).await?;
                 frames.push(counted_losses(roles, sketches, contained)?);

@@ -43,15 +43,12 @@ static SEARCH: &[&Stage] = &[
     &passages::FINGERPRINTS,
     &passages::REFERENCE_FINGERPRINTS,
     &passages::FINGERPRINT_HITS,
-    &passages::HIT_POSITIONS,
     &passages::WINDOWS,
     &copies::COPIES,
     &search::ALL_FREQUENCIES,
     &pairs::CANDIDATES,
-    &pairs::POSITIONS,
     &pairs::SCORES,
     &pairs::MEMBERS,
-    &pairs::TEXT_POSITIONS,
     &pairs::TEXTS,
     &pairs::BUCKETS,
 ];
@@ -66,7 +63,6 @@ static CLUSTERS: &[&Stage] = &[
     &clusters::RANKS,
     &clusters::REPRESENTED,
     &losses::REMOVALS,
-    &losses::REMOVAL_POSITIONS,
     &losses::LOSSES,
     &clusters::CLUSTERS,
     &clusters::CLUSTER_LEVELS,
@@ -74,9 +70,7 @@ static CLUSTERS: &[&Stage] = &[
     &clusters::CLUSTER_ID_CHANGES,
     &passages::REPEATED_WINDOWS,
     &passages::SPANS,
-    &passages::PASSAGE_POSITIONS,
     &passages::PASSAGES,
-    &frequent::FREQUENT_POSITIONS,
     &frequent::FREQUENT_SHINGLES,
 ];
 

@@ -1,4 +1,4 @@
-//! candidates, positions, scores, members, pairs: finds pairs of similar documents, from candidates to the public tables.
+//! candidates, scores, members, pairs: pairs of similar documents, from candidates to the public tables.
 
 use datafusion::prelude::DataFrame;
 
@@ -17,9 +17,7 @@ use crate::operator::sketches::score_schema;
 use crate::pipeline::groups::{self, NAMES, own};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::reference::chain::Chain;
-use crate::pipeline::sketches::{
-    BYTES_OF_POSITION, BoundedRows, candidate_sketches, find_texts, find_texts_to_cut, read_texts,
-};
+use crate::pipeline::sketches::{BoundedRows, candidate_sketches, find_texts, read_texts};
 use crate::pipeline::tables::WorkColumns::{Flag, Id, LongText, Nullable, Numbers, Operator, Text};
 use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS};
 use crate::pipeline::verify::{candidates_to_compare, known_scores, verify};
@@ -60,17 +58,6 @@ pub(super) static CANDIDATES: Stage = Stage::work(
     })
 });
 
-/// Finds the texts of candidates.
-pub(super) static POSITIONS: Stage = Stage::work(
-    WorkTable::POSITIONS,
-    |_| "find the texts of candidates".into(),
-    |job| job.compares() && AllSketches::new(job) == AllSketches::Nowhere,
-    StagePlan::Now(|cx| {
-        let BoundedRows { frame, count } = candidates_to_compare(cx)?;
-        find_texts_to_cut(cx, frames::needed(frame)?, count * BYTES_OF_POSITION, cx.reference_documents()?)
-    }),
-);
-
 /// Scores the candidates.
 pub(super) static SCORES: Stage = Stage::work(
     WorkTable::SCORES,
@@ -110,7 +97,8 @@ async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         return by_method(cx.job).plan.plan(cx).await;
     }
     let (candidates, same) = (candidates_to_compare(cx)?, known_scores(cx)?);
-    let documents = candidate_sketches(cx, frames::needed(candidates.frame.clone())?).await?;
+    let needed = BoundedRows { frame: frames::needed(candidates.frame.clone())?, count: candidates.count };
+    let documents = candidate_sketches(cx, needed).await?;
     verify(cx, documents, candidates, same).await
 }
 
@@ -142,25 +130,16 @@ pub(super) static MEMBERS: Stage = Stage::work(
     }),
 );
 
-/// Finds the texts of documents in pairs.
-pub(super) static TEXT_POSITIONS: Stage = Stage::work(
-    WorkTable::TEXT_POSITIONS,
-    |_| "find the texts of pairs".into(),
-    |job| job.output.pair_passages,
-    StagePlan::Now(|cx| {
-        let (table, known) = (WorkTable::MEMBERS, cx.reference_documents()?);
-        find_texts(cx, needed(cx, table, "doc")?, cx.rows(table) * BYTES_OF_POSITION, known)
-    }),
-);
-
 /// Reads the texts of documents in pairs.
 pub(super) static TEXTS: Stage = Stage::work(
     WorkTable::TEXTS,
-    |_| "read them again".into(),
+    |_| "read the texts of pairs again".into(),
     |job| job.output.pair_passages,
     StagePlan::Later(|cx| {
         Box::pin(async move {
-            let places = cx.table(WorkTable::TEXT_POSITIONS)?;
+            let members = needed(cx, WorkTable::MEMBERS, "doc")?;
+            let known = cx.reference_documents()?;
+            let places = find_texts(cx, WorkTable::TEXT_POSITIONS, members, known).await?;
             Ok(Planned::new(0, vec![read_texts(cx, places, None, texts).await?]))
         })
     }),

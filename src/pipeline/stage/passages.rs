@@ -3,7 +3,7 @@
 //! For reference documents, only rows that new documents may share are kept. So many reference documents can be read, but few rows are
 //! written.
 
-use datafusion::prelude::{Expr, col, lit};
+use datafusion::prelude::{DataFrame, Expr, col, lit};
 
 use super::interface::{
     BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkColumns,
@@ -17,7 +17,7 @@ use crate::frames::{self, columns, no_number};
 use crate::job::{Passages, TextUnit};
 use crate::pipeline::groups;
 use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::sketches::find_texts;
+use crate::pipeline::sketches::{BoundedRows, find_texts};
 use crate::pipeline::tables::POSITION_COLUMNS;
 use crate::pipeline::tables::WorkColumns::{Nullable, Numbers, Text};
 use crate::udf::expr_fn::document_key;
@@ -202,22 +202,17 @@ pub(super) static FINGERPRINT_HITS: Stage = Stage::work(
     }),
 );
 
-/// Finds the texts with fingerprints that occur more than once.
-pub(super) static HIT_POSITIONS: Stage = Stage::work(
-    WorkTable::HIT_POSITIONS,
-    |_| "find the texts that have them".into(),
-    |job| length(job).is_some(),
-    StagePlan::Now(|cx| {
-        let (table, known) = (WorkTable::FINGERPRINT_HITS, searched::places(cx)?);
-        let bytes = cx.rows(table) * BYTES_OF_FINGERPRINT;
-        find_texts(cx, needed(cx, table, "doc")?.distinct()?, bytes, Some(known))
-    }),
-);
+/// The positions of the texts with fingerprints that occur more than once.
+async fn hit_positions(cx: &StageContext<'_>) -> Result<DataFrame> {
+    let hits = needed(cx, WorkTable::FINGERPRINT_HITS, "doc")?;
+    let hits = BoundedRows { frame: hits.frame.distinct()?, ..hits };
+    find_texts(cx, WorkTable::HIT_POSITIONS, hits, Some(searched::places(cx)?)).await
+}
 
 /// Hashes the windows around the fingerprints that occur more than once.
 pub(super) static WINDOWS: Stage = Stage::work(
     WorkTable::WINDOWS,
-    |_| "read these texts again and hash the windows of words around the hashes".into(),
+    |_| "read the texts with these hashes again and hash the windows of words around the hashes".into(),
     |job| length(job).is_some(),
     StagePlan::Later(|cx| {
         Box::pin(async move {
@@ -226,9 +221,9 @@ pub(super) static WINDOWS: Stage = Stage::work(
                 let length = length_of_window(cx.job)?;
                 passages::windows(texts, hits.clone(), length, &cx.job.shingle, of_reference)
             };
-            let mut all = windows(searched::own_texts_at(cx, WorkTable::HIT_POSITIONS).await?, false)?;
+            let places = hit_positions(cx).await?;
+            let mut all = windows(searched::own_texts_at(cx, places.clone()).await?, false)?;
             if cx.reference.is_some() {
-                let places = cx.table(WorkTable::HIT_POSITIONS)?;
                 let texts = searched::reference_texts_at(cx, places).await?;
                 all = all.union(windows(texts, true)?)?;
             }
@@ -270,7 +265,7 @@ pub(super) static SPANS: Stage = Stage::public(
         Box::pin(async move {
             let spans = match cx.job.passages.and_then(Passages::words) {
                 Some(words) => {
-                    let texts = searched::own_texts_at(cx, WorkTable::HIT_POSITIONS).await?;
+                    let texts = searched::own_texts_at(cx, hit_positions(cx).await?).await?;
                     let windows = cx.table(WorkTable::REPEATED_WINDOWS)?;
                     let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
                     passages::spans_of_words(texts, windows, documents, words, &cx.job.shingle)?
@@ -291,19 +286,7 @@ pub(super) static SPANS: Stage = Stage::public(
     }),
 );
 
-/// Finds the texts from which passage samples are read.
-pub(super) static PASSAGE_POSITIONS: Stage = Stage::work(
-    WorkTable::PASSAGE_POSITIONS,
-    |_| "find the texts with a sample of each passage".into(),
-    |job| job.passages.is_some(),
-    StagePlan::Now(|cx| {
-        let samples = passages::samples(cx.table(Table::Spans)?)?;
-        let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
-        Ok(Planned::new(bytes, vec![passages::sample_positions(samples)?]))
-    }),
-);
-
-/// Counts passages, and reads a sample of the text of each passage.
+/// Counts passages, and reads a sample of each.
 pub(super) static PASSAGES: Stage = Stage::public(
     Table::Passages,
     |_| "count the passages, and read the samples".into(),
@@ -319,7 +302,10 @@ pub(super) static PASSAGES: Stage = Stage::public(
                 }
                 groups = Some(all);
             }
-            let texts = searched::own_texts_at(cx, WorkTable::PASSAGE_POSITIONS).await?;
+            let positions = passages::sample_positions(passages::samples(cx.table(Table::Spans)?)?)?;
+            let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
+            cx.run_further(WorkTable::PASSAGE_POSITIONS, Planned::new(bytes, vec![positions])).await?;
+            let texts = searched::own_texts_at(cx, cx.table(WorkTable::PASSAGE_POSITIONS)?).await?;
             let passages = passages::passages(cx.table(Table::Spans)?, texts, groups)?;
             let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.source_bytes();
             Ok(Planned::new(bytes, vec![passages]))

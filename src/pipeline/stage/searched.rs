@@ -75,9 +75,9 @@ pub(super) fn places(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
 }
 
-/// The texts (source, position, doc, text, ..) of the new documents at the positions in `table`.
-pub(super) async fn own_texts_at(cx: &StageContext<'_>, table: WorkTable) -> Result<DataFrame> {
-    read_texts(cx, cx.table(table)?.filter(col("origin").is_null())?, None, Ok).await
+/// The texts (source, position, doc, text, ..) of the run's own documents at `places`.
+pub(super) async fn own_texts_at(cx: &StageContext<'_>, places: DataFrame) -> Result<DataFrame> {
+    read_texts(cx, places.filter(col("origin").is_null())?, None, Ok).await
 }
 
 /// The texts (doc, text) of the reference documents at `places`. Passages that a result of `apply` cut out are removed.
@@ -92,7 +92,8 @@ pub(super) async fn reference_texts_at(cx: &StageContext<'_>, places: DataFrame)
 
 /// The documents with a row in `table` (doc, ..), or all documents if `table` is `None`. For the columns, see [`passages::in_turn`].
 pub(super) async fn in_turn(cx: &StageContext<'_>, table: Option<WorkTable>) -> Result<DataFrame> {
-    let needed = table.map(|table| needed(cx, table, "doc")?.distinct().map_err(Error::from)).transpose()?;
+    let needed =
+        table.map(|table| needed(cx, table, "doc")?.frame.distinct().map_err(Error::from)).transpose()?;
     let among = |documents| match &needed {
         Some(needed) => frames::among(documents, needed.clone()),
         None => Ok(documents),
@@ -143,7 +144,7 @@ pub(super) async fn own_uncompared(cx: &StageContext<'_>) -> Result<Option<DataF
     all.push(lit(0_u64).alias("shingle_count"));
     let names = cx.job.source.columns.iter().enumerate();
     all.extend(names.map(|(at, name)| ident(carried(at)).alias(Source::stored(name))));
-    let texts = own_texts_at(cx, WorkTable::UNCOMPARED).await?;
+    let texts = own_texts_at(cx, cx.table(WorkTable::UNCOMPARED)?).await?;
     Ok(Some(texts.select(all)?.select(ordered_places(cx)?)?))
 }
 

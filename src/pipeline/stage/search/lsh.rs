@@ -7,7 +7,7 @@ use crate::frames::candidates::{candidates, may_match_by_buckets};
 use crate::frames::columns;
 use crate::frames::sketches::bands;
 use crate::pipeline::groups;
-use crate::pipeline::sketches::{self, BYTES_OF_POSITION, SKETCH, find_texts_to_cut};
+use crate::pipeline::sketches::{self, SKETCH};
 use crate::pipeline::stage::interface::{
     AllSketches, CandidateSearch, Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable, needed,
     not_null, null,
@@ -61,7 +61,7 @@ async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     }
     check_pairs(cx, Some(WorkTable::HOT)).await?;
     Ok(match AllSketches::new(cx.job) {
-        AllSketches::Nowhere => vec![&HOT_POSITIONS, &HOT_SKETCHES, &HOT_FREQUENCIES, &ALL_CANDIDATES],
+        AllSketches::Nowhere => vec![&HOT_SKETCHES, &HOT_FREQUENCIES, &ALL_CANDIDATES],
         _ => vec![&HOT_FREQUENCIES, &ALL_CANDIDATES],
     })
 }
@@ -83,26 +83,15 @@ fn by_buckets<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     Ok(Planned::new(documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]))
 }
 
-/// Finds the texts of documents in hot buckets.
-static HOT_POSITIONS: Stage = Stage::work(
-    WorkTable::HOT_POSITIONS,
-    |_| "find the texts of hot buckets".into(),
-    |_| true,
-    StagePlan::Now(|cx| {
-        let bytes = cx.rows(WorkTable::HOT) * BYTES_OF_POSITION;
-        find_texts_to_cut(cx, needed(cx, WorkTable::HOT, "a")?, bytes, cx.reference_documents()?)
-    }),
-);
-
-/// Reads the texts of documents in hot buckets again, and splits them into shingles.
+/// Cuts the texts of hot buckets again.
 static HOT_SKETCHES: Stage = Stage::work(
     WorkTable::HOT_SKETCHES,
-    |_| "cut the shingles of those texts again".into(),
+    |_| "cut the texts of hot buckets again".into(),
     |_| true,
     StagePlan::Later(|cx| {
         Box::pin(async move {
-            let (needed, known) = (needed(cx, WorkTable::HOT, "a")?, cx.reference_documents()?);
-            let found = sketches::sketches(cx, WorkTable::HOT_POSITIONS, needed, known, &SKETCH).await?;
+            let (at, known) = (WorkTable::HOT_POSITIONS, cx.reference_documents()?);
+            let found = sketches::sketches(cx, at, needed(cx, WorkTable::HOT, "a")?, known, &SKETCH).await?;
             Ok(Planned::new(0, vec![found]))
         })
     }),

@@ -7,10 +7,8 @@ use crate::frames::pairs::{count_of_copies, count_of_scores};
 use crate::frames::{columns, renamed};
 use crate::operator::sketches::score_schema;
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::sketches::{BoundedRows, SKETCH, find_texts_to_cut, sketches};
-use crate::pipeline::stage::interface::{
-    AllSketches, Error, Job, Planned, Result, StageContext, Table, WorkTable,
-};
+use crate::pipeline::sketches::{BoundedRows, SKETCH, sketches};
+use crate::pipeline::stage::interface::{Error, Job, Planned, Result, StageContext, Table, WorkTable};
 use crate::pipeline::tables::POSITION_COLUMNS;
 use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::every_two;
@@ -60,17 +58,15 @@ pub(super) fn every_two_of(count: u64) -> u64 {
 /// Keys are hashes. Therefore the keys that are divisible by a number are a random sample, and every run draws the same sample. If one in
 /// `n` documents is in the sample, a pair is in the sample with a probability of one in `n * n`.
 pub(super) async fn estimate(cx: &StageContext<'_>, all: BoundedRows, sample: u64) -> Result<PairEstimate> {
-    let needed = match one_in(all.count, sample) {
-        1 => all.frame,
-        one_in => all.frame.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
-    };
-    let (at, known) = (WorkTable::SAMPLE_POSITIONS, cx.reference_documents()?);
-    if AllSketches::new(cx.job) == AllSketches::Nowhere {
-        cx.run_further(at, find_texts_to_cut(cx, needed.clone(), 0, known.clone())?).await?;
-    }
     let pairs = if cx.is_done(WorkTable::SAMPLE).await? {
         Vec::new()
     } else {
+        let frame = match one_in(all.count, sample) {
+            1 => all.frame,
+            one_in => all.frame.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
+        };
+        let (at, known) = (WorkTable::SAMPLE_POSITIONS, cx.reference_documents()?);
+        let needed = BoundedRows { frame, count: sample };
         every_two(cx, sketches(cx, at, needed, known, &SKETCH).await?).await?
     };
     cx.run_further(WorkTable::SAMPLE, Planned::new(0, pairs)).await?;

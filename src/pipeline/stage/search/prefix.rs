@@ -7,7 +7,7 @@ use crate::frames::prefix::{candidates, frequencies};
 use crate::job::Compare;
 use crate::operator::prefixes::counter_schema;
 use crate::pipeline::groups;
-use crate::pipeline::sketches::{BoundedRows, join, new_to_join, to_join};
+use crate::pipeline::sketches::{join, new_to_join, to_join};
 use crate::pipeline::stage::interface::{
     CandidateSearch, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, needed,
 };
@@ -79,9 +79,9 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -
     }
     // There is no better upper bound on the number of pairs.
     let Some(hot) = hot else { return pair_limit::check_every_two(cx).await };
-    let (frame, count) = (needed(cx, hot, "a")?, cx.rows(hot));
-    let at_most = pair_limit::every_two_of(count);
-    pair_limit::check_pairs(cx, Some(BoundedRows { frame, count }), at_most).await
+    let hot = needed(cx, hot, "a")?;
+    let at_most = pair_limit::every_two_of(hot.count);
+    pair_limit::check_pairs(cx, Some(hot), at_most).await
 }
 
 impl WorkTable {
