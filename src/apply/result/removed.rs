@@ -15,7 +15,7 @@ use crate::apply::decisions::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::lookup::show::{Member, MemberTexts, PairOrder, PairRow, drawn_by, similarity};
-use crate::lookup::{Id, rows};
+use crate::lookup::{Id, near_ids, rows};
 use crate::origins::{Moved, numbered};
 use crate::output::Stored;
 use crate::source::{self, DocumentPlaces};
