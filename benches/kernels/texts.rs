@@ -17,8 +17,8 @@ const STEPS: [Normalize; 2] = [Normalize::Lowercase, Normalize::CollapseWhitespa
 /// A hundred documents of 200 words, in three scripts: ASCII; every eleventh word or so with a letter that is not; none
 /// of the letters ASCII. The first letter of every seventh word is a capital.
 fn scripts() -> [(&'static str, Vec<String>); 3] {
-    let settings = CorpusSettings { documents: 100, words: 200, ..CorpusSettings::default() };
-    let corpus = Corpus::new(settings).unwrap();
+    let settings = CorpusSettings { words: 200, ..CorpusSettings::default() };
+    let corpus = Corpus::new(100, settings).unwrap();
     let capital = |(at, word): (usize, &str)| match at % 7 {
         0 => word[..1].to_uppercase() + &word[1..],
         _ => word.to_owned(),

@@ -1,6 +1,5 @@
 //! Runs and times stages on a sample. The results are kept in memory.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -62,14 +61,13 @@ impl<'a> Bench<'a> {
         session: &'a SessionContext,
         control: &'a RunControl,
         sample: &'a LabSample,
-        repeat: NonZeroUsize,
+        repeat: usize,
         (searches, samples): (&[NamedJob], usize),
     ) -> Self {
         let plans = 2 + searches.len();
         let mut bench = Self { session, control, sample, repeat: 1, done: 0, total: plans };
         // A job for a larger corpus can refuse a sample of this size. Other errors will occur again.
         let _ = bench.measure(searches, WARM_UP_DOCUMENTS, "warming up").await;
-        let repeat = repeat.get();
         Self { repeat, done: 0, total: plans * repeat * samples, ..bench }
     }
 

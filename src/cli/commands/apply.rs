@@ -15,7 +15,7 @@ use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Alarms, Shingle, TableFormat};
+use crate::job::{Alarms, Shingle, TableFormat, share};
 use crate::lookup;
 use crate::output::manifest::Counts as RunCounts;
 
@@ -61,10 +61,10 @@ pub(crate) struct Apply {
     tables: TableFormat,
     /// Keep a document unless it is paired with its representative, and the representative contains this share of its shingles, such as
     /// 0.98; replaces clusters.contained in the job
-    #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     contained: Option<f64>,
     /// The maximum share of documents that may be removed; replaces alarms.removed_share in the job
-    #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     removed_share: Option<f64>,
     /// The maximum number of documents in a cluster; replaces alarms.largest_cluster in the job
     #[arg(long, value_name = "N")]

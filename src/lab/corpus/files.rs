@@ -26,7 +26,7 @@ const BATCH: usize = 4_096;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The maximum number of files in a corpus. Up to this number, the files' names sort like their numbers.
-const MAX_FILES: usize = 100_000;
+pub(crate) const MAX_FILES: usize = 100_000;
 
 /// Files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub fn write_documents(
     if paths[0] != out {
         clear_folder(out, existing)?;
     }
-    let documents = corpus.settings().documents;
+    let documents = corpus.documents;
     let bound = |file: usize| (u128::from(documents) * file as u128 / paths.len() as u128) as u64;
     let write =
         |file: usize| write_range(corpus, bound(file)..bound(file + 1), &paths[file], existing, advanced);
@@ -74,7 +74,7 @@ pub fn write_documents(
 /// # Errors
 /// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
-    let size = corpus.settings().shingle;
+    let size = corpus.settings.shingle;
     let mut file = NewFile::create(path, existing, &truth_batch(Vec::new(), size)?)?;
     let pair = |planted: CorpusDocument| PlantedPair {
         ids: [corpus.id(planted.document), corpus.id(planted.original)],
@@ -115,9 +115,6 @@ pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> R
 }
 
 fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
-    if !(1..=MAX_FILES).contains(&files) {
-        return Err(Error::job(format!("files is {files}; allowed are 1 to {MAX_FILES}")));
-    }
     if out.extension().is_none_or(|extension| extension != "parquet") {
         return Ok((0..files).map(|file| out.join(format!("part-{file:05}.parquet"))).collect());
     }
