@@ -154,7 +154,8 @@ fn warn_on_error(written: Result<()>) {
     }
 }
 
-fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
+/// Formats the counts, the most similar pairs and the tables of a run for people.
+pub(crate) fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
     let manifest = &outcome.manifest;
     let mut text = finished_already(job, outcome);
     text.push_str(&numbers(job, manifest));
