@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::corpus::CorpusSettings;
-use super::corpus::files::{NewFile, PlantedPair, documents_batch, truth_batch};
+use super::corpus::files::{self, PlantedPair, documents_batch, truth_batch};
 use super::corpus::words::below;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
@@ -60,9 +60,9 @@ pub async fn write(
 ) -> Result<PlantedFiles> {
     let Job { source, shingle, .. } = job;
     let mut planter = Planter::new(settings, shingle)?;
-    let mut documents = NewFile::create(out, existing, &batch(&[])?)?;
+    let mut documents = files::create(out, existing, &batch(&[])?)?;
     let size = shingle.size;
-    let truth = truth.map(|path| NewFile::create(path, existing, &truth_batch(Vec::new(), size)?));
+    let truth = truth.map(|path| files::create(path, existing, &truth_batch(Vec::new(), size)?));
     let mut truth = truth.transpose()?;
     let read = source::open(session, source).await?;
     let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
@@ -99,7 +99,8 @@ pub async fn write(
             source.urls.join(", ")
         )));
     }
-    let (bytes, truth_bytes) = (documents.finish()?, truth.map(NewFile::finish).transpose()?);
+    let bytes = files::finish(documents, existing)?;
+    let truth_bytes = truth.map(|truth| files::finish(truth, existing)).transpose()?;
     Ok(PlantedFiles { originals, planted: all_planted, left_out, bytes, truth_bytes })
 }
 

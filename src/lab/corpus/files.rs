@@ -1,25 +1,20 @@
 //! The files of a corpus: documents and the list of planted documents, as Parquet.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, StringBuilder, UInt64Array};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::{Corpus, CorpusDocument};
 use crate::error::{Context, Error, Result};
-use crate::output::ownership;
+use crate::output::{NewFile, ownership};
 use crate::pipeline::OnExisting;
 
 /// The maximum number of rows in a row group.
 const ROW_GROUP: usize = 50_000;
-/// The number of encoded bytes at which a row group ends early. Each open file holds up to this many bytes in memory.
-const ROW_GROUP_BYTES: usize = 64 << 20;
 /// The approximate maximum number of rows to generate at a time.
 const BATCH: usize = 4_096;
 /// The approximate maximum number of bytes of text to generate at a time.
@@ -75,7 +70,7 @@ pub fn write_documents(
 /// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
     let size = corpus.settings.shingle;
-    let mut file = NewFile::create(path, existing, &truth_batch(Vec::new(), size)?)?;
+    let mut file = create(path, existing, &truth_batch(Vec::new(), size)?)?;
     let pair = |planted: CorpusDocument| PlantedPair {
         ids: [corpus.id(planted.document), corpus.id(planted.original)],
         kind: planted.kind.name(),
@@ -87,7 +82,7 @@ pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) ->
         rows += batch.num_rows() as u64;
         file.write(&batch)?;
     }
-    Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: file.finish()? })
+    Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: finish(file, existing)? })
 }
 
 /// A planted document and its original.
@@ -175,77 +170,27 @@ fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
     earlier.iter().try_for_each(std::fs::remove_file).context(cannot)
 }
 
-/// A Parquet file that gets its final name when it is complete. An incomplete file is removed.
-pub(in crate::lab) struct NewFile {
-    writer: ArrowWriter<File>,
-    path: PathBuf,
-    /// The path until the file is complete.
-    partial: PathBuf,
-    existing: OnExisting,
+/// Creates an empty file of a corpus with the columns of `rows`.
+///
+/// # Errors
+/// The errors of [`check_free`] and of [`NewFile::create`].
+pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<NewFile> {
+    check_free(path, existing)?;
+    // Disables dictionaries, because ids and texts are distinct. The footer contains the names of this program and of the file.
+    let properties = WriterProperties::builder()
+        .set_created_by(ownership::generated_as(path))
+        .set_dictionary_enabled(false)
+        .set_max_row_group_row_count(Some(ROW_GROUP));
+    NewFile::create(path, rows.schema(), properties)
 }
 
-impl NewFile {
-    /// Creates an empty file with the columns of `rows`.
-    ///
-    /// # Errors
-    /// The errors of [`check_free`]; [`Kind::Job`](crate::error::Kind::Job) if another process writes the file;
-    /// [`Kind::Input`](crate::error::Kind::Input) if it cannot be created.
-    pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<Self> {
-        check_free(path, existing)?;
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
-        let file = match File::create_new(&partial) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::job(format!(
-                    "{} is there already: another process writes it, or one was killed; if none does, remove it",
-                    partial.display()
-                )));
-            }
-            created => created.context(|| format!("cannot write {}", path.display()))?,
-        };
-        // Disables dictionaries, because ids and texts are distinct. The footer contains the names of this program and of the file.
-        let properties = WriterProperties::builder()
-            .set_created_by(ownership::generated_as(path))
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_dictionary_enabled(false)
-            .set_max_row_group_row_count(Some(ROW_GROUP))
-            .build();
-        let writer = ArrowWriter::try_new(file, rows.schema(), Some(properties))?;
-        Ok(Self { writer, path: path.to_owned(), partial, existing })
-    }
-
-    /// Writes rows.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
-    pub(in crate::lab) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        let cannot = || format!("cannot write {}", self.path.display());
-        self.writer.write(rows).context(cannot)?;
-        if self.writer.in_progress_size() < ROW_GROUP_BYTES {
-            return Ok(());
-        }
-        self.writer.flush().context(cannot)
-    }
-
-    /// Completes the file and gives it its name. Returns the number of bytes.
-    ///
-    /// # Errors
-    /// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be completed or renamed.
-    pub(in crate::lab) fn finish(mut self) -> Result<u64> {
-        let cannot = || format!("cannot write {}", self.path.display());
-        self.writer.finish().context(cannot)?;
-        check_free(&self.path, self.existing)?;
-        std::fs::rename(&self.partial, &self.path).context(cannot)?;
-        std::fs::metadata(&self.path).map(|file| file.len()).context(cannot)
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // A complete file no longer has this name, and a write error is reported elsewhere.
-        let _ = std::fs::remove_file(&self.partial);
-    }
+/// Completes a file of a corpus and gives it its name. Returns the number of bytes.
+///
+/// # Errors
+/// The errors of [`check_free`] and of [`NewFile::finish`].
+pub(in crate::lab) fn finish(file: NewFile, existing: OnExisting) -> Result<u64> {
+    check_free(&file.path, existing)?;
+    file.finish(existing == OnExisting::Overwrite)
 }
 
 /// Runs `work` for each number below `count` on as many threads as there are cores. Returns the sum of the results.
@@ -292,13 +237,13 @@ fn write_range(
         documents_batch(ids.finish(), texts.finish())
     };
     let mut rows = batch()?;
-    let mut file = NewFile::create(path, existing, &rows)?;
+    let mut file = create(path, existing, &rows)?;
     while rows.num_rows() > 0 {
         file.write(&rows)?;
         advanced(rows.num_rows() as u64);
         rows = batch()?;
     }
-    file.finish()
+    finish(file, existing)
 }
 
 /// Returns rows for the table of documents.
