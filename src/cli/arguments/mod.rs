@@ -12,7 +12,7 @@ use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 pub(crate) use crate::job::parse_size as memory;
-use crate::job::{self, Names, ParsedArgument, Prefer, Preference};
+use crate::job::{self, Names, ParsedArgument, Preference};
 use crate::lookup::rows::{self, CsvStyle};
 use crate::output::Stored;
 use crate::pipeline::OnExisting;
@@ -193,23 +193,5 @@ impl KeepArguments {
             file.source.columns = Some(Names::Many(columns.into_iter().collect()));
         }
         file.clusters.keep = keep;
-    }
-
-    /// Describes the rules in words, such as `the one with the greatest stars, if equal the first`.
-    pub(crate) fn in_words(&self) -> String {
-        self.rules().into_iter().map(rule_in_words).collect::<Vec<_>>().join(", if equal ")
-    }
-}
-
-fn rule_in_words(rule: &str) -> String {
-    match (rule, rule.parse()) {
-        ("first" | "last" | "longest", _) => format!("the {rule}"),
-        (_, Ok(Preference::Column { column, prefer: Prefer::Least })) => {
-            format!("the one with the smallest {column}")
-        }
-        (_, Ok(Preference::Column { column, prefer: Prefer::Most })) => {
-            format!("the one with the greatest {column}")
-        }
-        _ => format!("by {rule}"),
     }
 }

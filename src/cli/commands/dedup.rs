@@ -109,7 +109,7 @@ impl Dedup {
             "" => "not compared".to_owned(),
             reasons => format!("not compared{reasons}{}", rejects_in_words(self.rejects)),
         };
-        let kept = format!("kept; of similar ones {}", self.keep.in_words());
+        let kept = format!("kept; of similar ones: {}", self.keep.rules().join(", if equal "));
         let mut numbers = NumberColumn::default();
         count_lines(&mut numbers, ended.applied.counts, &kept, &rejected);
         ended.applied.loss_lines(&mut numbers);
