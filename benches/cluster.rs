@@ -54,8 +54,7 @@ fn main() {
         (arguments.documents, arguments.repeat) = (200, 1);
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let corpus =
-        Corpus::new(CorpusSettings { documents: arguments.documents, ..CorpusSettings::default() }).unwrap();
+    let corpus = Corpus::new(arguments.documents, CorpusSettings::default()).unwrap();
     let files =
         corpus::files::write_documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
             .unwrap();

@@ -115,16 +115,18 @@ fn name(kind: Kind) -> String {
 /// `--without`.
 fn measure(kind: Kind, documents: u64, by: &Arguments) -> Vec<Measured> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let even = CorpusSettings { documents, words: by.words, ..CorpusSettings::default() };
+    let even = CorpusSettings { words: by.words, ..CorpusSettings::default() };
     let settings = match kind {
         Kind::Even => even,
-        Kind::Boilerplate => {
-            CorpusSettings { boilerplate: by.boilerplate, boilerplate_words: by.boilerplate_words, ..even }
-        }
+        Kind::Boilerplate => CorpusSettings {
+            boilerplate: by.boilerplate,
+            boilerplate_words: Some(by.boilerplate_words),
+            ..even
+        },
         Kind::Identical => CorpusSettings { identical: (documents as f64 * by.identical) as u64, ..even },
     };
     eprintln!("{}: {documents} documents", name(kind));
-    let corpus = Corpus::new(settings).unwrap();
+    let corpus = Corpus::new(documents, settings).unwrap();
     let written =
         corpus::files::write_documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
             .unwrap();

@@ -305,7 +305,7 @@ fn jobs_that_cannot_be_planned_are_refused() {
         scene.command(&[&["plan"], arguments].concat()).assert().refused(code, &[part]);
         scene.assert_clean();
     };
-    refused(&["--sample", "0"], 2, "expected a whole number of 1 or more");
+    refused(&["--sample", "0"], 2, "expected a whole number from 1 to");
     refused(&["--set", "source.url=missing/"], 3, "missing/");
     refused(&["--set", "source.text=body"], 2, "body");
     let second = ["format=parquet", "url=earlier/", "id=id", "text=text"];

@@ -17,8 +17,8 @@ const STEPS: [Normalize; 2] = [Normalize::Lowercase, Normalize::CollapseWhitespa
 /// Returns a hundred documents of 200 words in three scripts. In the first, all letters are ASCII. In the second, about every eleventh word
 /// has a letter that is not ASCII. In the third, no letter is ASCII. Every seventh word begins with a capital letter.
 fn scripts() -> [(&'static str, Vec<String>); 3] {
-    let settings = CorpusSettings { documents: 100, words: 200, ..CorpusSettings::default() };
-    let corpus = Corpus::new(settings).unwrap();
+    let settings = CorpusSettings { words: 200, ..CorpusSettings::default() };
+    let corpus = Corpus::new(100, settings).unwrap();
     let capital = |(at, word): (usize, &str)| match at % 7 {
         0 => word[..1].to_uppercase() + &word[1..],
         _ => word.to_owned(),

@@ -3,9 +3,11 @@
 pub(crate) mod secrets;
 
 use std::io;
+#[cfg(feature = "cluster")]
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Component, Path, PathBuf};
 
-use url::Url;
+use url::{Host, Url};
 
 use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
@@ -150,6 +152,28 @@ pub(crate) fn absolute_address(address: &str) -> io::Result<String> {
     match whole.to_str() {
         Some(whole) if pattern.is_empty() || !whole.contains(WILD) => Ok(format!("{whole}{pattern}")),
         _ => Ok(address.to_owned()),
+    }
+}
+
+/// Parses and resolves the `HOST:PORT` of this machine.
+///
+/// # Errors
+/// The expected form, or the fault of the host.
+#[cfg(feature = "cluster")]
+pub(crate) fn socket_address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let mut addresses = text.to_socket_addrs().map_err(|e| format!("expected HOST:PORT: {e}"))?;
+    addresses.next().ok_or_else(|| "no such host".into())
+}
+
+/// Parses `HOST:PORT` without resolving the host. Ignores the prefix `df://`.
+///
+/// # Errors
+/// The expected form, for any other text.
+pub(crate) fn host_port(text: &str) -> std::result::Result<(String, u16), String> {
+    let parts = text.strip_prefix("df://").unwrap_or(text).rsplit_once(':');
+    match parts.and_then(|(host, port)| Some((Host::parse(host).ok()?, port.parse().ok()?))) {
+        Some((host, port)) if port > 0 => Ok((host.to_string(), port)),
+        _ => Err("expected HOST:PORT, such as localhost:50050 or [::1]:50050".to_owned()),
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, parse_size, whole};
 use crate::output::Stored;
 pub use interval::Estimate;
 use sets::Sets;
@@ -27,17 +27,24 @@ use summary::EvaluatedSets;
 pub use summary::{Bias, ByExactRule, Evaluation, Recall, RecallAt};
 pub use truth::Agreement;
 
+/// The maximum size of a sample.
+pub(crate) const MAX_EVALUATED: usize = 1_000_000;
+
 /// The settings of an evaluation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct EvaluationSettings {
-    /// The approximate number of shingle sets to draw.
+    /// Approximate number of shingle sets to draw
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = whole(1..=MAX_EVALUATED))]
     pub sample: usize,
-    /// The seed with which sets are drawn.
+    /// The seed of the draw
+    #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// The memory limit in bytes.
-    pub memory: u64,
-    /// A file of known pairs or clusters to compare with; `None` if there is no such file.
+    /// A CSV or Parquet file of known pairs (id_a, id_b) or known clusters (id, cluster_id) to compare with
+    #[arg(long, value_name = "FILE")]
     pub truth: Option<String>,
+    /// Memory to use, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = parse_size)]
+    pub memory: u64,
 }
 
 /// Estimates from a sample how many pairs and removals the finished output at `url` missed.

@@ -79,7 +79,7 @@ pub async fn forecast(
     let (large, _) = control.step("run the sample", (3, STEPS), rows, run).await?;
     let mut forecast = growth::forecast(&growth::SampleRuns { job, sample: &sample, small, large });
     forecast.sample.seed = settings.seed;
-    forecast.cluster = settings.tasks.map(|tasks| growth::on_cluster(&forecast, job, tasks));
+    forecast.cluster = settings.tasks.map(|tasks| growth::on_cluster(&forecast, job, tasks.get()));
     forecast.requests = growth::requests(job, &sample, &forecast);
     (forecast.risks, forecast.templates) = risks::risks(job, &sample, &forecast)?;
     Ok(forecast)

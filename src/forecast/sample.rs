@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,9 +26,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::view::Amount;
 use crate::address;
 use crate::error::{Context, Error, Result};
+use crate::evaluate::MAX_EVALUATED;
 use crate::frames::utf8;
 use crate::inspect::{self, InspectedContents, RowCount};
-use crate::job::{self, Format, Job, LimitSize, Source, SourceId};
+use crate::job::{self, Format, Job, LimitSize, Source, SourceId, whole};
 use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile, format_of};
 use crate::udf::expr_fn::document_key;
@@ -55,14 +57,17 @@ const TEXTS_BYTES: usize = 256 << 20;
 const BEGINNING: usize = 100;
 
 /// The settings of a forecast.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
 pub struct ForecastSettings {
-    /// The approximate number of documents to sample.
+    /// Approximate number of documents to sample
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = whole(1..=MAX_EVALUATED as u64))]
     pub sample: u64,
-    /// The seed with which documents are drawn.
+    /// The seed of the sample
+    #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// The number of tasks that a cluster runs at once; `None` if there is no cluster.
-    pub tasks: Option<u64>,
+    /// Also estimate the seconds on a cluster that runs N tasks concurrently
+    #[arg(long, value_name = "N")]
+    pub tasks: Option<NonZeroU64>,
 }
 
 /// A sample of documents from a source.

@@ -1,6 +1,9 @@
 //! Parses and checks values in a job file: lists, numbers, sizes, and small settings files.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
@@ -77,8 +80,32 @@ pub(super) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["integer", "string"] })
 }
 
-/// Units and their lowercase names. Units with `B` are decimal. Units with `iB` (IEC 80000-13) are binary, and so are units without a
-/// suffix, as in the options of the JVM.
+/// The result of a parser of arguments. An error lists the allowed values.
+pub(crate) type ParsedArgument<T> = std::result::Result<T, String>;
+
+/// Returns a parser of whole numbers in `range`.
+pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> ParsedArgument<T> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.trim().parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// Parses a similarity in (0, 1].
+pub(crate) fn similarity(text: &str) -> ParsedArgument<f64> {
+    let similarity = text.trim().parse().ok().filter(|similarity| *similarity > 0.0 && *similarity <= 1.0);
+    similarity.ok_or_else(|| "expected a number over 0 and at most 1".to_owned())
+}
+
+/// Parses a share in [0, 1].
+pub(crate) fn share(text: &str) -> ParsedArgument<f64> {
+    let share = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
+/// Units by their lowercase names: decimal with `B`, and binary with `iB` (IEC 80000-13) or without a suffix, like the options of the JVM.
 const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),

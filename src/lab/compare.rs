@@ -1,7 +1,5 @@
 //! Measures three methods that find similar pairs, on samples of increasing size.
 
-use std::num::NonZeroUsize;
-
 use arrow::array::RecordBatch;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::SessionContext;
@@ -17,7 +15,12 @@ use crate::page::{
     Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series, count, job_settings, settings_section,
 };
 
-/// A method that finds similar pairs of documents.
+/// The maximum number of documents in a sample. The sample is held in memory.
+pub(crate) const MAX_SAMPLE: usize = 1_000_000_000;
+/// The maximum number of repetitions of a measurement.
+pub(crate) const MAX_REPEAT: usize = 1_000_000;
+
+/// A method that finds the similar pairs of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparedMethod {
@@ -148,14 +151,14 @@ pub struct Crossing {
 pub async fn compare(
     session: &SessionContext,
     job: &Job,
-    documents: &[NonZeroUsize],
-    repeat: NonZeroUsize,
+    documents: &[usize],
+    repeat: usize,
     control: &RunControl,
 ) -> Result<Comparison> {
     let Some(most) = documents.iter().max() else {
         return Err(Error::job("no number of documents is given: expected at least one"));
     };
-    let sample = LabSample::read(session, job, &job.shingle, most.get()).await?;
+    let sample = LabSample::read(session, job, &job.shingle, *most).await?;
     let (sizes, note) = sample.sizes(documents);
     let searches = ComparedMethod::ALL.map(|method| (method.name().to_owned(), method.job(job)));
     let mut bench = Bench::new(session, control, &sample, repeat, (&searches, sizes.len())).await;
@@ -166,7 +169,7 @@ pub async fn compare(
     }
     let whole = FastestMethod::new(&samples, |one| one.total_seconds);
     let search = FastestMethod::new(&samples, |one| one.seconds);
-    Ok(Comparison { job: job.clone(), repeat: repeat.get(), note, samples, whole, search })
+    Ok(Comparison { job: job.clone(), repeat, note, samples, whole, search })
 }
 
 impl SampleMeasurement {

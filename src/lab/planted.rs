@@ -12,37 +12,20 @@ use datafusion::prelude::{SessionContext, col};
 use futures::TryStreamExt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::corpus::files::{NewFile, PlantedPair, documents_batch, truth_batch};
+use super::corpus::CorpusSettings;
+use super::corpus::files::{self, PlantedPair, documents_batch, truth_batch};
 use super::corpus::words::below;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
-use crate::job::{Shingle, Source};
+use crate::job::{Job, Shingle};
 use crate::kernel::hash::SplitMix64;
 use crate::kernel::measure::{jaccard_of, shared};
 use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::pipeline::OnExisting;
 use crate::source;
 
-/// The settings for planted documents. Shares are fractions of all written documents.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlantingSettings {
-    /// The seed for all random numbers.
-    pub seed: u64,
-    /// The shingles from which similarities are computed.
-    pub shingle: Shingle,
-    /// The share of copies.
-    pub copies: f64,
-    /// The share of documents with replaced words.
-    pub near: f64,
-    /// The similarities of documents with replaced words and their originals, used in turn.
-    pub jaccards: Vec<f64>,
-    /// The share of documents that are a passage of another document.
-    pub contained: f64,
-    /// The share of documents that consist of the common header and an original.
-    pub header: f64,
-    /// The number of words in the common header. The header is the beginning of the first text that has at least this number of words.
-    pub header_words: usize,
-}
+/// The default number of words in the header.
+const HEADER_WORDS: usize = 50;
 
 /// The number of documents and bytes that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +42,7 @@ pub struct PlantedFiles {
     pub truth_bytes: Option<u64>,
 }
 
-/// Writes the documents of `source` and planted documents to the Parquet file `out`, with the columns `id` and `text`.
+/// Writes the documents of the source of `job` with planted documents as the Parquet file `out` with the columns `id` and `text`.
 ///
 /// A planted document follows its original. At most `most` rows of the source are read, in order of (source, position). The table of
 /// planted documents is written to the file `truth`, with one row per planted document. `id_a` and `id_b` are the ids of the planted
@@ -71,15 +54,16 @@ pub struct PlantedFiles {
 /// Returns [`Kind::Input`](crate::error::Kind::Input) if the source cannot be read or has no document, or if a file cannot be written.
 pub async fn write(
     session: &SessionContext,
-    source: &Source,
+    job: &Job,
     most: Option<usize>,
-    settings: &PlantingSettings,
+    settings: &CorpusSettings,
     (out, truth, existing): (&Path, Option<&Path>, OnExisting),
 ) -> Result<PlantedFiles> {
-    let mut planter = Planter::new(settings)?;
-    let mut documents = NewFile::create(out, existing, &batch(&[])?)?;
-    let size = settings.shingle.size;
-    let truth = truth.map(|path| NewFile::create(path, existing, &truth_batch(Vec::new(), size)?));
+    let Job { source, shingle, .. } = job;
+    let mut planter = Planter::new(settings, shingle)?;
+    let mut documents = files::create(out, existing, &batch(&[])?)?;
+    let size = shingle.size;
+    let truth = truth.map(|path| files::create(path, existing, &truth_batch(Vec::new(), size)?));
     let mut truth = truth.transpose()?;
     let read = source::open(session, source).await?;
     let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
@@ -116,7 +100,8 @@ pub async fn write(
             source.urls.join(", ")
         )));
     }
-    let (bytes, truth_bytes) = (documents.finish()?, truth.map(NewFile::finish).transpose()?);
+    let bytes = files::finish(documents, existing)?;
+    let truth_bytes = truth.map(|truth| files::finish(truth, existing)).transpose()?;
     Ok(PlantedFiles { originals, planted: all_planted, left_out, bytes, truth_bytes })
 }
 
@@ -139,8 +124,10 @@ struct PlantedDocument {
 
 /// Plants documents. The originals are passed one after the other.
 struct Planter<'a> {
-    settings: &'a PlantingSettings,
-    /// The cumulative probabilities of the kinds in [`KINDS`].
+    settings: &'a CorpusSettings,
+    /// The settings by which texts are split into shingles, for the similarities.
+    shingle: &'a Shingle,
+    /// The cumulative probabilities of the kinds of variants.
     chances: [f64; 4],
     pool: Pool,
     header: Option<String>,
@@ -153,34 +140,30 @@ const KINDS: [&str; 4] = ["copy", "near", "contained", "header"];
 
 impl<'a> Planter<'a> {
     /// # Errors
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) if a share is not in [0, 1], if the shares add up to more than one half, or if
-    /// `jaccards` is empty.
-    fn new(settings: &'a PlantingSettings) -> Result<Self> {
-        let PlantingSettings { copies, near, contained, header, .. } = *settings;
-        let shares = [copies, near, contained, header];
+    /// [`Kind::Job`](crate::error::Kind::Job) if the shares add up to more than one half.
+    fn new(settings: &'a CorpusSettings, shingle: &'a Shingle) -> Result<Self> {
+        let CorpusSettings { copies, near, contained, boilerplate, .. } = *settings;
+        let shares = [copies, near, contained, boilerplate];
         let all: f64 = shares.iter().sum();
-        if shares.iter().any(|share| !(0.0..=1.0).contains(share)) || all > 0.5 {
+        if all > 0.5 {
             return Err(Error::job(format!(
-                "copies, near, contained and boilerplate add up to {all}: each is a share from 0 to 1, and together they are at most \
-                 0.5, since every planted document has an original of its own"
+                "copies, near, contained and boilerplate add up to {all}: together they are at most 0.5, since every planted document \
+                 has an original of its own"
             )));
-        }
-        if settings.jaccards.is_empty() {
-            return Err(Error::job("jaccards is empty: name a similarity"));
         }
         let mut sum = 0.0;
         let chances = shares.map(|share| {
             sum += share / (1.0 - all);
             sum
         });
-        Ok(Self { settings, chances, pool: Pool::default(), header: None, edits: 0 })
+        Ok(Self { settings, shingle, chances, pool: Pool::default(), header: None, edits: 0 })
     }
 
     /// Returns a variant of an original, or `None` if no variant is planted. Whether a variant is planted is random. Texts without a
     /// shingle get no variant.
     fn plant(&mut self, id: &str, text: &str) -> Result<Option<PlantedDocument>> {
-        let PlantingSettings { seed, shingle, header_words, .. } = self.settings;
-        let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), *seed));
+        let (settings, shingle) = (self.settings, self.shingle);
+        let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), settings.seed));
         let chance = random.next() as f64 / u64::MAX as f64;
         let mut planted = None;
         if let Some((kind, _)) = KINDS.into_iter().zip(self.chances).find(|(_, end)| chance < *end)
@@ -193,6 +176,7 @@ impl<'a> Planter<'a> {
         self.pool.add(text);
         if self.header.is_none() {
             let words = word_ranges(text);
+            let header_words = settings.boilerplate_words.unwrap_or(HEADER_WORDS);
             let last = header_words.checked_sub(1).and_then(|last| words.get(last));
             self.header = last.map(|last| text[..last.end].to_owned());
         }
@@ -201,7 +185,7 @@ impl<'a> Planter<'a> {
 
     /// Returns a variant of a text, or `None` if the kind is `header` and no text has given a header yet.
     fn variant(&mut self, kind: &str, text: &str, random: &mut SplitMix64) -> Result<Option<String>> {
-        let PlantingSettings { shingle, jaccards, .. } = self.settings;
+        let (jaccards, shingle) = (&self.settings.jaccards, self.shingle);
         Ok(match kind {
             "copy" => Some(text.to_owned()),
             "near" => {
@@ -316,36 +300,39 @@ mod tests {
     use super::*;
     use crate::job;
 
-    fn settings() -> PlantingSettings {
-        let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nshingle.size = 3";
-        let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
-        PlantingSettings {
+    fn settings() -> CorpusSettings {
+        CorpusSettings {
             seed: 1,
-            shingle: job.shingle,
             copies: 0.1,
             near: 0.2,
             jaccards: vec![0.9, 0.5],
             contained: 0.1,
-            header: 0.1,
-            header_words: 10,
+            boilerplate: 0.1,
+            boilerplate_words: Some(10),
+            ..CorpusSettings::default()
         }
     }
 
-    /// Returns a text with words that occur in no other text.
+    fn shingle() -> Shingle {
+        let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nshingle.size = 3";
+        job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap().shingle
+    }
+
+    /// A text of words that occur in no other text.
     fn text(number: usize) -> String {
         (0..200).map(|word| format!("w{number}x{word}")).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn texts_are_as_similar_as_asked_for() {
-        let settings = settings();
-        let mut planter = Planter::new(&settings).unwrap();
+        let (settings, shingle) = (settings(), shingle());
+        let mut planter = Planter::new(&settings, &shingle).unwrap();
         let mut found = std::collections::BTreeMap::new();
         for number in 0..600 {
             let original = text(number);
             let Some(planted) = planter.plant(&number.to_string(), &original).unwrap() else { continue };
             assert_eq!(planted.id, format!("{number}~{}", planted.kind));
-            assert_eq!(planted.jaccard, similarity(&original, &planted.text, &settings.shingle).unwrap());
+            assert_eq!(planted.jaccard, similarity(&original, &planted.text, &shingle).unwrap());
             *found.entry(planted.kind).or_insert(0) += 1;
             match planted.kind {
                 "copy" => assert_eq!(planted.text, original),
@@ -367,11 +354,12 @@ mod tests {
 
     #[test]
     fn texts_without_a_shingle_have_no_variant() {
-        let settings = PlantingSettings { copies: 0.5, near: 0.0, contained: 0.0, header: 0.0, ..settings() };
-        let mut planter = Planter::new(&settings).unwrap();
+        let shingle = shingle();
+        let settings =
+            CorpusSettings { copies: 0.5, near: 0.0, contained: 0.0, boilerplate: 0.0, ..settings() };
+        let mut planter = Planter::new(&settings, &shingle).unwrap();
         assert_eq!(planter.plant("a", " ").unwrap(), None);
         assert_eq!(planter.plant("b", "but three words").unwrap().unwrap().kind, "copy");
-        assert!(Planter::new(&PlantingSettings { copies: 0.6, ..settings.clone() }).is_err());
-        assert!(Planter::new(&PlantingSettings { near: f64::NAN, ..settings }).is_err());
+        assert!(Planter::new(&CorpusSettings { copies: 0.6, ..settings }, &shingle).is_err());
     }
 }

@@ -1,7 +1,6 @@
 //! Reads the first documents of a source into memory.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -129,8 +128,8 @@ impl LabSample {
         Ok((frame, ComparedDocuments { reference, pairs: job.new_pairs(), groups, compare }))
     }
 
-    /// Returns the possible sample sizes among `asked`. Also returns a note if there are reference documents, or if a size is too large.
-    pub(super) fn sizes(&self, asked: &[NonZeroUsize]) -> (Vec<usize>, Option<String>) {
+    /// Returns the possible sizes among `asked`, and a note on the samples if needed.
+    pub(super) fn sizes(&self, asked: &[usize]) -> (Vec<usize>, Option<String>) {
         let own = self.own.num_rows();
         let Some(reference) = self.reference.as_ref().map(RecordBatch::num_rows) else {
             return sizes(asked, own);
@@ -227,9 +226,9 @@ async fn first(
     Ok(rows)
 }
 
-/// Returns the distinct sample sizes in ascending order. Sizes above `available` are replaced by `available`, and a note lists them.
-fn sizes(asked: &[NonZeroUsize], available: usize) -> (Vec<usize>, Option<String>) {
-    let asked: BTreeSet<usize> = asked.iter().map(|size| size.get()).collect();
+/// Returns the possible sizes of samples among `asked`, ascending and unique. Sizes over `available` become `available`, with a note.
+fn sizes(asked: &[usize], available: usize) -> (Vec<usize>, Option<String>) {
+    let asked: BTreeSet<usize> = asked.iter().copied().collect();
     let larger: Vec<String> = asked.range(available + 1..).map(usize::to_string).collect();
     let note = (!larger.is_empty()).then(|| {
         format!(
@@ -247,9 +246,8 @@ mod tests {
 
     #[test]
     fn sizes_are_in_order_and_no_larger_than_there_are() {
-        let asked = |n: &[usize]| n.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect::<Vec<_>>();
-        assert_eq!(sizes(&asked(&[500, 100, 100]), 1000), (vec![100, 500], None));
-        let (sizes, note) = sizes(&asked(&[100, 2000, 1000, 500]), 600);
+        assert_eq!(sizes(&[500, 100, 100], 1000), (vec![100, 500], None));
+        let (sizes, note) = sizes(&[100, 2000, 1000, 500], 600);
         assert_eq!(sizes, [100, 500, 600]);
         let note = note.unwrap();
         assert!(note.contains("600 documents") && note.contains("1000, 2000"), "{note}");

@@ -1,20 +1,19 @@
 //! Measures a job with many combinations of shingle size, threshold and number of documents.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 
 use arrow::array::RecordBatch;
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
 use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
-use super::compare::others;
+use super::compare::{MAX_REPEAT, MAX_SAMPLE, others};
 use super::sample::LabSample;
 use super::timing::{Bench, NamedJob, Searched};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::curve::choose_bands;
-use crate::job::{Bits, Job, Lsh, Score, ScoreBy};
+use crate::job::{Bits, Job, Lsh, MAX_SHINGLE_SIZE, Score, ScoreBy, similarity, whole};
 use crate::kernel::measure::jaccard_of;
 use crate::page::text::{seconds, sentence};
 use crate::page::{
@@ -22,17 +21,21 @@ use crate::page::{
     shingle_name,
 };
 
-/// The settings to measure. Every combination is measured.
-#[derive(Debug, Clone, PartialEq)]
+/// The settings to measure, in every combination.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct Grid {
-    /// The thresholds. Each is over 0 and at most 1.
+    /// Thresholds to try: the minimum similarity of a pair; each is greater than 0 and at most 1
+    #[arg(long, value_name = "T,..", value_delimiter = ',', default_value = "0.3,0.5,0.7,0.9", value_parser = similarity)]
     pub thresholds: Vec<f64>,
-    /// The shingle sizes. They replace the shingle size of the job.
-    pub sizes: Vec<NonZeroUsize>,
-    /// The numbers of documents in the samples.
-    pub documents: Vec<NonZeroUsize>,
-    /// How often each combination of shingle size and sample is measured.
-    pub repeat: NonZeroUsize,
+    /// Shingle sizes to try, in the unit of the job (words or characters)
+    #[arg(long, value_name = "K,..", value_delimiter = ',', default_value = "3,5,7", value_parser = whole(1..=MAX_SHINGLE_SIZE))]
+    pub sizes: Vec<usize>,
+    /// Sample sizes: each sample contains the first N documents that can be compared at every shingle size, by file and position
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "100,500,1000", value_parser = whole(1..=MAX_SAMPLE))]
+    pub documents: Vec<usize>,
+    /// Number of runs for each shingle size and sample
+    #[arg(long, value_name = "N", default_value = "3", value_parser = whole(1..=MAX_REPEAT))]
+    pub repeat: usize,
 }
 
 /// The result of [`sweep`].
@@ -118,7 +121,7 @@ pub struct ThresholdMeasurement {
 /// Fails if `control` stops the measurement.
 pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
     let thresholds = sorted_thresholds(&grid.thresholds)?;
-    let sizes: BTreeSet<NonZeroUsize> = grid.sizes.iter().copied().collect();
+    let sizes: BTreeSet<usize> = grid.sizes.iter().copied().collect();
     let (Some(&lowest), Some(&largest), Some(most)) =
         (thresholds.first(), sizes.last(), grid.documents.iter().max())
     else {
@@ -132,16 +135,16 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     if searches.iter().any(|(lsh, _)| lsh.needs_32_bits()) {
         base.minhash.bits = Bits::Of32;
     }
-    let jobs = |size: NonZeroUsize| -> Vec<NamedJob> {
+    let jobs = |size: usize| -> Vec<NamedJob> {
         let job = |(lsh, thresholds): &(Lsh, Vec<f64>)| {
             let mut job = Job { lsh: lsh.clone(), ..base.clone() };
-            (job.shingle.size, job.score.threshold) = (size.get(), thresholds[0]);
+            (job.shingle.size, job.score.threshold) = (size, thresholds[0]);
             (format!("search from {} on", thresholds[0]), job)
         };
         searches.iter().map(job).collect()
     };
     let jobs_of_largest = jobs(largest);
-    let sample = LabSample::read(session, &base, &jobs_of_largest[0].1.shingle, most.get()).await?;
+    let sample = LabSample::read(session, &base, &jobs_of_largest[0].1.shingle, *most).await?;
     let (documents, note) = sample.sizes(&grid.documents);
     let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
     let count = sizes.len() * documents.len();
@@ -175,10 +178,10 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
                 }
             }
             found.sort_by(|a, b| a.threshold.total_cmp(&b.threshold));
-            runs.push(SweepRun { size: size.get(), documents, sketches_seconds, found });
+            runs.push(SweepRun { size: size, documents, sketches_seconds, found });
         }
     }
-    Ok(Sweep { job: base, thresholds, repeat: grid.repeat.get(), note, runs })
+    Ok(Sweep { job: base, thresholds, repeat: grid.repeat, note, runs })
 }
 
 /// Returns the distinct thresholds in ascending order.

@@ -1,6 +1,5 @@
 //! Runs stages on a sample, and measures their seconds. The results are kept in memory.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -62,7 +61,7 @@ impl<'a> Bench<'a> {
         session: &'a SessionContext,
         control: &'a RunControl,
         sample: &'a LabSample,
-        repeat: NonZeroUsize,
+        repeat: usize,
         (searches, samples): (&[NamedJob], usize),
     ) -> Self {
         let plans = 2 + searches.len();
@@ -70,7 +69,6 @@ impl<'a> Bench<'a> {
         // The error is ignored. A job for a larger corpus can refuse such a small sample, and any other error occurs again in the
         // measurement.
         let _ = bench.measure(searches, WARM_UP_DOCUMENTS, "warming up").await;
-        let repeat = repeat.get();
         Self { repeat, done: 0, total: plans * repeat * samples, ..bench }
     }
 

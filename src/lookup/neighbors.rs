@@ -6,7 +6,6 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType};
@@ -129,7 +128,7 @@ pub struct Query<'a> {
     /// The order of neighbors. They are sorted by this value and then by the other value, both descending, and then by id.
     pub by: NeighborOrder,
     /// The maximum number of neighbors.
-    pub top: NonZeroUsize,
+    pub top: usize,
 }
 
 /// Returns the candidates that are most similar to the document of a query.
@@ -190,7 +189,7 @@ pub async fn neighbors(
             nearest.push(neighbor.ok_or_else(|| misfit(lsh))?);
         }
         nearest.sort_unstable_by(|a, b| a.order(b, query.by));
-        nearest.truncate(query.top.get());
+        nearest.truncate(query.top);
     }
     Ok(Neighbors { candidates, nearest })
 }
@@ -237,7 +236,7 @@ async fn candidates(
     lsh: &Lsh,
 ) -> Result<BestCandidates> {
     let (of, buckets) = (query.sketch, bucket_settings(lsh));
-    let mut best = BestCandidates { levels: BTreeMap::new(), kept: 0, most: query.top.get(), found: 0 };
+    let mut best = BestCandidates { levels: BTreeMap::new(), kept: 0, most: query.top, found: 0 };
     let mut rows = documents.select(vec![col("doc"), col("signature")])?.execute_stream().await?;
     let mut others = Vec::new();
     while let Some(batch) = rows.try_next().await? {

@@ -4,7 +4,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterPropertiesBuilder;
+
+use crate::error::{Context, Result};
 
 /// Writes a new file. Until the file is complete, its name contains `writer`.
 ///
@@ -67,6 +74,57 @@ pub(crate) fn partial_file(folder: &Path, writer: &str) -> io::Result<tempfile::
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
+}
+
+/// The number of encoded bytes at which a row group of a [`NewFile`] ends early. Each open file holds up to this many bytes in memory.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+
+/// A Parquet file that gets its name when it is complete. Dropping the value removes an incomplete file.
+pub(crate) struct NewFile {
+    writer: ArrowWriter<tempfile::NamedTempFile>,
+    /// The final path.
+    pub(crate) path: PathBuf,
+}
+
+impl NewFile {
+    /// Creates an empty file that [`Self::finish`] renames to `path`.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if it cannot be created.
+    pub(crate) fn create(path: &Path, schema: SchemaRef, by: WriterPropertiesBuilder) -> Result<Self> {
+        let partial = partial_file(path.parent().unwrap_or(Path::new("")), "");
+        let partial = partial.context(|| format!("cannot write {}", path.display()))?;
+        let properties = by.set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+        let writer = ArrowWriter::try_new(partial, schema, Some(properties))?;
+        Ok(Self { writer, path: path.to_owned() })
+    }
+
+    /// Writes rows.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        let cannot = || format!("cannot write {}", self.path.display());
+        self.writer.write(rows).context(cannot)?;
+        if self.writer.in_progress_size() >= ROW_GROUP_BYTES {
+            self.writer.flush().context(cannot)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the file and gives it its name. Replaces an existing file only if `replaces`. Returns the number of bytes.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be completed or renamed.
+    pub(crate) fn finish(self, replaces: bool) -> Result<u64> {
+        let Self { writer, path } = self;
+        let cannot = || format!("cannot write {}", path.display());
+        let partial = writer.into_inner().context(cannot)?;
+        partial.as_file().sync_all().context(cannot)?;
+        let named = if replaces { partial.persist(&path) } else { partial.persist_noclobber(&path) };
+        let file = named.map_err(|e| e.error).context(cannot)?;
+        file.metadata().map(|file| file.len()).context(cannot)
+    }
 }
 
 /// A file without its final name. Dropping the value removes the file.

@@ -1,5 +1,7 @@
 //! Formats ids, texts and numbers for pages and terminals.
 
+use indicatif::HumanCount;
+
 use crate::error::visible::visible;
 
 /// The maximum number of characters that are shown of an id.
@@ -72,7 +74,7 @@ pub(crate) trait PageWords {
 
 /// Formats a count with commas between thousands.
 pub(crate) fn count(n: u64) -> String {
-    grouped(&n.to_string())
+    HumanCount(n).to_string()
 }
 
 /// Formats a count with its noun: `1 pair`, `1,000 pairs`.
@@ -116,7 +118,7 @@ pub(crate) fn decimal(value: f64, digits: usize) -> String {
     let text = format!("{:.digits$}", value.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let sign = if value < 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) { "-" } else { "" };
-    format!("{sign}{}{rest}", grouped(whole))
+    format!("{sign}{}{rest}", count(whole.parse().unwrap_or_default()))
 }
 
 /// Formats seconds with three digits after the point.
@@ -129,17 +131,6 @@ pub(crate) fn sentence(fragment: &str) -> String {
     let mut letters = fragment.chars();
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
-}
-
-fn grouped(digits: &str) -> String {
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use datafusion::common::cast::as_string_array;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::{SessionContext, col};
-use futures::TryStreamExt;
+use petgraph::algo::{bridges, min_spanning_tree};
+use petgraph::data::FromElements;
+use petgraph::graph::{EdgeReference, NodeIndex, UnGraph};
+use petgraph::visit::{DfsPostOrder, EdgeRef};
 use serde::Deserialize;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::view::{BridgeLink, DrawnCluster, Link, MemberOf, PairOfTexts};
 use crate::error::Result;
@@ -15,6 +17,7 @@ use crate::lookup::Finished;
 use crate::lookup::rows::query;
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::page::sides;
+use crate::udf::stage_functions;
 
 /// The maximum number of listed documents per cluster.
 const MAX_MEMBERS: usize = 12;
@@ -83,8 +86,11 @@ async fn choose(session: &SessionContext, has_links: bool, seed: u64) -> Result<
     } else {
         "jaccard_to_representative"
     };
+    stage_functions().iter().for_each(|function| session.register_udf(ScalarUDF::clone(function)));
+    let loosest = format!("min({link}) ASC NULLS LAST");
+    let random = format!("document_key(concat('{seed} ', arrow_cast(cluster_id, 'Utf8')))");
     let mut chosen: Vec<(&'static str, String)> = Vec::new();
-    for (why, order) in [("largest", "max(size) DESC"), ("loosest", &format!("min({link}) ASC NULLS LAST"))] {
+    for (why, order) in [("largest", "max(size) DESC"), ("loosest", &loosest), ("random", &random)] {
         let sql = format!(
             "SELECT arrow_cast(cluster_id, 'Utf8') AS cluster_id FROM clusters GROUP BY cluster_id HAVING max(size) > 1 \
              ORDER BY {order}, cluster_id LIMIT 3"
@@ -94,20 +100,6 @@ async fn choose(session: &SessionContext, has_links: bool, seed: u64) -> Result<
         let new = ids.find(|id| chosen.iter().all(|(_, other)| other != id));
         chosen.extend(new.map(|id| (why, id)));
     }
-    let all =
-        "SELECT arrow_cast(cluster_id, 'Utf8') AS cluster_id FROM clusters WHERE representative AND size > 1";
-    let mut batches = session.sql(all).await?.execute_stream().await?;
-    let mut least: Option<(u64, String)> = None;
-    while let Some(batch) = batches.try_next().await? {
-        for id in as_string_array(batch.column(0))?.iter().flatten() {
-            let hashed = (xxh3_64_with_seed(id.as_bytes(), seed), id.to_owned());
-            let is_new = chosen.iter().all(|(_, other)| other != id);
-            if is_new && least.as_ref().is_none_or(|least| hashed < *least) {
-                least = Some(hashed);
-            }
-        }
-    }
-    chosen.extend(least.map(|(_, id)| ("random", id)));
     Ok(chosen)
 }
 
@@ -152,21 +144,23 @@ async fn read_cluster(
     };
     if let Some(links) = ClusterLinks::read(session, finished.job()).await? {
         let (weakest, bridges) = (links.weakest(), links.bridges());
-        cluster.weakest_link = weakest.map(|edge| links.link(&edge));
+        cluster.weakest_link = weakest.map(|edge| links.link(edge));
         cluster.all_bridges = Some(bridges.len() as u64);
-        cluster.bridges.extend(bridges.iter().take(MAX_BRIDGES).map(|bridge| BridgeLink {
-            link: links.link(&bridge.edge),
-            side_a: bridge.side_a as u64,
-            side_b: bridge.side_b as u64,
-        }));
+        cluster.bridges.extend(
+            bridges.iter().take(MAX_BRIDGES).map(|&(edge, [side_a, side_b])| BridgeLink {
+                link: links.link(edge),
+                side_a,
+                side_b,
+            }),
+        );
         let weakest = weakest.map(|edge| ("the weakest link", edge));
-        let bridge = bridges.first().map(|bridge| ("a bridge", bridge.edge));
+        let bridge = bridges.first().map(|(edge, _)| ("a bridge", *edge));
         for (phrase, edge) in weakest.into_iter().chain(bridge) {
-            let member = |number: usize| {
-                let (id, is_reference) = &links.documents[number];
+            let member = |node: NodeIndex| {
+                let (id, is_reference) = &links.documents[node.index()];
                 Member::parse(finished, id, *is_reference)
             };
-            let (a, b) = (member(edge.a)?, member(edge.b)?);
+            let (a, b) = (member(edge.source())?, member(edge.target())?);
             if pairs.iter().all(|(_, [x, y])| (x, y) != (&a, &b) && (y, x) != (&a, &b)) {
                 pairs.push((phrase, [a, b]));
             }
@@ -179,7 +173,21 @@ async fn read_cluster(
 struct ClusterLinks {
     /// The id of each paired document, and whether it is a reference document.
     documents: Vec<(String, bool)>,
-    edges: Vec<ClusterEdge>,
+    /// An edge for each pair. Its weight is the negative similarity.
+    pairs: LinkGraph,
+    /// The minimum spanning tree of `pairs`, with its edges by weight.
+    tree: LinkGraph,
+}
+
+/// A graph whose nodes have the numbers of documents.
+type LinkGraph = UnGraph<(), f64>;
+
+/// A pair in a cluster.
+type LinkEdge<'a> = EdgeReference<'a, f64>;
+
+/// Returns the similarity of a pair.
+fn jaccard(edge: LinkEdge<'_>) -> f64 {
+    -edge.weight()
 }
 
 impl ClusterLinks {
@@ -210,139 +218,55 @@ impl ClusterLinks {
         let ends =
             rows.iter().flat_map(|row| [(row.id_a.clone(), false), (row.id_b.clone(), row.reference_b)]);
         let documents: Vec<(String, bool)> = ends.collect::<BTreeSet<_>>().into_iter().collect();
-        let numbers: BTreeMap<&(String, bool), usize> = documents.iter().zip(0..).collect();
+        let numbers: BTreeMap<&(String, bool), u32> = documents.iter().zip(0..).collect();
         let number = |id: String, is_reference| numbers.get(&(id, is_reference)).copied().unwrap_or_default();
-        let edge = |row: LinkRow| ClusterEdge {
-            a: number(row.id_a, false),
-            b: number(row.id_b, row.reference_b),
-            jaccard: row.jaccard,
+        let edge = |row: LinkRow| (number(row.id_a, false), number(row.id_b, row.reference_b), -row.jaccard);
+        let mut edges: Vec<(u32, u32, f64)> = rows.into_iter().map(edge).collect();
+        edges.sort_by_key(|&(a, b, _)| (a, b));
+        Ok(Some(Self::new(documents, edges)))
+    }
+
+    fn new(documents: Vec<(String, bool)>, edges: Vec<(u32, u32, f64)>) -> Self {
+        let pairs = LinkGraph::from_edges(edges);
+        let tree = LinkGraph::from_elements(min_spanning_tree(&pairs));
+        Self { documents, pairs, tree }
+    }
+
+    /// Returns the weakest pair that connects the cluster, unless it is between documents with the same shingles.
+    fn weakest(&self) -> Option<LinkEdge<'_>> {
+        self.tree.edge_references().next_back().filter(|edge| jaccard(*edge) < 1.0)
+    }
+
+    /// Returns the bridges between different texts with the number of documents on each side. Bridges whose smaller side is larger come
+    /// first.
+    fn bridges(&self) -> Vec<(LinkEdge<'_>, [u64; 2])> {
+        // The number of documents in each subtree; 0 until all nodes below are visited. Every bridge is an edge of the tree.
+        let mut sizes = vec![0_u64; self.documents.len()];
+        let mut walk = DfsPostOrder::empty(&self.tree);
+        for start in self.tree.node_indices() {
+            walk.move_to(start);
+            while let Some(node) = walk.next(&self.tree) {
+                let below: u64 = self.tree.neighbors(node).map(|other| sizes[other.index()]).sum();
+                sizes[node.index()] = 1 + below;
+            }
+        }
+        let all = sizes.len() as u64;
+        let sides = |edge: LinkEdge<'_>| {
+            let [a, b] = [edge.source(), edge.target()].map(|node| sizes[node.index()]);
+            if a < b { [a, all - a] } else { [all - b, b] }
         };
-        let mut edges: Vec<ClusterEdge> = rows.into_iter().map(edge).collect();
-        edges.sort_by_key(|edge| (edge.a, edge.b));
-        Ok(Some(Self { documents, edges }))
-    }
-
-    /// Returns the weakest link, unless it is between documents with the same shingles.
-    fn weakest(&self) -> Option<ClusterEdge> {
-        weakest(self.documents.len(), &self.edges).filter(|edge| edge.jaccard < 1.0)
-    }
-
-    /// Returns the bridges between documents with different shingles, ordered by the size of the smaller part, descending.
-    fn bridges(&self) -> Vec<Bridge> {
-        let mut found = bridges(self.documents.len(), &self.edges);
-        found.retain(|bridge| bridge.edge.jaccard < 1.0);
-        found.sort_by(|a, b| {
-            let smaller = |bridge: &Bridge| bridge.side_a.min(bridge.side_b);
-            smaller(b).cmp(&smaller(a)).then(a.edge.jaccard.total_cmp(&b.edge.jaccard))
+        let bridges = bridges(&self.pairs).filter(|edge| jaccard(*edge) < 1.0);
+        let mut found: Vec<_> = bridges.map(|edge| (edge, sides(edge))).collect();
+        found.sort_by(|(a, sides_a), (b, sides_b)| {
+            sides_b.iter().min().cmp(&sides_a.iter().min()).then(jaccard(*a).total_cmp(&jaccard(*b)))
         });
         found
     }
 
-    fn link(&self, edge: &ClusterEdge) -> Link {
-        let id = |number: usize| self.documents[number].0.clone();
-        Link { id_a: id(edge.a), id_b: id(edge.b), jaccard: edge.jaccard }
+    fn link(&self, edge: LinkEdge<'_>) -> Link {
+        let id = |node: NodeIndex| self.documents[node.index()].0.clone();
+        Link { id_a: id(edge.source()), id_b: id(edge.target()), jaccard: jaccard(edge) }
     }
-}
-
-/// A pair of documents. `a` and `b` are indexes in [`ClusterLinks::documents`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct ClusterEdge {
-    a: usize,
-    b: usize,
-    jaccard: f64,
-}
-
-/// An edge that is the only connection between its two documents.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Bridge {
-    edge: ClusterEdge,
-    /// The number of documents that stay connected with `a` if the edge is removed, including `a`.
-    side_a: usize,
-    /// The number of documents that stay connected with `b` if the edge is removed, including `b`.
-    side_b: usize,
-}
-
-/// Returns the lightest edge of the maximum spanning forest (Kruskal, 1956); `None` if there are no edges.
-fn weakest(nodes: usize, edges: &[ClusterEdge]) -> Option<ClusterEdge> {
-    let mut order: Vec<&ClusterEdge> = edges.iter().collect();
-    order.sort_by(|a, b| b.jaccard.total_cmp(&a.jaccard).then((a.a, a.b).cmp(&(b.a, b.b))));
-    let mut parent: Vec<usize> = (0..nodes).collect();
-    let mut last = None;
-    for edge in order {
-        let (a, b) = (root(&mut parent, edge.a), root(&mut parent, edge.b));
-        if a != b {
-            parent[a] = b;
-            last = Some(*edge);
-        }
-    }
-    last
-}
-
-fn root(parent: &mut [usize], mut node: usize) -> usize {
-    while parent[node] != node {
-        parent[node] = parent[parent[node]];
-        node = parent[node];
-    }
-    node
-}
-
-/// Finds the bridges of a graph (Tarjan, *A note on finding the bridges of a graph*, 1974). Two documents must have at most one edge.
-fn bridges(nodes: usize, edges: &[ClusterEdge]) -> Vec<Bridge> {
-    let mut edges_of_node: Vec<Vec<usize>> = vec![Vec::new(); nodes];
-    for (number, edge) in edges.iter().enumerate() {
-        edges_of_node[edge.a].push(number);
-        edges_of_node[edge.b].push(number);
-    }
-    let unvisited = usize::MAX;
-    let (mut order, mut low, mut size) = (vec![unvisited; nodes], vec![unvisited; nodes], vec![1; nodes]);
-    let mut found = Vec::new();
-    let mut next = 0;
-    for start in 0..nodes {
-        if order[start] != unvisited {
-            continue;
-        }
-        let first = found.len();
-        // The bridges in this DFS tree, as tuples (edge, child). The sizes of both sides follow once the whole tree has been visited.
-        let mut tree = Vec::new();
-        // The nodes from the root to the current node, as tuples (node, edge to the node, number of the node's edges that were followed).
-        let mut path = vec![(start, unvisited, 0)];
-        (order[start], low[start]) = (next, next);
-        next += 1;
-        while let Some(&mut (node, by, ref mut followed)) = path.last_mut() {
-            if let Some(&number) = edges_of_node[node].get(*followed) {
-                *followed += 1;
-                let edge = edges[number];
-                let other = if edge.a == node { edge.b } else { edge.a };
-                if number == by {
-                    continue;
-                }
-                if order[other] == unvisited {
-                    (order[other], low[other]) = (next, next);
-                    next += 1;
-                    path.push((other, number, 0));
-                } else {
-                    low[node] = low[node].min(order[other]);
-                }
-                continue;
-            }
-            path.pop();
-            if let Some(&(above, ..)) = path.last() {
-                low[above] = low[above].min(low[node]);
-                size[above] += size[node];
-                if low[node] > order[above] {
-                    tree.push((edges[by], node));
-                }
-            }
-        }
-        let all: usize = size[start];
-        found.extend(tree.into_iter().map(|(edge, child)| {
-            let (child_side, other) = (size[child], all - size[child]);
-            let (side_a, side_b) = if edge.a == child { (child_side, other) } else { (other, child_side) };
-            Bridge { edge, side_a, side_b }
-        }));
-        found[first..].sort_by_key(|bridge| (bridge.edge.a, bridge.edge.b));
-    }
-    found
 }
 
 #[cfg(test)]
@@ -353,18 +277,27 @@ mod tests {
 
     use super::*;
 
-    fn edge((a, b, percent): (usize, usize, u8)) -> ClusterEdge {
-        ClusterEdge { a, b, jaccard: f64::from(percent) / 100.0 }
+    /// A pair with its similarity in per cent.
+    type TestEdge = (u32, u32, u8);
+
+    fn links(documents: usize, edges: &[TestEdge]) -> ClusterLinks {
+        let edges = edges.iter().map(|&(a, b, percent)| (a, b, -f64::from(percent) / 100.0));
+        ClusterLinks::new(vec![(String::new(), false); documents], edges.collect())
     }
 
-    /// Returns the nodes that `edges` connect with `from`.
-    fn reached(from: usize, edges: &[ClusterEdge]) -> BTreeSet<usize> {
+    fn test_edge(edge: LinkEdge<'_>) -> TestEdge {
+        let percent = (jaccard(edge) * 100.0).round() as u8;
+        (edge.source().index() as u32, edge.target().index() as u32, percent)
+    }
+
+    /// The nodes that are connected with `from` by `edges`.
+    fn reached(from: u32, edges: &[TestEdge]) -> BTreeSet<u32> {
         let mut all = BTreeSet::from([from]);
         loop {
             let before = all.len();
-            for edge in edges {
-                if all.contains(&edge.a) || all.contains(&edge.b) {
-                    all.extend([edge.a, edge.b]);
+            for (a, b, _) in edges {
+                if all.contains(a) || all.contains(b) {
+                    all.extend([a, b]);
                 }
             }
             if all.len() == before {
@@ -373,44 +306,61 @@ mod tests {
         }
     }
 
+    fn test_bridges(links: &ClusterLinks) -> Vec<(TestEdge, [u64; 2])> {
+        links.bridges().into_iter().map(|(edge, sides)| (test_edge(edge), sides)).collect()
+    }
+
     #[test]
     fn a_chain_of_two_triangles_has_one_bridge() {
-        let edges: Vec<ClusterEdge> =
-            [(0, 1, 90), (1, 2, 90), (0, 2, 90), (2, 3, 60), (3, 4, 80), (4, 5, 80), (3, 5, 50)]
-                .map(edge)
-                .into();
-        assert_eq!(bridges(6, &edges), [Bridge { edge: edges[3], side_a: 3, side_b: 3 }]);
-        assert_eq!(weakest(6, &edges), Some(edges[3]), "the edge of 50 % is not needed");
-        assert_eq!((bridges(3, &[]), weakest(3, &[])), (vec![], None));
+        let edges = [(0, 1, 90), (1, 2, 90), (0, 2, 90), (2, 3, 60), (3, 4, 80), (4, 5, 80), (3, 5, 50)];
+        let links = links(6, &edges);
+        assert_eq!(test_bridges(&links), [((2, 3, 60), [3, 3])]);
+        assert_eq!(links.weakest().map(test_edge), Some((2, 3, 60)), "the edge of 50 % is not needed");
+    }
+
+    #[test]
+    fn bridges_in_the_middle_come_first() {
+        let chain: Vec<TestEdge> = (0..100_000).map(|node| (node, node + 1, 90)).collect();
+        let bridges =
+            links(100_001, &chain).bridges().into_iter().map(|(_, sides)| sides).collect::<Vec<_>>();
+        assert_eq!(bridges[..2], [[50_000, 50_001], [50_001, 50_000]]);
+        assert_eq!(bridges.last(), Some(&[100_000, 1]));
     }
 
     proptest! {
         #[test]
         fn bridges_and_weakest_links_match_their_definitions(
-            pairs in proptest::collection::btree_map((0usize..8, 0usize..8), 50u8..100, 0..14)
+            pairs in proptest::collection::btree_map((0u32..8, 0u32..8), 50u8..100, 0..14)
         ) {
-            let edges: Vec<ClusterEdge> =
-                pairs.into_iter().filter(|((a, b), _)| a < b).map(|((a, b), j)| edge((a, b, j))).collect();
-            let mut expected = Vec::new();
-            for (number, removed) in edges.iter().enumerate() {
-                let mut others = edges.clone();
-                others.remove(number);
-                let (side_a, side_b) = (reached(removed.a, &others), reached(removed.b, &others));
-                if !side_a.contains(&removed.b) {
-                    expected.push(Bridge { edge: *removed, side_a: side_a.len(), side_b: side_b.len() });
+            let mut edges: Vec<TestEdge> =
+                pairs.into_iter().filter(|((a, b), _)| a < b).map(|((a, b), percent)| (a, b, percent)).collect();
+            // A cluster is connected.
+            for node in 1..8 {
+                if !reached(0, &edges).contains(&node) {
+                    edges.push((0, node, 60));
                 }
             }
-            let mut found = bridges(8, &edges);
-            found.sort_by_key(|bridge| (bridge.edge.a, bridge.edge.b));
-            prop_assert_eq!(found, expected);
-            // The weakest link is the largest threshold at which all connected documents remain connected.
-            let keeps = |least: f64| {
-                let strong: Vec<ClusterEdge> = edges.iter().filter(|edge| edge.jaccard >= least).copied().collect();
-                (0..8).all(|node| reached(node, &strong) == reached(node, &edges))
-            };
-            if let Some(weakest) = weakest(8, &edges) {
-                prop_assert!(keeps(weakest.jaccard) && !keeps(weakest.jaccard + 0.001));
+            let mut expected = Vec::new();
+            for (number, &(a, b, percent)) in edges.iter().enumerate() {
+                let mut others = edges.clone();
+                others.remove(number);
+                let (side_a, side_b) = (reached(a, &others), reached(b, &others));
+                if !side_a.contains(&b) {
+                    expected.push(((a, b, percent), [side_a.len() as u64, side_b.len() as u64]));
+                }
             }
+            let links = links(8, &edges);
+            let mut found = test_bridges(&links);
+            found.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(found, expected);
+            // The weakest link is the largest threshold at which all documents remain connected.
+            let keeps = |least: u8| {
+                let strong: Vec<TestEdge> = edges.iter().filter(|edge| edge.2 >= least).copied().collect();
+                reached(0, &strong).len() == 8
+            };
+            let (_, _, weakest) = test_edge(links.weakest().unwrap());
+            prop_assert!(keeps(weakest) && !keeps(weakest + 1));
         }
     }
 }

@@ -15,29 +15,37 @@ use serde::Deserialize;
 
 use crate::audit;
 use crate::error::{Context, Error, Result};
-use crate::evaluate;
+use crate::evaluate::{self, MAX_EVALUATED};
 use crate::forecast::Forecast;
+use crate::job::{parse_size, whole};
 use crate::lookup::Finished;
 pub use crate::page::{Side, TextPart};
 pub use page::html;
 pub use view::*;
 
 /// The settings of a report.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct ReportSettings {
-    /// The seed with which the random cluster is chosen.
-    pub seed: u64,
-    /// An earlier output to compare with.
+    /// An earlier output to compare with
+    #[arg(long, value_name = "OUTPUT")]
     pub before: Option<String>,
-    /// The new location of each URL in the source, if the source was moved since the run; otherwise empty.
-    pub places: Vec<String>,
-    /// The approximate number of shingle sets to draw for the recall; `None` if the recall is not measured.
+    /// Measure the recall on about N shingle sets, like evaluate
+    #[arg(long, value_name = "N", value_parser = whole(1..=MAX_EVALUATED))]
     pub evaluate: Option<usize>,
-    /// A file with labels of pairs.
+    /// A file with labels of pairs, as read by evaluate --labels
+    #[arg(long, value_name = "FILE")]
     pub labels: Option<String>,
-    /// The record of the run that made the output. It can contain a forecast.
-    pub record: Option<ReportRecord>,
-    /// The memory to use, in bytes.
+    /// The record of `run --forecast --record`; the page compares the forecast in it with the run
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<String>,
+    /// Seed for the choice of the random cluster
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// The new location of a moved source; give as many locations as the source has URLs, in the same order
+    #[arg(long, value_name = "URL")]
+    pub source: Vec<String>,
+    /// Memory to use, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = parse_size)]
     pub memory: u64,
 }
 
@@ -48,9 +56,10 @@ pub struct ReportSettings {
 /// Returns the errors of [`Finished::open`] for both outputs, and of [`evaluate::evaluate`] and [`audit::judge`] if they are called.
 /// Returns [`Kind::Job`](crate::error::Kind::Job) if the record belongs to another output.
 pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettings) -> Result<Report> {
-    let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
+    let record = settings.record.as_deref().map(ReportRecord::read).transpose()?;
+    let finished = Finished::open(session, url).await?.with_source_in(settings.source.clone());
     let mut report = numbers::read(session, &finished, url).await?;
-    if let Some(record) = &settings.record {
+    if let Some(record) = record {
         record.add_to(&mut report, &finished.manifest().fingerprint)?;
     }
     (report.clusters, report.no_texts) = draws::read(session, &finished, settings.seed).await?;
@@ -69,13 +78,13 @@ pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettin
 
 /// The fields that a report shows from a record, which `resemblance run --forecast --record FILE` writes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct ReportRecord {
+struct ReportRecord {
     /// The forecast of the run, if any.
     #[serde(default)]
-    pub forecast: Option<Forecast>,
+    forecast: Option<Forecast>,
     /// The peak memory of the process in bytes.
     #[serde(default)]
-    pub peak_memory_bytes: Option<u64>,
+    peak_memory_bytes: Option<u64>,
     /// The manifest of the output.
     manifest: OutputIdentity,
 }
@@ -90,8 +99,8 @@ impl ReportRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a successful run.
-    pub fn read(file: &str) -> Result<Self> {
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a successful run.
+    fn read(file: &str) -> Result<Self> {
         let text = std::fs::read_to_string(file).context(|| format!("cannot read the record {file}"))?;
         serde_json::from_str(&text).map_err(|e| {
             Error::input(format!(

@@ -42,26 +42,22 @@ fn numbers(file: &Path) -> BTreeSet<u64> {
 fn the_rules_of_keep_decide_in_their_order_which_document_stays() {
     let folder = written("in.jsonl", &rows());
     for (rules, stays, words) in [
-        ("longest", 11, "the longest, if equal the first"),
-        ("first", 9, "the first"),
-        ("last", 11, "the last"),
-        ("stars desc", 10, "the one with the greatest stars, if equal the first"),
-        ("meta.day", 11, "the one with the smallest meta.day, if equal the first"),
-        ("meta.day desc", 10, "the one with the greatest meta.day"),
-        ("stars in (2, 4), first", 11, "by stars in (2, 4), if equal the first"),
-        ("lang,length", 9, "the one with the smallest lang, if equal the one with the smallest length"),
-        ("lang, length, last", 10, "if equal the last"),
+        ("longest", 11, "longest, if equal first"),
+        ("first", 9, "first"),
+        ("last", 11, "last"),
+        ("stars desc", 10, "stars desc, if equal first"),
+        ("meta.day", 11, "meta.day, if equal first"),
+        ("meta.day desc", 10, "meta.day desc, if equal first"),
+        ("stars in (2, 4), first", 11, "stars in (2, 4), if equal first"),
+        ("lang,length", 9, "lang, if equal length, if equal first"),
+        ("lang, length, last", 10, "lang, if equal length, if equal last"),
     ] {
         let arguments = [
             "dedup", "in.jsonl", "--text", "body", "-k", "5", "--unit", "word", "--to", rules, "--keep",
             rules,
         ];
         let printed = said(&call(folder.path(), &arguments).success());
-        assert!(
-            printed.contains(&format!("10 kept; of similar ones {words}")) || words.starts_with("if"),
-            "{rules}: {printed}"
-        );
-        assert!(printed.contains(words), "{rules}: {printed}");
+        assert!(printed.contains(&format!("10 kept; of similar ones: {words}\n")), "{rules}: {printed}");
         let expected: BTreeSet<u64> = (0..9).chain([stays]).collect();
         assert_eq!(numbers(&folder.path().join(rules).join("in.jsonl")), expected, "{rules}");
     }

@@ -103,8 +103,8 @@ fn the_size_of_a_shingle_follows_its_unit() {
 fn wrong_arguments_say_what_is_allowed() {
     let folder = files();
     let cases: [(&[&str], &str, &str); 5] = [
-        (&["-k", "0"], "-k", "1 or more"),
-        (&["--show", "0"], "--show", "1 or more"),
+        (&["-k", "0"], "-k", "from 1 to 1000000"),
+        (&["--show", "0"], "--show", "from 1 to 1000000"),
         (&["--show", "one.txt"], "--show", "paths come before"),
         (&["--show", "--json"], "--json", "cannot be used with"),
         (&["--json", "--show", "2"], "--show", "cannot be used with"),

@@ -1,7 +1,5 @@
 //! The neighbors of a document, compared with a ranking by plain loops, and the command as a user calls it.
 
-use std::num::NonZeroUsize;
-
 use resemblance::job::EngineSettings;
 use resemblance::lookup::neighbors::{
     NeighborOrder, Neighbors, Query, Sketch, document_sketch, neighbors, text_sketch,
@@ -61,7 +59,6 @@ pub async fn ask(
     top: usize,
 ) -> Neighbors {
     let again = again(finished).await;
-    let top = NonZeroUsize::new(top).unwrap();
     neighbors(finished, again.as_ref(), Query { sketch, id, by, top }).await.unwrap()
 }
 
@@ -246,7 +243,7 @@ fn missing_documents_and_texts_are_reported() {
     ask(&["--id", "nothing like it"]).refused(2, &["the column `id`"]);
     ask(&["--id", "short"]).refused(2, &["rejected", "too_short"]);
     for bad in ["0", "-1", "x"] {
-        ask(&["--id", "lonely", &format!("--top={bad}")]).refused(2, &["--top", "1 or more"]);
+        ask(&["--id", "lonely", &format!("--top={bad}")]).refused(2, &["--top", "from 1 to 1000000"]);
     }
     ask(&[]).refused(2, &["--id"]);
     ask(&["--id", "lonely", "--text", "-"]).refused(2, &["cannot be used with"]);

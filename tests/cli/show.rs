@@ -242,7 +242,7 @@ fn missing_pairs_and_clusters_are_reported() {
     assert_eq!(lines(&output, &["--id", lonely]).len(), 0);
     show(&output, &["--cluster", lonely]).refused(2, &["in no cluster"]);
     show(&output, &["--id", "d0000x"]).refused(2, &["near it"]);
-    show(&output, &["--top", "0"]).refused(2, &["1 or more"]);
+    show(&output, &["--top", "0"]).refused(2, &["from 1 to 1000000"]);
     show(&output, &["--cluster", lonely, "--id", lonely]).code(2);
     show(&output, &["--cluster", lonely, "--pairs", "random"]).code(2);
     show(folder.path(), &[]).refused(3, &["no finished output"]);

@@ -1,7 +1,5 @@
 //! `resemblance compare` against plain computation, and as a user calls it.
 
-use std::num::NonZeroUsize;
-
 use resemblance::engine::{RunControl, session};
 use resemblance::lab::compare::{ComparedMethod, Comparison, compare};
 
@@ -13,10 +11,9 @@ fn compared(
     repeat: usize,
     control: &RunControl,
 ) -> resemblance::error::Result<Comparison> {
-    let documents: Vec<_> = documents.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect();
     block_on(async {
         let session = session::session(&job.engine)?;
-        compare(&session, job, &documents, NonZeroUsize::new(repeat).unwrap(), control).await
+        compare(&session, job, documents, repeat, control).await
     })
 }
 
@@ -310,7 +307,7 @@ fn wrong_arguments_say_what_is_allowed() {
             .arg(&job)
             .arg(argument)
             .assert()
-            .refused(2, &[*named, "expected a whole number of 1 or more"]);
+            .refused(2, &[*named, "expected a whole number from 1 to"]);
     }
     std::fs::write(folder.path().join("file"), "").unwrap();
     let inside = folder.path().join("file/plots");

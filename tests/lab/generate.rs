@@ -99,15 +99,15 @@ fn wrong_arguments_are_named_and_write_nothing() {
     std::fs::write(path("there.parquet"), "").unwrap();
     let (there, inside) = (path("there.parquet"), path("out/truth.parquet"));
     let cases: &[(&[&str], &str)] = &[
-        (&["--documents", "0"], "1 or more"),
-        (&["--documents", "10", "--copies", "1.5"], "copies is 1.5; allowed is a share from 0 to 1"),
+        (&["--documents", "0"], "from 1 to"),
+        (&["--documents", "10", "--copies", "1.5"], "expected a number from 0 to 1"),
         (&["--documents", "10", "--copies", "nan"], "copies"),
         (&["--documents", "10", "--copies", "0.5", "--near", "0.5"], "copies, near and contained"),
         (&["--documents", "10", "--identical", "11"], "identical"),
         (&["--documents", "10", "--jaccards", "0.9,0"], "over 0 and at most 1"),
-        (&["--documents", "10", "--words", "3"], "words is 3; allowed are 5 to"),
-        (&["--documents", "10", "--vocabulary", "1"], "vocabulary is 1; allowed are 2 to"),
-        (&["--documents", "10", "--files", "100001"], "files is 100001; allowed are 1 to"),
+        (&["--documents", "10", "--words", "3"], "words is 3, but a document has at least one shingle"),
+        (&["--documents", "10", "--vocabulary", "1"], "from 2 to"),
+        (&["--documents", "10", "--files", "100001"], "from 1 to 100000"),
         (&["--documents", "10", "--truth", &there], "--overwrite"),
         (&["--documents", "10", "--truth", &inside], "--truth"),
     ];

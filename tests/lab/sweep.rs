@@ -1,7 +1,5 @@
 //! `resemblance sweep` against plain computation, and as a user calls it.
 
-use std::num::NonZeroUsize;
-
 use resemblance::engine::{RunControl, session};
 use resemblance::lab::sweep::{Grid, Sweep, ThresholdMeasurement, sweep};
 
@@ -9,12 +7,11 @@ use crate::lab::compare::stand_alone;
 use crate::support::*;
 
 pub fn swept(job: &Job, thresholds: &[f64], sizes: &[usize], documents: &[usize]) -> Sweep {
-    let numbers = |n: &[usize]| n.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect();
     let grid = Grid {
         thresholds: thresholds.to_vec(),
-        sizes: numbers(sizes),
-        documents: numbers(documents),
-        repeat: NonZeroUsize::new(2).unwrap(),
+        sizes: sizes.to_vec(),
+        documents: documents.to_vec(),
+        repeat: 2,
     };
     block_on(async {
         let session = session::session(&job.engine).unwrap();
@@ -235,7 +232,7 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
 #[test]
 fn wrong_arguments_say_what_is_allowed() {
     let job = repository("jobs/quickstart.toml");
-    let number = "expected a whole number of 1 or more";
+    let number = "expected a whole number from 1 to";
     let share = "expected a number over 0 and at most 1";
     let cases = [
         ("--thresholds", "0.5,1.01", share),

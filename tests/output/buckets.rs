@@ -1,8 +1,6 @@
 //! The table of buckets: its rows, compared with the signatures, and the neighbors that are found by it, compared with those that are
 //! found by all signatures.
 
-use std::num::NonZeroUsize;
-
 use arrow::datatypes::Int64Type;
 use object_store::local::LocalFileSystem;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -356,8 +354,7 @@ fn read_for<T>(
 /// The neighbors of a text, by estimates alone.
 async fn of_this_text(finished: &Finished, text: &str) -> Neighbors {
     let sketch = text_sketch(finished, text).await.unwrap().unwrap();
-    let query =
-        Query { sketch: &sketch, id: None, by: NeighborOrder::Estimate, top: NonZeroUsize::new(10).unwrap() };
+    let query = Query { sketch: &sketch, id: None, by: NeighborOrder::Estimate, top: 10 };
     neighbors(finished, None, query).await.unwrap()
 }
 

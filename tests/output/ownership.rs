@@ -303,11 +303,6 @@ fn generate_replaces_only_generated_files() {
         assert_eq!(files(folder.path()), before);
         std::fs::write(path, whole).unwrap();
     }
-    // A file that another process may still be writing.
-    let partial = folder.path().join("new.parquet.partial");
-    std::fs::write(&partial, "somebody's").unwrap();
-    generate(&folder.path().join("new.parquet"), &[]).refused(2, &["new.parquet.partial"]);
-    assert_eq!(std::fs::read(&partial).unwrap(), b"somebody's");
 }
 
 /// Runs a command, which must leave the files and links in a folder as they are.

@@ -1,15 +1,15 @@
 //! Arguments of commands that read data without a job file. The arguments describe a job.
 
-use std::num::NonZeroUsize;
-
-use crate::cli::arguments;
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
 use crate::job::file::JobFile;
-use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, Method, Score, ShingleSection, Unit};
+use crate::job::{
+    self, Encoding, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit, similarity,
+    whole,
+};
 
 /// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
@@ -39,11 +39,11 @@ pub(crate) struct FromData {
     #[arg(long, value_name = "N")]
     limit: Option<String>,
     /// The minimum similarity of a pair, greater than 0 and at most 1
-    #[arg(short, long, default_value_t = Score::default().threshold, value_parser = arguments::similarity)]
+    #[arg(short, long, default_value_t = Score::default().threshold, value_parser = similarity)]
     threshold: f64,
     /// Number of words (or characters) in a shingle [default: 5 words, or 9 characters]
     #[arg(short = 'k', long, value_name = "N", value_parser = shingle_size)]
-    size: Option<NonZeroUsize>,
+    size: Option<usize>,
     /// Unit of shingles
     #[arg(short, long, value_enum, default_value_t = Unit::Word)]
     unit: Unit,
@@ -56,8 +56,8 @@ pub(crate) struct FromData {
     all: bool,
 }
 
-fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    arguments::one_to(MAX_SHINGLE_SIZE)(text).map_err(|expected| format!("{expected} after -k"))
+fn shingle_size(text: &str) -> ParsedArgument<usize> {
+    whole(1..=MAX_SHINGLE_SIZE)(text).map_err(|expected| format!("{expected} after -k"))
 }
 
 pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
@@ -84,11 +84,7 @@ impl FromData {
         let output = output.unwrap_or(&temporary);
         let columns = (self.text.as_deref(), self.id.as_deref());
         let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
-        file.shingle = Some(ShingleSection {
-            unit: self.unit,
-            size: self.size.map(NonZeroUsize::get),
-            ..ShingleSection::default()
-        });
+        file.shingle = Some(ShingleSection { unit: self.unit, size: self.size, ..ShingleSection::default() });
         file.source.condition = self.condition.clone();
         let limit = self.limit.as_deref().map(str::parse).transpose();
         file.source.limit = limit.map_err(|e: Error| Error::job(format!("`source.limit` {e}")))?;

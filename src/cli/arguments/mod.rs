@@ -4,7 +4,6 @@ pub(crate) mod data;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
-use std::num::NonZeroUsize;
 
 use arrow::array::RecordBatch;
 
@@ -13,55 +12,16 @@ use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 pub(crate) use crate::job::parse_size as memory;
-use crate::job::{self, Names, Prefer, Preference};
+use crate::job::{self, Names, ParsedArgument, Preference};
 use crate::lookup::rows::{self, CsvStyle};
 use crate::output::Stored;
 use crate::pipeline::OnExisting;
 
-type ParsedArgument<T> = std::result::Result<T, String>;
-
-/// The maximum number of shingle sets in a sample for `evaluate`.
-pub(crate) const MAX_EVALUATED: usize = 1_000_000;
-
-/// The maximum number of pairs in an audit. The texts of the pairs are in memory.
+/// The maximum number of pairs in an audit. Their texts are held in memory.
 pub(crate) const MAX_AUDITED: usize = 100_000;
 
 /// The maximum number of rows that a command prints. The rows are sorted in memory.
 pub(crate) const MAX_TOP: usize = 1_000_000;
-/// The maximum number of documents in a sample. The sample is in memory.
-pub(crate) const MAX_SAMPLE: usize = 1_000_000_000;
-/// The maximum number of repetitions of a measurement.
-pub(crate) const MAX_REPEAT: usize = 1_000_000;
-
-/// Parses a whole number from 1 to `most`.
-pub(crate) fn one_to(
-    most: usize,
-) -> impl Fn(&str) -> ParsedArgument<NonZeroUsize> + Clone + Send + Sync + 'static {
-    move |text| {
-        let number = text.trim().parse().ok().filter(|number: &NonZeroUsize| number.get() <= most);
-        number.ok_or_else(|| format!("expected a whole number of 1 or more, and at most {most}"))
-    }
-}
-
-/// Parses a whole number from 0 to `most`.
-pub(crate) fn zero_to(most: usize) -> impl Fn(&str) -> ParsedArgument<usize> + Clone + Send + Sync + 'static {
-    move |text| match text.trim().parse() {
-        Ok(number) if number <= most => Ok(number),
-        _ => Err(format!("expected a whole number from 0 to {most}")),
-    }
-}
-
-/// Parses a similarity in (0, 1].
-pub(crate) fn similarity(text: &str) -> ParsedArgument<f64> {
-    let similarity = text.trim().parse().ok().filter(|similarity| *similarity > 0.0 && *similarity <= 1.0);
-    similarity.ok_or_else(|| "expected a number over 0 and at most 1".to_owned())
-}
-
-/// Parses a share in [0, 1].
-pub(crate) fn share(text: &str) -> ParsedArgument<f64> {
-    let share = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
-}
 
 /// Parses the id of a run.
 pub(crate) fn run_id(text: &str) -> ParsedArgument<String> {
@@ -70,15 +30,6 @@ pub(crate) fn run_id(text: &str) -> ParsedArgument<String> {
         return Ok(text.to_owned());
     }
     Err("expected 1 to 128 characters out of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned())
-}
-
-/// Parses `HOST:PORT` without resolving the host. Ignores the prefix `df://`.
-pub(crate) fn host_port(text: &str) -> ParsedArgument<(String, u16)> {
-    let parts = text.strip_prefix("df://").unwrap_or(text).rsplit_once(':');
-    match parts.and_then(|(host, port)| Some((url::Host::parse(host).ok()?, port.parse().ok()?))) {
-        Some((host, port)) if port > 0 => Ok((host.to_string(), port)),
-        _ => Err("expected HOST:PORT, such as localhost:50050 or [::1]:50050".to_owned()),
-    }
 }
 
 /// Parses the URL of a scheduler.
@@ -243,23 +194,5 @@ impl KeepArguments {
             file.source.columns = Some(Names::Many(columns.into_iter().collect()));
         }
         file.clusters.keep = keep;
-    }
-
-    /// Describes the rules in words, as in `the one with the greatest stars, if equal the first`.
-    pub(crate) fn in_words(&self) -> String {
-        self.rules().into_iter().map(rule_in_words).collect::<Vec<_>>().join(", if equal ")
-    }
-}
-
-fn rule_in_words(rule: &str) -> String {
-    match (rule, rule.parse()) {
-        ("first" | "last" | "longest", _) => format!("the {rule}"),
-        (_, Ok(Preference::Column { column, prefer: Prefer::Least })) => {
-            format!("the one with the smallest {column}")
-        }
-        (_, Ok(Preference::Column { column, prefer: Prefer::Most })) => {
-            format!("the one with the greatest {column}")
-        }
-        _ => format!("by {rule}"),
     }
 }

@@ -15,7 +15,7 @@ use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Alarms, Shingle, TableFormat};
+use crate::job::{Alarms, Shingle, TableFormat, share};
 use crate::lookup;
 use crate::output::manifest::Counts as RunCounts;
 
@@ -61,10 +61,10 @@ pub(crate) struct Apply {
     tables: TableFormat,
     /// Keep a document unless it is paired with its representative, and the representative contains this share of its shingles, such as
     /// 0.98; replaces clusters.contained in the job
-    #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     contained: Option<f64>,
     /// The maximum share of documents that may be removed; replaces alarms.removed_share in the job
-    #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     removed_share: Option<f64>,
     /// The maximum number of documents in a cluster; replaces alarms.largest_cluster in the job
     #[arg(long, value_name = "N")]
@@ -83,18 +83,20 @@ pub(crate) struct Apply {
     memory: u64,
 }
 
-/// The result of the command. The fields that are not skipped are the JSON object.
+/// The result of `apply` or `dedup`.
 #[derive(Serialize)]
-struct ApplyRecord {
+pub(crate) struct ApplyRecord {
     #[serde(flatten)]
-    counts: DocumentCounts,
+    pub(crate) counts: DocumentCounts,
     passages: PassageCounts,
     sizes: Option<SizeCounts>,
     groups: Option<Vec<GroupCounts>>,
     superseded_reference_documents: u64,
     losses: RemovalLosses,
-    #[serde(flatten)]
-    written: WrittenRecord,
+    /// The number of written files; `None` in a dry run.
+    files: Option<u64>,
+    already_finished: bool,
+    dry_run: bool,
     files_reused: Option<u64>,
     /// The words before the number of superseded reference documents.
     #[serde(skip)]
@@ -102,6 +104,30 @@ struct ApplyRecord {
     /// A shingle in words, such as `5 words in a row`.
     #[serde(skip)]
     shingle: String,
+    /// The line about the written files.
+    #[serde(skip)]
+    pub(crate) written: String,
+}
+
+impl ApplyRecord {
+    /// Adds the lines about the documents that are kept for their shingles, and about the shingles lost with duplicates.
+    pub(crate) fn loss_lines(&self, numbers: &mut NumberColumn) {
+        let Self { losses, shingle, .. } = self;
+        let removed = self.counts.removed - self.passages.too_short;
+        let rest = "kept: the document that represents their cluster does not contain them";
+        numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
+        let lossy = losses.lossy_removals.filter(|_| removed > 0);
+        let either = |one, other| print::either(lossy.unwrap_or_default(), one, other);
+        let rest = format!(
+            "of the {} removed {} text that is lost: more than 2 % of {} shingles ({shingle}) are not in the document that stays",
+            print::count(removed),
+            either("has", "have"),
+            either("its", "their")
+        );
+        numbers.line(lossy, "", &rest);
+        let rest = "shingles lost in all: no document that stays of the same cluster has them";
+        numbers.line(losses.lost_shingles, "", rest);
+    }
 }
 
 impl Apply {
@@ -124,58 +150,28 @@ impl Apply {
         };
         let columns = settings.column_names();
         let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
-        let (report, outcome) = runtime.run_resumable(async {
+        let record = runtime.run_resumable(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
                 None => Box::new(Local::new(lookup::session(&engine_settings)?)),
                 Some(_) => engine::open(&engine_settings, &control).await?,
             };
             let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
-            let removes = self.to.is_some() && !self.dry_run && !self.annotate;
+            let to = self.to.as_deref().filter(|_| !self.dry_run);
             let bounds = opened.job().alarms;
             let alarms = Alarms {
                 removed_share: self.removed_share.or(bounds.removed_share),
                 largest_cluster: self.largest_cluster.or(bounds.largest_cluster),
                 ..bounds
             };
-            opened.check_alarms(alarms, removes).await?;
-            let losses = opened.losses().await?;
-            let superseded_reference_documents = opened.superseded();
-            let about_superseded = opened.about_superseded();
-            let shingle = shingle_in_words(&opened.job().shingle);
-            let (done, groups, outcome) = match &self.to {
-                Some(to) if !self.dry_run => {
-                    let outcome = write_result(engine.as_ref(), opened, to, &control).await?;
-                    let ApplyManifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
-                    (ApplyForecast { counts, passages, sizes }, None, Some(outcome))
-                }
-                _ => {
-                    for warning in opened.warnings() {
-                        tracing::warn!("{warning}");
-                    }
-                    (apply::forecast(&opened).await?, opened.groups().await?, None)
-                }
-            };
-            let ApplyForecast { counts, passages, sizes } = done;
-            let report = ApplyRecord {
-                counts,
-                passages,
-                sizes,
-                groups,
-                superseded_reference_documents,
-                losses,
-                written: WrittenRecord::new(outcome.as_ref()),
-                files_reused: outcome.as_ref().map(|outcome| outcome.files_reused),
-                about_superseded,
-                shingle,
-            };
-            Ok((report, outcome))
+            opened.check_alarms(alarms, to.is_some() && !self.annotate).await?;
+            finish(engine.as_ref(), opened, to, &control).await
         })?;
         screen.clear();
-        print::json_line_or(self.json, &report, || self.text(&report, &columns, outcome.as_ref()))
+        print::json_line_or(self.json, &record, || self.text(&record, &columns))
     }
 
-    fn text(&self, report: &ApplyRecord, columns: &[&str], outcome: Option<&ApplyOutcome>) -> String {
-        let ApplyRecord { counts, passages, sizes, groups, losses, shingle, .. } = report;
+    fn text(&self, record: &ApplyRecord, columns: &[&str]) -> String {
+        let ApplyRecord { counts, passages, sizes, groups, .. } = record;
         let duplicates = DocumentCounts { removed: counts.removed - passages.too_short, ..*counts };
         let rejected = format!("rejected by the job, {}", rejects_in_words(self.rejects));
         let mut numbers = NumberColumn::default();
@@ -189,12 +185,12 @@ impl Apply {
             numbers.line(*documents, "", &rest);
         }
         if !self.annotate {
-            loss_lines(&mut numbers, losses, duplicates.removed, shingle);
+            record.loss_lines(&mut numbers);
         }
         let mut text = numbers.0;
-        if report.superseded_reference_documents > 0 {
-            let superseded = print::count(report.superseded_reference_documents);
-            let number = format!("{}{superseded}", report.about_superseded);
+        if record.superseded_reference_documents > 0 {
+            let superseded = print::count(record.superseded_reference_documents);
+            let number = format!("{}{superseded}", record.about_superseded);
             text.push_str(&format!(
                 "{number:>12} kept by reference outputs, although another document represents their cluster now\n"
             ));
@@ -204,11 +200,7 @@ impl Apply {
             text.push_str(&group_table(groups));
             text.push('\n');
         }
-        text.push_str(&match (outcome, &self.to) {
-            (Some(outcome), Some(to)) => written_line(outcome, to),
-            _ => "nothing was written\n".to_owned(),
-        });
-        text
+        text + &record.written
     }
 
     /// Adds the lines about passages that were marked or cut out.
@@ -248,23 +240,54 @@ pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
     }
 }
 
-/// Writes the dataset without its duplicates to `to`. If the disk is full, the error contains the required space.
+/// Writes the dataset without its duplicates to `to`. Without `to`, only counts the changes. The error for a full disk includes the
+/// required space.
 ///
 /// # Errors
 /// Returns the errors of [`apply::apply`].
-pub(crate) async fn write_result(
+pub(crate) async fn finish(
     engine: &dyn Engine,
     opened: Opened,
-    to: &str,
+    to: Option<&str>,
     control: &RunControl,
-) -> Result<ApplyOutcome> {
-    let needed = opened.bytes();
-    let applied = apply::apply(engine, opened, to, control).await;
-    if let Ok(outcome) = &applied {
-        telemetry::applied(to, outcome);
-    }
-    let folders: Vec<WriteFolder> = WriteFolder::from_url("--to", to).into_iter().collect();
-    applied.map_err(|error| files::explain_full_disk(error, &folders, Some(needed)))
+) -> Result<ApplyRecord> {
+    let losses = opened.losses().await?;
+    let (superseded_reference_documents, about_superseded) = (opened.superseded(), opened.about_superseded());
+    let shingle = shingle_in_words(&opened.job().shingle);
+    let (done, groups, outcome) = match to {
+        Some(to) => {
+            let needed = opened.bytes();
+            let folders: Vec<WriteFolder> = WriteFolder::from_url("--to", to).into_iter().collect();
+            let outcome = apply::apply(engine, opened, to, control).await;
+            let outcome = outcome.map_err(|e| files::explain_full_disk(e, &folders, Some(needed)))?;
+            telemetry::applied(to, &outcome);
+            let ApplyManifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
+            (ApplyForecast { counts, passages, sizes }, None, Some((outcome, to)))
+        }
+        None => {
+            opened.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            (apply::forecast(&opened).await?, opened.groups().await?, None)
+        }
+    };
+    let ApplyForecast { counts, passages, sizes } = done;
+    let outcome = outcome.as_ref();
+    let written =
+        outcome.map_or("nothing was written\n".to_owned(), |(outcome, to)| written_line(outcome, to));
+    Ok(ApplyRecord {
+        counts,
+        passages,
+        sizes,
+        groups,
+        superseded_reference_documents,
+        losses,
+        files: outcome.map(|(outcome, _)| written_files(outcome)),
+        already_finished: outcome.is_some_and(|(outcome, _)| outcome.already_finished),
+        dry_run: outcome.is_none(),
+        files_reused: outcome.map(|(outcome, _)| outcome.files_reused),
+        about_superseded,
+        shingle,
+        written,
+    })
 }
 
 /// Adds the lines with the counts of documents. `kept` and `rejected` are the words after the counts of kept and of rejected documents.
@@ -275,30 +298,12 @@ pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, ke
     numbers.line(counts.rejected, "", rejected);
 }
 
-/// Adds lines about the shingles that are lost if documents are removed. `removed` is the number of removed documents, and `shingles`
-/// describes a shingle in words.
-pub(crate) fn loss_lines(numbers: &mut NumberColumn, losses: &RemovalLosses, removed: u64, shingles: &str) {
-    let rest = "kept: the document that represents their cluster does not contain them";
-    numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
-    let lossy = losses.lossy_removals.filter(|_| removed > 0);
-    let either = |one, other| print::either(lossy.unwrap_or_default(), one, other);
-    let rest = format!(
-        "of the {} removed {} text that is lost: more than 2 % of {} shingles ({shingles}) are not in the document that stays",
-        print::count(removed),
-        either("has", "have"),
-        either("its", "their")
-    );
-    numbers.line(lossy, "", &rest);
-    let rest = "shingles lost in all: no document that stays of the same cluster has them";
-    numbers.line(losses.lost_shingles, "", rest);
-}
-
-/// Returns a line about the files in the folder `to` that the command wrote.
-pub(crate) fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
+/// Returns the line about the files that were written to the folder `to`.
+fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
     if outcome.already_finished {
         return format!("{to} is finished already; nothing was written\n");
     }
-    let files = written_files(outcome) as u64;
+    let files = written_files(outcome);
     let reused = match outcome.files_reused {
         0 => String::new(),
         files => format!("; an earlier run had done {} of the source", print::counted(files, "file")),
@@ -306,26 +311,8 @@ pub(crate) fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
     format!("{} in {to}{reused}\n", print::counted(files, "file"))
 }
 
-/// The fields of the JSON object that follow the counts.
-#[derive(Serialize)]
-pub(crate) struct WrittenRecord {
-    files: Option<usize>,
-    already_finished: bool,
-    dry_run: bool,
-}
-
-impl WrittenRecord {
-    pub(crate) fn new(outcome: Option<&ApplyOutcome>) -> Self {
-        Self {
-            files: outcome.map(written_files),
-            already_finished: outcome.is_some_and(|outcome| outcome.already_finished),
-            dry_run: outcome.is_none(),
-        }
-    }
-}
-
-fn written_files(outcome: &ApplyOutcome) -> usize {
-    outcome.manifest.files.iter().map(|file| file.written.len()).sum()
+fn written_files(outcome: &ApplyOutcome) -> u64 {
+    outcome.manifest.files.iter().map(|file| file.written.len() as u64).sum()
 }
 
 /// Returns how many rows and files a run skipped. Each number is followed by words that say why. Zeros are not returned.

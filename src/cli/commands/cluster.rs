@@ -1,15 +1,12 @@
 //! `resemblance cluster`: finds the clusters of pairs that another program found.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::functions::math::expr_fn::isnan;
 use datafusion::prelude::{DataFrame, Expr, ParquetReadOptions, SessionContext, cast, ident};
 use futures::TryStreamExt;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use crate::address;
@@ -19,7 +16,7 @@ use crate::cli::screen::print;
 use crate::error::{Context, Error, Result};
 use crate::frames::clusters::clusters_of_pairs;
 use crate::job::{ClusterMethod, Score};
-use crate::output::partial_file;
+use crate::output::{NewFile, partial_file};
 
 /// Find the clusters of pairs that any program wrote, and write them to one Parquet file
 ///
@@ -68,15 +65,14 @@ struct WrittenClusters {
 
 impl ClusterCommand {
     pub(crate) fn run(&self) -> Result<()> {
-        let target = OutputFile::new(&self.to)?;
+        self.check_target()?;
         let found = on_session(self.memory, async |session, _| {
             // The minimum and maximum in footers ignore NaN, so the engine could wrongly treat a column as constant.
             session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
             let pairs = self.pairs(session).await?;
             let clusters = clusters_of_pairs(pairs, self.threshold, self.method)?;
-            target.write(clusters).await
+            self.write(clusters).await
         })?;
-        target.publish()?;
         print::json_line_or(self.json, &found, || {
             format!(
                 "{:>12} {} of {} in {}\n",
@@ -88,7 +84,35 @@ impl ClusterCommand {
         })
     }
 
-    /// Reads the pairs as (id_a, id_b, score). Null values are an error.
+    /// Checks, before the clusters are found, that a new file can be written.
+    fn check_target(&self) -> Result<()> {
+        if std::fs::symlink_metadata(&self.to).is_ok() {
+            return Err(Error::job(format!(
+                "--to: {} exists: remove it, or name another file",
+                self.to.display()
+            )));
+        }
+        let folder = files::folder(&self.to);
+        let cannot = |e| Error::job(format!("--to: cannot write into {}", folder.display())).because(e);
+        partial_file(folder, "").map(drop).map_err(cannot)
+    }
+
+    /// Writes and counts all rows.
+    async fn write(&self, clusters: DataFrame) -> Result<WrittenClusters> {
+        let mut batches = clusters.execute_stream().await?;
+        let mut file = NewFile::create(&self.to, batches.schema(), WriterProperties::builder())?;
+        let mut found = WrittenClusters { clusters: 0, documents: 0 };
+        while let Some(batch) = batches.try_next().await? {
+            let representatives = as_boolean_array(batch.column(3))?;
+            found.clusters += representatives.true_count() as u64;
+            found.documents += batch.num_rows() as u64;
+            file.write(&batch)?;
+        }
+        file.finish(false)?;
+        Ok(found)
+    }
+
+    /// Returns the pairs (id_a, id_b, score) without nulls.
     async fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
         let shown = &self.pairs;
         if let Some(missing) = address::missing(shown) {
@@ -136,51 +160,4 @@ async fn incomplete_rows(pairs: &DataFrame) -> Result<u64> {
     // The engine orders NaN before or after all numbers, depending on the sign of the NaN. So NaN is tested separately.
     let lacks = lacks.into_iter().fold(isnan(ident("score")), Expr::or);
     Ok(pairs.clone().filter(lacks)?.count().await? as u64)
-}
-
-/// The file that the command writes. The file has a temporary name until it is complete.
-struct OutputFile {
-    path: PathBuf,
-    partial: tempfile::NamedTempFile,
-}
-
-impl OutputFile {
-    fn new(path: &Path) -> Result<Self> {
-        let folder = files::folder(path);
-        if std::fs::symlink_metadata(path).is_ok() {
-            return Err(Error::job(format!(
-                "--to: {} exists: remove it, or name another file",
-                path.display()
-            )));
-        }
-        let partial = partial_file(folder, "")
-            .map_err(|e| Error::job(format!("--to: cannot write into {}", folder.display())).because(e))?;
-        Ok(Self { path: path.to_owned(), partial })
-    }
-
-    /// Writes all rows, and counts the rows and the clusters.
-    async fn write(&self, clusters: DataFrame) -> Result<WrittenClusters> {
-        let mut batches = clusters.execute_stream().await?;
-        let compression = Compression::ZSTD(parquet::basic::ZstdLevel::default());
-        let properties = WriterProperties::builder().set_compression(compression).build();
-        let file: &File = self.partial.as_file();
-        let mut writer = ArrowWriter::try_new(file, batches.schema(), Some(properties))?;
-        let mut found = WrittenClusters { clusters: 0, documents: 0 };
-        while let Some(batch) = batches.try_next().await? {
-            let representatives = as_boolean_array(batch.column(3))?;
-            found.clusters += representatives.true_count() as u64;
-            found.documents += batch.num_rows() as u64;
-            writer.write(&batch)?;
-        }
-        writer.close()?;
-        file.sync_all()?;
-        Ok(found)
-    }
-
-    /// Gives the file its final name.
-    fn publish(self) -> Result<()> {
-        let Self { path, partial } = self;
-        let named = partial.persist_noclobber(&path).map_err(|e| e.error);
-        named.context(|| format!("cannot write {}", path.display())).map(|_| ())
-    }
 }

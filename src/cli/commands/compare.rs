@@ -1,20 +1,19 @@
 //! `resemblance compare`: measures three methods that find similar pairs. Also contains the arguments and the output that `sweep` shares.
 
 use std::fmt::Write;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
-use crate::cli::arguments::{self, JobArguments};
+use crate::cli::arguments::JobArguments;
 use crate::cli::process::JobRuntime;
 use crate::cli::process::files::{FileMark, OwnFile};
 use crate::cli::screen::{Screen, print};
 use crate::engine::{RunControl, session};
 use crate::error::{Context, Result};
-use crate::job::Job;
-use crate::lab::compare::{COLUMNS, Comparison, compare};
+use crate::job::{Job, whole};
+use crate::lab::compare::{COLUMNS, Comparison, MAX_REPEAT, MAX_SAMPLE, compare};
 use crate::page::{self as pages, Chart, HtmlPage, Series};
 
 /// Time three methods that find the same pairs, on growing samples
@@ -31,12 +30,12 @@ pub(crate) struct CompareCommand {
         value_name = "N,..",
         value_delimiter = ',',
         default_value = "100,500,1000,2000,5000",
-        value_parser = arguments::one_to(arguments::MAX_SAMPLE)
+        value_parser = whole(1..=MAX_SAMPLE)
     )]
-    documents: Vec<NonZeroUsize>,
+    documents: Vec<usize>,
     /// Repeat the measurement this many times and report the shortest time
-    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
-    repeat: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole(1..=MAX_REPEAT))]
+    repeat: usize,
     #[command(flatten)]
     measure: MeasureArguments,
 }

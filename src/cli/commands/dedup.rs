@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::apply::{self, ApplySettings, DocumentCounts, Opened, Rejects, RemovalLosses};
+use crate::apply::{self, ApplySettings, Opened, Rejects};
 use crate::cli::arguments::KeepArguments;
 use crate::cli::arguments::data::FromData;
 use crate::cli::commands::apply::{
-    WrittenRecord, count_lines, left_out, loss_lines, rejects_in_words, shingle_in_words, short_texts,
-    write_result, written_line,
+    ApplyRecord, count_lines, finish, left_out, rejects_in_words, short_texts,
 };
 use crate::cli::process::run_job::run_job;
 use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, not_resumable, on_session};
@@ -70,19 +69,16 @@ struct FirstRemoved {
     jaccard: Option<f64>,
 }
 
-/// The result of the command. The fields that are not skipped are the JSON object.
+/// The result of the command.
 #[derive(Serialize)]
-struct DedupResult {
+struct DedupRecord {
     #[serde(flatten)]
-    counts: DocumentCounts,
-    losses: RemovalLosses,
-    /// The first documents that would be removed; `None` if the data were written.
+    applied: ApplyRecord,
+    /// The first documents that would be removed, or `None` if the data were written.
     first_removed: Option<Vec<FirstRemoved>>,
-    #[serde(flatten)]
-    written: WrittenRecord,
-    /// A line about the written files. In a dry run, a table of the first documents that would be removed.
+    /// The table of these documents, and some of their texts.
     #[serde(skip)]
-    text: String,
+    preview: String,
 }
 
 impl Dedup {
@@ -113,16 +109,16 @@ impl Dedup {
             "" => "not compared".to_owned(),
             reasons => format!("not compared{reasons}{}", rejects_in_words(self.rejects)),
         };
-        let kept = format!("kept; of similar ones {}", self.keep.in_words());
+        let kept = format!("kept; of similar ones: {}", self.keep.rules().join(", if equal "));
         let mut numbers = NumberColumn::default();
-        count_lines(&mut numbers, ended.counts, &kept, &rejected);
-        loss_lines(&mut numbers, &ended.losses, ended.counts.removed, &shingle_in_words(&job.shingle));
+        count_lines(&mut numbers, ended.applied.counts, &kept, &rejected);
+        ended.applied.loss_lines(&mut numbers);
         let counts = &run.counts;
         short_texts(counts, &job.shingle).iter().for_each(|(n, words)| numbers.line(*n, "", words));
         for (n, words) in left_out(counts) {
             numbers.line(n, "", &format!("{words}, kept as they are"));
         }
-        print::result(&format!("{}\n{}", numbers.0, ended.text))
+        print::result(&format!("{}\n{}{}", numbers.0, ended.preview, ended.applied.written))
     }
 }
 
@@ -150,35 +146,25 @@ fn apply_to(
     settings: ApplySettings,
     to: Option<&str>,
     screen: &Screen,
-) -> Result<DedupResult> {
+) -> Result<DedupRecord> {
     let runtime = JobRuntime::start(&job.engine)?;
     let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
     runtime.run_resumable(async {
         let engine = Local::new(lookup::session(&job.engine)?);
         let url = &job.output.url;
         let opened = Opened::open(engine.session(), url, Vec::new(), settings).await?;
-        let losses = opened.losses().await?;
-        if let Some(to) = to {
-            let outcome = write_result(&engine, opened, to, &control).await?;
-            return Ok(DedupResult {
-                counts: outcome.manifest.counts,
-                losses,
-                first_removed: None,
-                written: WrittenRecord::new(Some(&outcome)),
-                text: written_line(&outcome, to),
-            });
-        }
-        let counts = apply::forecast(&opened).await?.counts;
-        let removed: Vec<FirstRemoved> = rows::read(opened.first_removed(SHOWN)?).await?;
-        let finished = Finished::open(engine.session(), url).await?;
-        let text = preview(&removed, counts.removed, &examples(&finished, &removed).await?);
-        Ok(DedupResult {
-            counts,
-            losses,
-            first_removed: Some(removed),
-            written: WrittenRecord::new(None),
-            text,
-        })
+        let removed: Option<Vec<FirstRemoved>> = match to {
+            Some(_) => None,
+            None => Some(rows::read(opened.first_removed(SHOWN)?).await?),
+        };
+        let applied = finish(&engine, opened, to, &control).await?;
+        let preview = match &removed {
+            Some(removed) => {
+                preview(&Finished::open(engine.session(), url).await?, removed, &applied).await?
+            }
+            None => String::new(),
+        };
+        Ok(DedupRecord { applied, first_removed: removed, preview })
     })
 }
 
@@ -204,23 +190,20 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// Returns a table of the first documents that would be removed, followed by `texts`. `all` is the number of all documents that would be
-/// removed.
-fn preview(removed: &[FirstRemoved], all: u64, texts: &str) -> String {
+/// Returns the table of the first documents that would be removed, and some of their texts.
+async fn preview(finished: &Finished, removed: &[FirstRemoved], applied: &ApplyRecord) -> Result<String> {
+    if removed.is_empty() {
+        return Ok(String::new());
+    }
     let row = |FirstRemoved { id, kept_id, jaccard }: &FirstRemoved| {
         let jaccard = jaccard.map(|jaccard| format!("{jaccard:.6}")).unwrap_or_default();
         vec![rows::shorten(id.to_string()), rows::shorten(kept_id.to_string()), jaccard]
     };
     let rows: Vec<Vec<String>> = removed.iter().map(row).collect();
-    let mut text = String::new();
-    if !rows.is_empty() {
-        text.push_str(&print::table(&["would be removed", "duplicate of", "jaccard"], &rows));
-        let left = all.saturating_sub(rows.len() as u64);
-        if left > 0 {
-            text.push_str(&format!("and {} more\n", print::count(left)));
-        }
-        text.push_str(texts);
-        text.push('\n');
+    let mut text = print::table(&["would be removed", "duplicate of", "jaccard"], &rows);
+    let left = applied.counts.removed.saturating_sub(rows.len() as u64);
+    if left > 0 {
+        text.push_str(&format!("and {} more\n", print::count(left)));
     }
-    text + "nothing was written\n"
+    Ok(text + &examples(finished, removed).await? + "\n")
 }

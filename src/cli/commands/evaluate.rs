@@ -1,7 +1,6 @@
 //! `resemblance evaluate`: estimates from a sample how many pairs a finished output missed, or how many of its pairs are true duplicates.
 
 use std::fmt::Write;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -12,7 +11,7 @@ use crate::cli::process::{files, on_session};
 use crate::cli::screen::print;
 use crate::error::{Context, Error, Result};
 use crate::evaluate::{Agreement, ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
-use crate::job::Job;
+use crate::job::{Job, whole};
 
 /// Measure on a sample which pairs a finished output missed, or which of its pairs are true duplicates
 ///
@@ -30,18 +29,11 @@ use crate::job::Job;
 pub(crate) struct Evaluate {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
-    /// Approximate number of shingle sets to draw
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
-    sample: NonZeroUsize,
-    /// The seed of the draw
-    #[arg(long, value_name = "N", default_value = "1")]
-    seed: u64,
-    /// A CSV or Parquet file of known pairs (id_a, id_b) or known clusters (id, cluster_id) to compare with
-    #[arg(long, value_name = "FILE")]
-    truth: Option<String>,
+    #[command(flatten)]
+    settings: EvaluationSettings,
     /// Draw this many pairs to judge, from these strata: near the threshold, chained, not contained, large clusters, groups, and the rest
-    #[arg(long, value_name = "N", conflicts_with = "truth", value_parser = arguments::one_to(arguments::MAX_AUDITED))]
-    audit: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", conflicts_with = "truth", value_parser = whole(1..=arguments::MAX_AUDITED))]
+    audit: Option<usize>,
     /// The folder for the files with pairs to judge: audit.html, audit.csv and audit.parquet; these files must not exist
     #[arg(long, value_name = "DIR", requires = "audit", default_value = "audit")]
     to: String,
@@ -54,9 +46,6 @@ pub(crate) struct Evaluate {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Memory to use, such as 4GiB, or a share of the machine's
-    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
-    memory: u64,
 }
 
 impl Evaluate {
@@ -65,24 +54,24 @@ impl Evaluate {
             return self.draw(pairs);
         }
         if let Some(file) = &self.labels {
-            let judged =
-                on_session(self.memory, async |session, _| audit::judge(session, &self.output, file).await)?;
+            let judged = on_session(self.settings.memory, async |session, _| {
+                audit::judge(session, &self.output, file).await
+            })?;
             return print::json_or(self.json, &judged, || judged_text(&judged));
         }
-        let (sample, truth) = (self.sample.get(), self.truth.clone());
-        let settings = EvaluationSettings { sample, seed: self.seed, memory: self.memory, truth };
-        let evaluation =
-            on_session(self.memory, async |session, _| evaluate(session, &self.output, &settings).await)?;
+        let evaluation = on_session(self.settings.memory, async |session, _| {
+            evaluate(session, &self.output, &self.settings).await
+        })?;
         print::json_or(self.json, &evaluation, || text(&evaluation))
     }
 
-    /// Draws pairs, and writes them as a pack that people or programs label.
-    fn draw(&self, pairs: NonZeroUsize) -> Result<()> {
+    /// Writes a pack of pairs that people or programs judge.
+    fn draw(&self, pairs: usize) -> Result<()> {
         let paths = pack_paths(&self.to)?;
-        let settings =
-            audit::AuditSettings { pairs: pairs.get(), seed: self.seed, places: self.source.clone() };
-        let pack =
-            on_session(self.memory, async |session, _| audit::audit(session, &self.output, &settings).await)?;
+        let settings = audit::AuditSettings { pairs, seed: self.settings.seed, places: self.source.clone() };
+        let pack = on_session(self.settings.memory, async |session, _| {
+            audit::audit(session, &self.output, &settings).await
+        })?;
         write_pack(&pack, &paths)?;
         let record = json!({
             "drawn": pack.rows.len(),
@@ -94,10 +83,10 @@ impl Evaluate {
     }
 }
 
-/// Evaluates the finished output of `job`. The memory limit is the memory of the job's engine.
-pub(crate) fn measure(job: &Job, sample: NonZeroUsize) -> Result<Evaluation> {
+/// Measures the finished output of `job`, with the memory of its engine.
+pub(crate) fn measure(job: &Job, sample: usize) -> Result<Evaluation> {
     let memory = job.engine.memory_bytes();
-    let settings = EvaluationSettings { sample: sample.get(), seed: 1, memory, truth: None };
+    let settings = EvaluationSettings { sample, seed: 1, memory, truth: None };
     on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
 }
 

@@ -1,7 +1,5 @@
 //! `resemblance find`: finds similar files or rows without a job file.
 
-use std::num::NonZeroUsize;
-
 use crate::cli::arguments::data::FromData;
 use crate::cli::arguments::{self, CsvArguments};
 use crate::cli::commands::apply::{left_out, short_texts};
@@ -9,7 +7,7 @@ use crate::cli::process::run_job::{TopPairs, run_job};
 use crate::cli::process::{JobRuntime, not_resumable};
 use crate::cli::screen::{Screen, print, side_by_side};
 use crate::error::Result;
-use crate::job::Job;
+use crate::job::{Job, ParsedArgument, whole};
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
@@ -35,11 +33,11 @@ pub(crate) struct Find {
     /// Print the texts of the N most similar pairs side by side, with common passages marked; N defaults to 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
     #[arg(conflicts_with_all = ["csv", "excel"])]
-    show: Option<NonZeroUsize>,
+    show: Option<usize>,
 }
 
-fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    arguments::one_to(arguments::MAX_TOP)(text)
+fn pairs_to_show(text: &str) -> ParsedArgument<usize> {
+    whole(1..=arguments::MAX_TOP)(text)
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
@@ -89,7 +87,7 @@ impl Find {
         let header = [noun, "similar to", "jaccard", &share, "share of other"];
         let table = if cells.is_empty() { String::new() } else { print::table(&header, &cells) };
         let shown = match self.show {
-            Some(most) => texts_of_pairs(job, most.get())?,
+            Some(most) => texts_of_pairs(job, most)?,
             None => String::new(),
         };
         Ok(format!("{table}{summary}{shown}"))

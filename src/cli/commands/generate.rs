@@ -1,6 +1,5 @@
 //! `resemblance generate`: generates a corpus with known similar pairs.
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -16,9 +15,9 @@ use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::engine::{InputProgress, InputUnit};
 use crate::error::{Context, Error, Result};
-use crate::job::{self, Job, ShingleSection};
-use crate::lab::corpus::files::{self as corpus_files, CorpusFiles};
-use crate::lab::corpus::{self, Corpus, CorpusSettings};
+use crate::job::{self, Job, ShingleSection, whole};
+use crate::lab::corpus::files::{self as corpus_files, CorpusFiles, MAX_FILES};
+use crate::lab::corpus::{Corpus, CorpusSettings, MAX_DOCUMENTS};
 use crate::lab::planted;
 
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
@@ -49,50 +48,13 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "COL", requires = "from")]
     id: Option<String>,
     /// Number of documents; with --from, the maximum number taken from the source, all by default
-    #[arg(long, value_name = "N", required_unless_present = "from", value_parser = arguments::one_to(corpus::MAX_DOCUMENTS as usize))]
-    documents: Option<NonZeroUsize>,
-    /// Average number of words in a document; lengths are evenly distributed from half to one and a half times this number
-    #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(corpus::MAX_WORDS))]
-    words: NonZeroUsize,
-    /// Seed for all random numbers
-    #[arg(long, value_name = "N", default_value_t = 42)]
-    seed: u64,
-    /// Number of words in a shingle, for the Jaccard similarities of planted pairs
-    #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_to(corpus::MAX_SHINGLE))]
-    shingle: NonZeroUsize,
-    /// Number of different words
-    #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(corpus::MAX_VOCABULARY))]
-    vocabulary: NonZeroUsize,
-    /// Share of documents that are exact copies of another document
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
-    copies: f64,
-    /// Share of documents that are another document with some words replaced
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
-    near: f64,
-    /// Jaccard similarities that the near-duplicates use in turn; each is greater than 0 and at most 1
-    #[arg(
-        long,
-        value_name = "J,..",
-        value_delimiter = ',',
-        default_value = "0.95,0.9,0.8,0.7,0.5",
-        value_parser = arguments::similarity
-    )]
-    jaccards: Vec<f64>,
-    /// Share of documents that are half of another document
-    #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
-    contained: f64,
-    /// Share of the other documents that begin with the same passage; with --from, share of documents under a common header
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    boilerplate: f64,
-    /// Number of words in the passage of --boilerplate; half of --words by default, and 50 with --from
-    #[arg(long, value_name = "N", value_parser = arguments::zero_to(corpus::MAX_WORDS))]
-    boilerplate_words: Option<usize>,
-    /// Number of documents in one group of identical documents
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    identical: u64,
+    #[arg(long, value_name = "N", required_unless_present = "from", value_parser = whole(1..=MAX_DOCUMENTS))]
+    documents: Option<u64>,
+    #[command(flatten)]
+    settings: CorpusSettings,
     /// Number of files to write into the folder; each is written by its own thread
-    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(usize::MAX))]
-    files: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole(1..=MAX_FILES))]
+    files: usize,
     /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
@@ -104,10 +66,7 @@ pub(crate) struct Generate {
     json: bool,
 }
 
-/// The number of words in the common header, with `--from`.
-const HEADER_WORDS: usize = 50;
-
-/// The output in the job. Nothing is written there, because only the source of the job is read.
+/// The output in the job. It is not used, because only the source of the job is read.
 const NO_OUTPUT: &str = "not-written";
 
 /// The size of a generated word in a Parquet file, in bytes. With 50,000,000 documents of 100 words, 2.9 bytes were measured.
@@ -120,10 +79,8 @@ impl Generate {
             let folder =
                 |(setting, path): (_, Option<&PathBuf>)| Some(WriteFolder { setting, folder: path?.clone() });
             let folders: Vec<WriteFolder> = folders.into_iter().filter_map(folder).collect();
-            let words = self
-                .documents
-                .map(|documents| (documents.get() as u64).saturating_mul(self.words.get() as u64));
-            // With --from, the number of words is unknown.
+            let words = self.documents.map(|documents| documents.saturating_mul(self.settings.words as u64));
+            // With --from, the number of words per document is unknown.
             let words = words.filter(|_| self.from.is_none());
             files::explain_full_disk(error, &folders, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
         })
@@ -133,7 +90,8 @@ impl Generate {
         if let Some(from) = &self.from {
             return self.plant(screen, from);
         }
-        let corpus = Corpus::new(self.settings())?;
+        let documents = self.documents.unwrap_or_default();
+        let corpus = Corpus::new(documents, self.settings.clone())?;
         self.check_truth()?;
         let progress = screen.progress();
         let files = 1 + usize::from(self.truth.is_some());
@@ -145,16 +103,15 @@ impl Generate {
             Ok::<_, Error>(written)
         };
         let rows = AtomicU64::new(0);
-        let all = corpus.settings().documents;
         let advanced = |more| {
             let done = rows.fetch_add(more, Ordering::Relaxed) + more;
             progress.stage_advances(0, done);
             progress.stage_reaches(
                 "documents",
-                InputProgress { done: done.min(all), all, unit: InputUnit::Rows },
+                InputProgress { done: done.min(documents), all: documents, unit: InputUnit::Rows },
             );
         };
-        let (files, existing) = (self.files.get(), arguments::on_existing(self.overwrite));
+        let (files, existing) = (self.files, arguments::on_existing(self.overwrite));
         let written = timed("documents", 1, &|| {
             corpus_files::write_documents(&corpus, &self.out, files, existing, &advanced)
         })?;
@@ -171,25 +128,7 @@ impl Generate {
         print::json_or(self.json, generated, || generated.text())
     }
 
-    fn settings(&self) -> CorpusSettings {
-        let words = self.words.get();
-        CorpusSettings {
-            documents: self.documents.map_or(0, NonZeroUsize::get) as u64,
-            words,
-            seed: self.seed,
-            shingle: self.shingle.get(),
-            vocabulary: self.vocabulary.get(),
-            copies: self.copies,
-            near: self.near,
-            jaccards: self.jaccards.clone(),
-            contained: self.contained,
-            boilerplate: self.boilerplate,
-            boilerplate_words: self.boilerplate_words.unwrap_or(words / 2),
-            identical: self.identical,
-        }
-    }
-
-    /// Writes the documents of `from`, and plants documents among them.
+    /// Writes the documents of `from` and planted documents.
     fn plant(&self, screen: &Screen, from: &str) -> Result<()> {
         if self.out.extension().is_none_or(|ending| ending != "parquet") {
             return Err(Error::job(format!(
@@ -205,21 +144,11 @@ impl Generate {
             )));
         }
         let columns = (self.text.as_deref(), self.id.as_deref());
-        let job = source_job(screen, from, columns, self.shingle.get())?;
-        let settings = planted::PlantingSettings {
-            seed: self.seed,
-            shingle: job.shingle.clone(),
-            copies: self.copies,
-            near: self.near,
-            jaccards: self.jaccards.clone(),
-            contained: self.contained,
-            header: self.boilerplate,
-            header_words: self.boilerplate_words.unwrap_or(HEADER_WORDS),
-        };
-        let most = self.documents.map(NonZeroUsize::get);
+        let job = source_job(screen, from, columns, self.settings.shingle)?;
+        let most = self.documents.map(|documents| documents as usize);
         let places = (self.out.as_path(), self.truth.as_deref(), arguments::on_existing(self.overwrite));
         let written = on_session(job.engine.memory_bytes(), async |session, _| {
-            planted::write(session, &job.source, most, &settings, places).await
+            planted::write(session, &job, most, &self.settings, places).await
         })?;
         let files = |rows, bytes, path: &Path| GeneratedFiles { rows, bytes, files: vec![shown(path)] };
         let truth = self.truth.as_deref().zip(written.truth_bytes);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder};
 
-use crate::cli::arguments;
+use crate::address::host_port;
 use crate::cli::record::http;
 use crate::cli::screen::print;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 #[command(after_help = "  resemblance health localhost:50050")]
 pub(crate) struct Health {
     /// Address of the role: the port of a scheduler, or the port of an executor plus 2
-    #[arg(value_name = "HOST:PORT", value_parser = arguments::host_port)]
+    #[arg(value_name = "HOST:PORT", value_parser = host_port)]
     address: (String, u16),
     /// Ask whether it accepts work (/readyz), not only whether it runs (/healthz)
     #[arg(long)]

@@ -1,13 +1,11 @@
 //! `resemblance merge`: merges finished outputs into one.
 
 use crate::cli::arguments::{self, made_by};
-use crate::cli::process::run_job::{finished_already, run_job};
-use crate::cli::screen::Screen;
-use crate::cli::screen::print::{self, NumberColumn};
+use crate::cli::commands::run;
+use crate::cli::process::run_job::run_job;
+use crate::cli::screen::{Screen, print};
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::output::manifest::Counts;
-use crate::pipeline::Outcome;
 
 /// Merge finished outputs into one, as if one run had read all documents
 ///
@@ -43,7 +41,10 @@ impl Merge {
         let ran = run_job(&job, screen.progress(), existing, Some(0))?;
         ran.raise_alarms(&job)?;
         screen.clear();
-        print::json_or(self.json, &ran.outcome.manifest.counts, || as_text(&job, &ran.outcome))
+        if self.json {
+            return print::result(&print::json(&ran.outcome.manifest.counts)?);
+        }
+        print::result(&run::as_text(&job, &ran.outcome, &ran.pairs)?)
     }
 
     /// Returns the job that merges the outputs. It has the settings of the last output and the engine settings of this command.
@@ -53,16 +54,4 @@ impl Merge {
         let made = made_by(last)?;
         Ok(Job { engine, ..Job::merge(self.outputs.clone(), &made, &self.to) })
     }
-}
-
-fn as_text(job: &Job, outcome: &Outcome) -> String {
-    let Counts { documents, pairs, clusters, rejects, .. } = outcome.manifest.counts;
-    let mut numbers = NumberColumn(finished_already(job, outcome));
-    for (count, noun) in
-        [(documents, "document"), (pairs, "pair"), (clusters, "cluster"), (rejects, "reject")]
-    {
-        numbers.line(count, noun, "");
-    }
-    let tables: Vec<&str> = outcome.manifest.tables.keys().map(String::as_str).collect();
-    format!("{}\ntables in {}: {}\n", numbers.0, job.output.url, tables.join(", "))
 }

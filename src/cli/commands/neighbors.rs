@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::io::Read;
-use std::num::NonZeroUsize;
 
 use datafusion::prelude::SessionContext;
 
@@ -12,7 +11,7 @@ use crate::cli::process::on_session;
 use crate::cli::screen::{print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
-use crate::job::Job;
+use crate::job::{Job, whole};
 use crate::lookup::neighbors::{self, Neighbor, NeighborOrder, Query};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::MemberTexts;
@@ -29,8 +28,8 @@ pub(crate) struct NeighborsCommand {
     #[command(flatten)]
     query: QueryArguments,
     /// Maximum number of neighbors to print
-    #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
-    top: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole(1..=arguments::MAX_TOP))]
+    top: usize,
     /// Sort order of neighbors; ties are ordered by the other value, then by id
     #[arg(long, value_enum, default_value_t = NeighborOrder::Estimate)]
     by: NeighborOrder,
@@ -38,8 +37,8 @@ pub(crate) struct NeighborsCommand {
     #[arg(long, conflicts_with = "show")]
     json: bool,
     /// Print the texts of the first N neighbors next to the text of the document, with common passages marked; N defaults to 1
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
-    show: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = whole(1..=arguments::MAX_TOP))]
+    show: Option<usize>,
     /// The new location of a moved source; give as many locations as the source has URLs, in the same order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
@@ -129,7 +128,7 @@ impl NeighborsCommand {
         let found = neighbors::neighbors(&finished, again, query).await?;
         let shown = match (self.show, again) {
             (Some(most), Some(again)) => {
-                let nearest = &found.nearest[..found.nearest.len().min(most.get())];
+                let nearest = &found.nearest[..found.nearest.len().min(most)];
                 let ids = nearest.iter().map(|neighbor| &neighbor.id).chain(&own);
                 let texts = MemberTexts::read(&finished, again, ids).await?;
                 let asked = match (&asked, &own) {
@@ -185,7 +184,7 @@ impl NeighborsCommand {
         let other = if self.query.id.is_some() { "other " } else { "" };
         match found.candidates {
             0 => Some(format!("no {other}document shares a bucket with {asked}: it has no neighbors")),
-            n if n < top.get() as u64 => {
+            n if n < top as u64 => {
                 let (documents, share) = (print::plural(n, "document"), print::either(n, "shares", "share"));
                 let n = print::count(n);
                 Some(format!("{n} {other}{documents} {share} a bucket with {asked}; {top} were asked for"))

@@ -1,10 +1,9 @@
 //! `resemblance plan`: forecasts the time, memory, disk and requests of a run. `run --forecast` also uses these functions.
 
 use std::fmt::Write;
-use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use crate::cli::arguments::{self, JobArguments};
+use crate::cli::arguments::JobArguments;
 use crate::cli::process::{JobRuntime, files};
 use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, bytes, count, counted};
@@ -27,15 +26,8 @@ use crate::output::manifest::Run as Manifest;
 pub(crate) struct PlanCommand {
     #[command(flatten)]
     job: JobArguments,
-    /// Approximate number of documents to sample
-    #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
-    sample: NonZeroUsize,
-    /// The seed of the sample
-    #[arg(long, value_name = "N", default_value = "1")]
-    seed: u64,
-    /// Also estimate the seconds on a cluster that runs N tasks concurrently
-    #[arg(long, value_name = "N")]
-    tasks: Option<NonZeroU64>,
+    #[command(flatten)]
+    settings: ForecastSettings,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -44,12 +36,7 @@ pub(crate) struct PlanCommand {
 impl PlanCommand {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load_over_output()?;
-        let settings = ForecastSettings {
-            sample: self.sample.get() as u64,
-            seed: self.seed,
-            tasks: self.tasks.map(NonZeroU64::get),
-        };
-        let mut forecast = make(&job, &settings, screen)?;
+        let mut forecast = make(&job, &self.settings, screen)?;
         for risk in &mut forecast.risks {
             risk.set.retain(|set| self.job.takes(set));
         }

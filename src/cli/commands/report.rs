@@ -1,12 +1,11 @@
 //! `resemblance report`: writes a page about a finished output.
 
 use crate::apply::result::AppliedResult;
-use crate::cli::arguments;
 use crate::cli::process::files::{FileMark, OwnFile};
 use crate::cli::process::on_session;
 use crate::cli::screen::print;
 use crate::error::{Error, Result};
-use crate::report::{self, ReportRecord, ReportSettings, html};
+use crate::report::{self, ReportSettings, html};
 
 /// The first characters of every page that this command writes.
 const MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -28,53 +27,25 @@ pub(crate) struct ReportCommand {
     /// The HTML file to write; an earlier report at this path is replaced
     #[arg(long, value_name = "FILE")]
     to: Option<String>,
-    /// An earlier output to compare with
-    #[arg(long, value_name = "OUTPUT")]
-    before: Option<String>,
-    /// Measure the recall on about N shingle sets, like evaluate
-    #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
-    evaluate: Option<std::num::NonZeroUsize>,
-    /// A file with labels of pairs, as read by evaluate --labels
-    #[arg(long, value_name = "FILE")]
-    labels: Option<String>,
-    /// The record of `run --forecast --record`; the page compares the forecast in it with the run
-    #[arg(long, value_name = "FILE")]
-    record: Option<String>,
-    /// Seed for the choice of the random cluster
-    #[arg(long, value_name = "N", default_value = "1")]
-    seed: u64,
+    #[command(flatten)]
+    settings: ReportSettings,
     /// Print the contents of the page as one JSON object
     #[arg(long)]
     json: bool,
-    /// The new location of a moved source; give as many locations as the source has URLs, in the same order
-    #[arg(long, value_name = "URL")]
-    source: Vec<String>,
-    /// Memory to use, such as 4GiB, or a share of the machine's
-    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
-    memory: u64,
 }
 
 impl ReportCommand {
     pub(crate) fn run(&self) -> Result<()> {
         let mark = FileMark { beginning: MARK, noun: "a page of `resemblance report`" };
         let to = self.to.as_ref().map(|file| OwnFile::at("--to", file, mark)).transpose()?;
-        let settings = ReportSettings {
-            seed: self.seed,
-            before: self.before.clone(),
-            places: self.source.clone(),
-            evaluate: self.evaluate.map(std::num::NonZeroUsize::get),
-            labels: self.labels.clone(),
-            record: self.record.as_deref().map(ReportRecord::read).transpose()?,
-            memory: self.memory,
-        };
-        let report = on_session(self.memory, async |session, _| {
+        let report = on_session(self.settings.memory, async |session, _| {
             if AppliedResult::find(session, &self.output).await?.is_some() {
                 return Err(Error::job(format!(
                     "{} is a result of apply: name the output that was applied; dedup keeps it with --output",
                     self.output
                 )));
             }
-            report::report(session, &self.output, &settings).await
+            report::report(session, &self.output, &self.settings).await
         })?;
         if let Some(to) = &to {
             to.write(&html(&report)?)?;

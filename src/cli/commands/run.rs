@@ -18,8 +18,9 @@ use crate::cli::screen::print::{self, NumberColumn};
 use crate::cli::screen::time_left::Costs;
 use crate::engine::Progress;
 use crate::error::Result;
+use crate::evaluate::MAX_EVALUATED;
 use crate::forecast::ForecastSettings;
-use crate::job::{Job, ScoreBy};
+use crate::job::{Job, ScoreBy, whole};
 use crate::lookup::rows;
 use crate::machine;
 use crate::output::manifest::Run as Manifest;
@@ -51,13 +52,13 @@ pub(crate) struct RunCommand {
     #[arg(long, value_name = "FILE|URL")]
     metrics: Option<String>,
     /// Measure the recall on about N shingle sets after the run, like `resemblance evaluate`
-    #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
-    evaluate: Option<std::num::NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = whole(1..=MAX_EVALUATED))]
+    evaluate: Option<usize>,
     /// Forecast the run from a sample of N documents, like `resemblance plan`; the record then contains the forecast and the result
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
-    forecast: Option<std::num::NonZeroUsize>,
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20000", value_parser = whole(1..=MAX_EVALUATED))]
+    forecast: Option<usize>,
     /// Number of most similar pairs to print
-    #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::zero_to(arguments::MAX_TOP))]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole(0..=arguments::MAX_TOP))]
     top: usize,
 }
 
@@ -98,7 +99,7 @@ impl RunCommand {
         let ran = panics::caught(|| {
             let job = job?;
             if let Some(sample) = self.forecast {
-                let settings = ForecastSettings { sample: sample.get() as u64, seed: 1, tasks: None };
+                let settings = ForecastSettings { sample: sample as u64, seed: 1, tasks: None };
                 let made = plan::make(&job, &settings, screen)?;
                 screen.expect(Costs::forecast(&made, job.engine.scheduler_address().is_none()));
                 forecast = Some(made);
@@ -159,7 +160,8 @@ fn warn_on_error(written: Result<()>) {
     }
 }
 
-fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
+/// Formats the counts, the most similar pairs and the tables of a run for people.
+pub(crate) fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
     let manifest = &outcome.manifest;
     let mut text = finished_already(job, outcome);
     text.push_str(&numbers(job, manifest));

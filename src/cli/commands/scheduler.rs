@@ -13,32 +13,23 @@ use crate::error::{Error, Result};
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance scheduler --bind 127.0.0.1:50050")]
 pub(crate) struct SchedulerCommand {
-    /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = address)]
-    bind: SocketAddr,
+    #[command(flatten)]
+    settings: SchedulerSettings,
     /// Bind an address that other machines can reach without a token (RESEMBLANCE_CLUSTER_TOKEN); connections are then not authenticated.
     /// Use it only in a network that only the cluster can reach
     #[arg(long)]
     allow_unauthenticated: bool,
-    /// Seconds without a heartbeat after which an executor counts as lost; executors send a heartbeat every five seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..))]
-    executor_timeout: u64,
-    /// Seconds that jobs wait while there is no executor
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    grace: u64,
 }
 
 impl SchedulerCommand {
     pub(crate) fn run(&self) -> Result<()> {
-        check_bind(self.bind, self.allow_unauthenticated)?;
-        let settings =
-            SchedulerSettings { bind: self.bind, executor_timeout: self.executor_timeout, grace: self.grace };
+        check_bind(self.settings.bind, self.allow_unauthenticated)?;
         let runtime = runtime()?;
         let ended = runtime.block_on(async {
             let listening = |address: SocketAddr| tracing::info!(%address, "the scheduler listens");
             tokio::select! {
-                ended = scheduler::run(&settings, listening) => ended,
-                // The process ends immediately. Drivers and executors wait for the next scheduler at this address.
+                ended = scheduler::run(&self.settings, listening) => ended,
+                // The process ends immediately, because drivers and executors wait for the next scheduler at this address.
                 _ = signalled() => Ok(()),
             }
         });
@@ -81,12 +72,6 @@ pub(crate) fn is_loopback(address: SocketAddr) -> bool {
 pub(crate) fn is_on_loopback(host: &(String, u16)) -> bool {
     let Ok(mut addresses) = host.to_socket_addrs() else { return true };
     addresses.all(is_loopback)
-}
-
-/// Parses a `host:port` of this machine, and resolves the host.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let mut addresses = text.to_socket_addrs().map_err(|e| format!("expected HOST:PORT: {e}"))?;
-    addresses.next().ok_or_else(|| "no such host".into())
 }
 
 #[cfg(test)]

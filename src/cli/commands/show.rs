@@ -1,7 +1,5 @@
 //! `resemblance show`: shows pairs of a finished output with their texts. For a result of apply, shows removed documents with their texts.
 
-use std::num::NonZeroUsize;
-
 use arrow::datatypes::DataType;
 use serde::Serialize;
 
@@ -11,7 +9,7 @@ use crate::cli::process::on_session;
 use crate::cli::screen::{print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, whole};
 use crate::lookup::passage;
 use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
@@ -45,8 +43,8 @@ pub(crate) struct Show {
     #[arg(long, value_name = "ID", conflicts_with_all = ["cluster", "id", "pairs", "seed", "full", "source"])]
     passage: Option<String>,
     /// Maximum number of pairs, of documents next to the representative of a cluster, or of places of a passage
-    #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_TOP))]
-    top: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "3", value_parser = whole(1..=arguments::MAX_TOP))]
+    top: usize,
     /// Seed for random pairs; a different seed shows different pairs [default: the seed in the job]
     #[arg(long, value_name = "N", conflicts_with = "cluster")]
     seed: Option<u64>,
@@ -133,7 +131,7 @@ impl Show {
     fn passage(&self, id: &str) -> Result<()> {
         let passage = on_session(self.memory, async |session, _| {
             let finished = Finished::open(session, &self.output).await?;
-            passage::passage(&finished, id, self.top.get()).await
+            passage::passage(&finished, id, self.top).await
         })?;
         let rows = passage.rows();
         self.csv.print(self.json, passage.columns(), &rows, || side_by_side::passage(&passage))
@@ -153,7 +151,7 @@ impl Show {
             (None, Some(id)) => RemovedFilter::Cluster(id),
             (None, None) => RemovedFilter::All,
         };
-        let removed = applied.removed(self.first(0), filter, self.top.get()).await?;
+        let removed = applied.removed(self.first(0), filter, self.top).await?;
         let legend = "kept on the left, removed on the right\n";
         let mut head = if removed.pairs.is_empty() { String::new() } else { legend.to_owned() };
         if removed.by_reference > 0 {
@@ -180,7 +178,7 @@ impl Show {
             None => None,
         };
         let first = self.first(job.minhash.seed);
-        let found = show::pairs(finished, first, id.as_ref(), self.top.get()).await?;
+        let found = show::pairs(finished, first, id.as_ref(), self.top).await?;
         let texts = if found.first.is_empty() {
             None
         } else {
@@ -199,7 +197,7 @@ impl Show {
 
     async fn cluster(&self, finished: &Finished, id: &str) -> Result<ShowView> {
         let document = document(finished, id).await?;
-        let Some(cluster) = show::cluster(finished, &document, self.top.get()).await? else {
+        let Some(cluster) = show::cluster(finished, &document, self.top).await? else {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
         };
         let representative = &cluster.representative;

@@ -1,6 +1,7 @@
 //! The executor polls a scheduler for tasks, runs them, and serves their output to other executors.
 
 use std::net::SocketAddr;
+use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,30 +31,45 @@ use super::rest::{Rest, executor_id};
 use super::settings::MESSAGE_BYTES;
 use super::tasks::{ExecutorState, Tasks};
 use super::{Codec, settings as configuration};
+use crate::address::{host_port, socket_address};
 use crate::engine::session;
 use crate::engine::spills::{self, SpillFolder};
 use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY};
 use crate::error::{Context, Error, Result};
+use crate::job::parse_size;
 
 /// The settings of an executor.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ExecutorSettings {
-    /// The scheduler's host and port.
+    /// Address of the scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = host_port)]
     pub scheduler: (String, u16),
-    /// The address from which other executors and drivers fetch the output of tasks.
+    /// Address from which other executors and drivers fetch the results of its tasks
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = socket_address)]
     pub bind: SocketAddr,
-    /// The host that is announced to other executors and drivers. `None` means the address that the scheduler sees.
+    /// Host name under which other processes reach it; by default, the address from which it reaches the scheduler
+    #[arg(long, value_name = "HOST")]
     pub advertise: Option<String>,
-    /// The address of `/healthz` and `/readyz`.
-    pub health: SocketAddr,
-    /// The number of tasks that run at the same time.
+    /// Number of tasks that run at the same time; 0 means one per core
+    #[arg(long, value_name = "N", default_value = "0", value_parser = task_slots)]
     pub vcores: usize,
-    /// The number of bytes that all tasks together may hold.
+    /// Memory for all tasks together, such as 4GiB, or a share of the machine's memory; tasks that need more spill to disk
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = parse_size)]
     pub memory: u64,
-    /// The folder for spills and for the output of tasks. `None` means the system's temporary folder.
+    /// Folder for spills and for the files that tasks exchange [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
     pub work_dir: Option<PathBuf>,
-    /// The number of seconds to wait for the scheduler at the start.
+    /// Seconds to wait for the scheduler at the start
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
     pub wait: u16,
+}
+
+/// Parses the number of tasks that run at the same time. 0 means one per core.
+fn task_slots(text: &str) -> std::result::Result<usize, ParseIntError> {
+    Ok(match text.parse()? {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        vcores => vcores,
+    })
 }
 
 /// The age in seconds after which leftovers of jobs in the work folder are removed.
@@ -61,13 +77,14 @@ const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 /// The number of seconds between two clean-ups.
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until `leaving` returns true, which Ctrl-C or SIGTERM causes. The executor then finishes its tasks and begins no new
-/// tasks.
+/// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. The executor then finishes its tasks and begins no new tasks.
+/// `probed` is the address of `/healthz` and `/readyz`.
 ///
 /// # Errors
 /// If the executor cannot listen on an address, the work folder cannot be written, the TLS settings are wrong, or no scheduler answers.
 pub(crate) async fn run(
     settings: &ExecutorSettings,
+    probed: SocketAddr,
     listening: impl FnOnce(SocketAddr),
     leaving: impl Future<Output = bool> + Send + 'static,
 ) -> Result<()> {
@@ -89,7 +106,7 @@ pub(crate) async fn run(
     // Ballista listens on this address later, and its error would not explain a wrong address.
     drop(listen(settings.bind, "--bind").await?);
     let health = ExecutorHealth::new();
-    let probes = listen(settings.health, "--health").await?;
+    let probes = listen(probed, "--health").await?;
     let probes = tokio::spawn(serve_health(probes, health.clone(), acceptor.clone()));
     let polls = health.clone();
 

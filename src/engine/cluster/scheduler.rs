@@ -42,18 +42,21 @@ use tonic_prost::ProstCodec;
 use super::connections::{acceptor, listen, serve};
 use super::settings::MESSAGE_BYTES;
 use super::{Codec, settings as configuration};
+use crate::address::socket_address;
 use crate::engine::session;
 use crate::error::{Error, Result};
 
 /// The settings of a scheduler.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SchedulerSettings {
-    /// The address for plans, executors and HTTP.
+    /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = socket_address)]
     pub bind: SocketAddr,
-    /// The number of seconds without a heartbeat after which an executor counts as lost. Executors send a heartbeat at least every five
-    /// seconds.
+    /// Seconds without a heartbeat after which an executor counts as lost; executors send a heartbeat every five seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..))]
     pub executor_timeout: u64,
-    /// The number of seconds that jobs wait for an executor.
+    /// Seconds that jobs wait while there is no executor
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub grace: u64,
 }
 

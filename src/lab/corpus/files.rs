@@ -1,32 +1,27 @@
 //! Writes the Parquet files of a corpus: the documents and the table of planted documents.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, StringBuilder, UInt64Array};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::{Corpus, CorpusDocument};
 use crate::error::{Context, Error, Result};
-use crate::output::ownership;
+use crate::output::{NewFile, ownership};
 use crate::pipeline::OnExisting;
 
 /// The maximum number of rows in a row group.
 const ROW_GROUP: usize = 50_000;
-/// The number of encoded bytes at which a row group ends, even if it has fewer rows. Each open file has about this many bytes in memory.
-const ROW_GROUP_BYTES: usize = 64 << 20;
-/// The maximum number of rows in a batch.
+/// The approximate maximum number of rows to generate at a time.
 const BATCH: usize = 4_096;
 /// The approximate maximum number of bytes of text in a batch.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The maximum number of files in a corpus. Up to this number of files, sorting by name is the same as sorting by number.
-const MAX_FILES: usize = 100_000;
+/// The maximum number of files in a corpus. Up to this number, the files' names sort like their numbers.
+pub(crate) const MAX_FILES: usize = 100_000;
 
 /// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +55,7 @@ pub fn write_documents(
     if paths[0] != out {
         clear_folder(out, existing)?;
     }
-    let documents = corpus.settings().documents;
+    let documents = corpus.documents;
     let bound = |file: usize| (u128::from(documents) * file as u128 / paths.len() as u128) as u64;
     let write =
         |file: usize| write_range(corpus, bound(file)..bound(file + 1), &paths[file], existing, advanced);
@@ -75,8 +70,8 @@ pub fn write_documents(
 /// # Errors
 /// Returns the errors of [`check_free`], and [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
-    let size = corpus.settings().shingle;
-    let mut file = NewFile::create(path, existing, &truth_batch(Vec::new(), size)?)?;
+    let size = corpus.settings.shingle;
+    let mut file = create(path, existing, &truth_batch(Vec::new(), size)?)?;
     let pair = |planted: CorpusDocument| PlantedPair {
         ids: [corpus.id(planted.document), corpus.id(planted.original)],
         kind: planted.kind.name(),
@@ -88,7 +83,7 @@ pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) ->
         rows += batch.num_rows() as u64;
         file.write(&batch)?;
     }
-    Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: file.finish()? })
+    Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: finish(file, existing)? })
 }
 
 /// A row in the table of planted documents.
@@ -116,9 +111,6 @@ pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> R
 }
 
 fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
-    if !(1..=MAX_FILES).contains(&files) {
-        return Err(Error::job(format!("files is {files}; allowed are 1 to {MAX_FILES}")));
-    }
     if out.extension().is_none_or(|extension| extension != "parquet") {
         return Ok((0..files).map(|file| out.join(format!("part-{file:05}.parquet"))).collect());
     }
@@ -180,79 +172,27 @@ fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
     earlier.iter().try_for_each(std::fs::remove_file).context(cannot)
 }
 
-/// A Parquet file that gets its final name when it is complete. An incomplete file is removed.
-pub(in crate::lab) struct NewFile {
-    writer: ArrowWriter<File>,
-    path: PathBuf,
-    /// The path at which the file is written until it is complete.
-    partial: PathBuf,
-    existing: OnExisting,
+/// Creates an empty file of a corpus with the columns of `rows`.
+///
+/// # Errors
+/// The errors of [`check_free`] and of [`NewFile::create`].
+pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<NewFile> {
+    check_free(path, existing)?;
+    // Disables dictionaries, because ids and texts are distinct. The footer contains the names of this program and of the file.
+    let properties = WriterProperties::builder()
+        .set_created_by(ownership::generated_as(path))
+        .set_dictionary_enabled(false)
+        .set_max_row_group_row_count(Some(ROW_GROUP));
+    NewFile::create(path, rows.schema(), properties)
 }
 
-impl NewFile {
-    /// Creates an empty file. Only the schema of `rows` is used.
-    ///
-    /// # Errors
-    /// Returns the errors of [`check_free`].
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) if another process is writing the file.
-    /// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be created.
-    pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<Self> {
-        check_free(path, existing)?;
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
-        let file = match File::create_new(&partial) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::job(format!(
-                    "{} is there already: another process writes it, or one was killed; if none does, remove it",
-                    partial.display()
-                )));
-            }
-            created => created.context(|| format!("cannot write {}", path.display()))?,
-        };
-        // Dictionary encoding is disabled, because ids and texts rarely repeat. The footer contains the name of this program and the name
-        // of the file.
-        let properties = WriterProperties::builder()
-            .set_created_by(ownership::generated_as(path))
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_dictionary_enabled(false)
-            .set_max_row_group_row_count(Some(ROW_GROUP))
-            .build();
-        let writer = ArrowWriter::try_new(file, rows.schema(), Some(properties))?;
-        Ok(Self { writer, path: path.to_owned(), partial, existing })
-    }
-
-    /// Writes rows.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
-    pub(in crate::lab) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        let cannot = || format!("cannot write {}", self.path.display());
-        self.writer.write(rows).context(cannot)?;
-        if self.writer.in_progress_size() < ROW_GROUP_BYTES {
-            return Ok(());
-        }
-        self.writer.flush().context(cannot)
-    }
-
-    /// Completes the file and renames it to its final name. Returns the number of bytes in the file.
-    ///
-    /// # Errors
-    /// Returns the errors of [`check_free`], and [`Kind::Input`](crate::error::Kind::Input) if the file cannot be completed or renamed.
-    pub(in crate::lab) fn finish(mut self) -> Result<u64> {
-        let cannot = || format!("cannot write {}", self.path.display());
-        self.writer.finish().context(cannot)?;
-        check_free(&self.path, self.existing)?;
-        std::fs::rename(&self.partial, &self.path).context(cannot)?;
-        std::fs::metadata(&self.path).map(|file| file.len()).context(cannot)
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // A complete file has already been renamed. An error is ignored, because write errors are reported elsewhere.
-        let _ = std::fs::remove_file(&self.partial);
-    }
+/// Completes a file of a corpus and gives it its name. Returns the number of bytes.
+///
+/// # Errors
+/// The errors of [`check_free`] and of [`NewFile::finish`].
+pub(in crate::lab) fn finish(file: NewFile, existing: OnExisting) -> Result<u64> {
+    check_free(&file.path, existing)?;
+    file.finish(existing == OnExisting::Overwrite)
 }
 
 /// Calls `work` with each number below `count`, on up to one thread per core. Returns the sum of the results.
@@ -299,13 +239,13 @@ fn write_range(
         documents_batch(ids.finish(), texts.finish())
     };
     let mut rows = batch()?;
-    let mut file = NewFile::create(path, existing, &rows)?;
+    let mut file = create(path, existing, &rows)?;
     while rows.num_rows() > 0 {
         file.write(&rows)?;
         advanced(rows.num_rows() as u64);
         rows = batch()?;
     }
-    file.finish()
+    finish(file, existing)
 }
 
 /// Returns rows in the table of documents.

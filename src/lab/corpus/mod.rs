@@ -12,51 +12,60 @@ pub mod files;
 pub(super) mod words;
 
 use crate::error::{Error, Result};
+use crate::job::{share, similarity, whole};
 use crate::kernel::hash::SplitMix64;
 use words::{Vocabulary, below};
 
 /// The maximum average number of words in a document.
 pub(crate) const MAX_WORDS: usize = 10_000_000;
 /// The maximum number of different words.
-pub(crate) const MAX_VOCABULARY: usize = 1_000_000;
+const MAX_VOCABULARY: usize = 1_000_000;
 /// The maximum number of words in a shingle.
-pub(crate) const MAX_SHINGLE: usize = 1_000;
+const MAX_SHINGLE: usize = 1_000;
 /// The maximum number of documents in a corpus.
 pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
-/// The settings of a corpus. Shares are fractions of all documents, from 0 to 1.
-#[derive(Debug, Clone, PartialEq)]
+/// The settings of planted documents, and of the made-up texts of a corpus. Shares are shares of all documents, in [0, 1].
+#[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct CorpusSettings {
-    /// The number of documents.
-    pub documents: u64,
-    /// The average number of words in a document. Lengths are distributed evenly between 0.5 and 1.5 times the average.
+    /// Average number of words in a document; lengths are evenly distributed from half to one and a half times this number
+    #[arg(long, value_name = "N", default_value_t = Self::default().words, value_parser = whole(1..=MAX_WORDS))]
     pub words: usize,
-    /// The seed for all random numbers.
+    /// Seed for all random numbers
+    #[arg(long, value_name = "N", default_value_t = Self::default().seed)]
     pub seed: u64,
-    /// The number of words in a shingle. Jaccard similarities refer to sets of such shingles.
+    /// Number of words in a shingle, for the Jaccard similarities of planted pairs
+    #[arg(short = 'k', long, value_name = "K", default_value_t = Self::default().shingle, value_parser = whole(1..=MAX_SHINGLE))]
     pub shingle: usize,
-    /// The number of different words, at least 2.
+    /// Number of different words
+    #[arg(long, value_name = "N", default_value_t = Self::default().vocabulary, value_parser = whole(2..=MAX_VOCABULARY))]
     pub vocabulary: usize,
-    /// The share of documents that are exact copies of an original.
+    /// Share of documents that are exact copies of another document
+    #[arg(long, value_name = "SHARE", default_value_t = Self::default().copies, value_parser = share)]
     pub copies: f64,
-    /// The share of documents that are near-duplicates: an original in which some words are replaced.
+    /// Share of documents that are another document with some words replaced
+    #[arg(long, value_name = "SHARE", default_value_t = Self::default().near, value_parser = share)]
     pub near: f64,
-    /// The Jaccard similarities of near-duplicates with their originals, used in turn. Each is over 0 and at most 1.
+    /// Jaccard similarities that the near-duplicates use in turn; each is greater than 0 and at most 1
+    #[arg(long, value_name = "J,..", value_delimiter = ',', default_value = "0.95,0.9,0.8,0.7,0.5", value_parser = similarity)]
     pub jaccards: Vec<f64>,
-    /// The share of documents that consist of half of an original.
+    /// Share of documents that are half of another document
+    #[arg(long, value_name = "SHARE", default_value_t = Self::default().contained, value_parser = share)]
     pub contained: f64,
-    /// The share of originals that begin with the boilerplate. Planted documents can contain the boilerplate of their original.
+    /// Share of the other documents that begin with the same passage; with --from, share of documents under a common header
+    #[arg(long, value_name = "SHARE", default_value_t = Self::default().boilerplate, value_parser = share)]
     pub boilerplate: f64,
-    /// The number of words in the boilerplate. The boilerplate replaces words of a document, but at least one shingle's words remain.
-    pub boilerplate_words: usize,
-    /// The number of identical documents. They have the same text, and no other document is similar to them.
+    /// Number of words in the passage of --boilerplate; half of --words by default, and 50 with --from
+    #[arg(long, value_name = "N", value_parser = whole(0..=MAX_WORDS))]
+    pub boilerplate_words: Option<usize>,
+    /// Number of documents in one group of identical documents
+    #[arg(long, value_name = "N", default_value_t = Self::default().identical)]
     pub identical: u64,
 }
 
 impl Default for CorpusSettings {
     fn default() -> Self {
         Self {
-            documents: 10_000,
             words: 100,
             seed: 42,
             shingle: 5,
@@ -66,53 +75,33 @@ impl Default for CorpusSettings {
             jaccards: vec![0.95, 0.9, 0.8, 0.7, 0.5],
             contained: 0.02,
             boilerplate: 0.0,
-            boilerplate_words: 50,
+            boilerplate_words: None,
             identical: 0,
         }
     }
 }
 
 impl CorpusSettings {
-    /// Returns where the slots end for copies, near-duplicates, contained documents and identical documents.
+    /// Returns the ends of the slots of copies, near-duplicates, contained and identical documents among `documents`.
     ///
     /// # Errors
-    /// Returns the errors of [`Corpus::new`].
-    fn slot_ends(&self) -> Result<[u64; 4]> {
-        let range = |name: &str, value: u64, least: u64, most: u64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(Error::job(format!("{name} is {value}; allowed are {least} to {most}")))
-        };
-        range("shingle", self.shingle as u64, 1, MAX_SHINGLE as u64)?;
-        range("words", self.words as u64, self.shingle as u64, MAX_WORDS as u64)?;
-        range("vocabulary", self.vocabulary as u64, 2, MAX_VOCABULARY as u64)?;
-        range("boilerplate-words", self.boilerplate_words as u64, 0, MAX_WORDS as u64)?;
-        range("documents", self.documents, 1, MAX_DOCUMENTS)?;
-        let count = |name: &str, share: f64| {
-            if (0.0..=1.0).contains(&share) {
-                return Ok((self.documents as f64 * share).round() as u64);
-            }
-            Err(Error::job(format!("{name} is {share}; allowed is a share from 0 to 1")))
-        };
-        let copies = count("copies", self.copies)?;
-        let near = count("near", self.near)?;
-        let contained = count("contained", self.contained)?;
-        count("boilerplate", self.boilerplate)?;
-        let jaccard = |&jaccard: &f64| jaccard > 0.0 && jaccard <= 1.0;
-        if self.jaccards.is_empty() || !self.jaccards.iter().all(jaccard) {
+    /// See [`Corpus::new`].
+    fn slot_ends(&self, documents: u64) -> Result<[u64; 4]> {
+        if self.words < self.shingle {
             return Err(Error::job(format!(
-                "jaccards are {:?}; allowed is one or more, each over 0 and at most 1",
-                self.jaccards
+                "words is {}, but a document has at least one shingle: expected {} or more",
+                self.words, self.shingle
             )));
         }
+        let count = |share: f64| (documents as f64 * share).round() as u64;
+        let (copies, near, contained) = (count(self.copies), count(self.near), count(self.contained));
         let planted = copies + near + contained;
         let needed = 2 * u128::from(planted) + u128::from(self.identical);
-        if needed > self.documents.into() {
+        if needed > documents.into() {
             return Err(Error::job(format!(
                 "copies, near and contained add up to {planted} documents, each made from a document of its own, and \
-                 identical is {}: that needs {needed} documents, but there are only {}; lower one of them",
-                self.identical, self.documents
+                 identical is {}: that needs {needed} documents, but there are only {documents}; lower one of them",
+                self.identical
             )));
         }
         Ok([copies, copies + near, planted, planted + self.identical])
@@ -164,6 +153,8 @@ pub(crate) struct CorpusDocument {
 /// to slots.
 #[derive(Debug)]
 pub struct Corpus {
+    /// The number of documents.
+    pub(crate) documents: u64,
     settings: CorpusSettings,
     vocabulary: Vocabulary,
     order: Permutation,
@@ -191,25 +182,22 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> SplitMix64 {
 }
 
 impl Corpus {
-    /// Creates the corpus that `settings` describe.
+    /// Creates the corpus of `documents` that `settings` describe.
     ///
     /// # Errors
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) if a setting is out of range, or if there are fewer originals than documents to
-    /// plant. The message names the setting.
-    pub fn new(settings: CorpusSettings) -> Result<Self> {
-        let ends = settings.slot_ends()?;
-        let CorpusSettings { documents, seed, .. } = settings;
+    /// [`Kind::Job`](crate::error::Kind::Job) if documents are shorter than a shingle, or if there are more documents to plant than
+    /// originals. The message names the setting.
+    pub fn new(documents: u64, settings: CorpusSettings) -> Result<Self> {
+        let ends = settings.slot_ends(documents)?;
+        let CorpusSettings { words, seed, .. } = settings;
         let vocabulary = Vocabulary::new(settings.vocabulary, stream(seed, Purpose::Vocabulary, 0));
         let mut random = stream(seed, Purpose::Boilerplate, 0);
-        let boilerplate = (0..settings.boilerplate_words).map(|_| vocabulary.draw(&mut random)).collect();
+        let boilerplate = (0..settings.boilerplate_words.unwrap_or(words / 2))
+            .map(|_| vocabulary.draw(&mut random))
+            .collect();
         let order = Permutation::new(documents, stream(seed, Purpose::Order, 0));
         let identical = (ends[2]..ends[3]).map(|slot| order.document(slot)).min();
-        Ok(Self { settings, vocabulary, order, boilerplate, ends, identical })
-    }
-
-    /// Returns the settings of the corpus.
-    pub(crate) fn settings(&self) -> &CorpusSettings {
-        &self.settings
+        Ok(Self { documents, settings, vocabulary, order, boilerplate, ends, identical })
     }
 
     /// Returns the id of a document: `d` and the number of the document with at least nine digits. Below one billion documents, sorting by
@@ -218,8 +206,8 @@ impl Corpus {
         format!("d{document:09}")
     }
 
-    /// Appends the text of a document to `out`: words separated by spaces. `document` must be less than [`CorpusSettings::documents`].
-    /// `words` is a buffer that callers can reuse.
+    /// Appends the text of a document: words separated by spaces. Its number is less than the number of documents. `words` is a
+    /// reused buffer.
     pub fn text(&self, document: u64, words: &mut Vec<u32>, out: &mut String) {
         self.words(self.order.slot(document), words);
         words.iter().for_each(|&word| self.vocabulary.push(word, out));
@@ -282,7 +270,7 @@ impl Corpus {
     /// Whether the original with this index begins with the boilerplate. These originals are spread evenly, and their share is exactly the
     /// share in the settings.
     fn has_boilerplate(&self, original: u64) -> bool {
-        let originals = self.settings.documents - self.ends[3];
+        let originals = self.documents - self.ends[3];
         let with_boilerplate = (originals as f64 * self.settings.boilerplate).round() as u128;
         let before = |n: u64| u128::from(n) * with_boilerplate / u128::from(originals);
         before(original) != before(original + 1)
@@ -375,7 +363,7 @@ mod tests {
             corpus.text(document, &mut words, &mut text);
             text
         };
-        (0..corpus.settings.documents).map(text).collect()
+        (0..corpus.documents).map(text).collect()
     }
 
     fn shingles(text: &str, size: usize) -> BTreeSet<Vec<&str>> {
@@ -390,8 +378,7 @@ mod tests {
     /// Measurements on generated corpora are compared between versions, so a corpus must not change by accident.
     #[test]
     fn reference_documents() {
-        let corpus =
-            Corpus::new(CorpusSettings { documents: 1000, words: 8, ..CorpusSettings::default() }).unwrap();
+        let corpus = Corpus::new(1000, CorpusSettings { words: 8, ..CorpusSettings::default() }).unwrap();
         let texts = texts(&corpus);
         assert_eq!(
             texts[..2],
@@ -407,14 +394,13 @@ mod tests {
     #[test]
     fn planted_documents_have_the_stated_number_and_similarity() {
         let settings = CorpusSettings {
-            documents: 2000,
             shingle: 3,
             near: 0.15,
             boilerplate: 0.3,
             identical: 7,
             ..CorpusSettings::default()
         };
-        let corpus = Corpus::new(settings.clone()).unwrap();
+        let corpus = Corpus::new(2000, settings.clone()).unwrap();
         let texts = texts(&corpus);
         let planted: Vec<CorpusDocument> = corpus.all_planted().collect();
         let count = |kind| planted.iter().filter(|p| p.kind == kind).count();
@@ -456,9 +442,8 @@ mod tests {
 
     #[test]
     fn seeds_differ() {
-        let texts_by_seed = |seed| {
-            texts(&Corpus::new(CorpusSettings { documents: 20, seed, ..CorpusSettings::default() }).unwrap())
-        };
+        let texts_by_seed =
+            |seed| texts(&Corpus::new(20, CorpusSettings { seed, ..CorpusSettings::default() }).unwrap());
         assert_eq!(texts_by_seed(1), texts_by_seed(1));
         assert!(texts_by_seed(1).iter().all(|text| !texts_by_seed(2).contains(text)));
     }
@@ -496,10 +481,11 @@ mod tests {
         ) {
             let [copies, near, contained] = shares;
             let settings = CorpusSettings {
-                documents, words, seed, shingle, vocabulary, copies, near, contained, boilerplate, boilerplate_words,
+                words, seed, shingle, vocabulary, copies, near, contained, boilerplate,
+                boilerplate_words: Some(boilerplate_words),
                 ..CorpusSettings::default()
             };
-            match Corpus::new(settings) {
+            match Corpus::new(documents, settings) {
                 Err(error) => prop_assert!(shingle > words || documents < 10, "{error}"),
                 Ok(corpus) => {
                     let texts = texts(&corpus);
