@@ -178,7 +178,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
                 }
             }
             found.sort_by(|a, b| a.threshold.total_cmp(&b.threshold));
-            runs.push(SweepRun { size: size, documents, sketches_seconds, found });
+            runs.push(SweepRun { size, documents, sketches_seconds, found });
         }
     }
     Ok(Sweep { job: base, thresholds, repeat: grid.repeat, note, runs })
