@@ -400,7 +400,7 @@ pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) ->
         for stage in &forecast.stages {
             let bytes = stage.written_bytes.value;
             let parts = bytes.div_ceil(PART);
-            // A large file takes one request that begins the upload, one per part, and one that completes the upload.
+            // An upload in parts takes a request to begin, a request per part, and a request to complete.
             writes += if parts > files { parts + 2 * files } else { files } + OF_STAGE;
             reads += OF_FILE * files + parts + OF_STAGE;
         }

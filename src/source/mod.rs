@@ -49,7 +49,9 @@ pub(crate) use self::listing::{
 pub(crate) use self::reading::bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::reading::documents::CUT;
 pub(crate) use self::reading::parse_files::ParseFiles;
-pub(crate) use self::rows::parts::{files_of_partition, parts};
+#[cfg(feature = "cluster")]
+pub(crate) use self::rows::parts::files_of_partition;
+pub(crate) use self::rows::parts::parts;
 pub use self::rows::selection::Selection;
 pub(crate) use self::rows::selection::{DocumentPlaces, RowSet};
 

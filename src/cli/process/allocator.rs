@@ -4,8 +4,8 @@
 //! M_MMAP_THRESHOLD and M_TRIM_THRESHOLD when large blocks are freed (`mallopt(3)`). As a result, a run with a budget of 512 MiB used up to
 //! 840 MB, while its operators reserved at most 360 MB. glibc does not change thresholds that a program sets.
 //!
-//! Freed memory is kept for two more reasons. First, different threads use the same arena one after the other, so that every arena grows to
-//! the maximum that any thread needs. Therefore, the number of arenas is limited to the number of computing threads. Second, glibc does not
+//! Freed memory is kept for two more reasons. First, threads share arenas in turn, so every arena grows to the maximum need of
+//! any thread. Therefore, the number of arenas is limited to the number of computing threads. Second, glibc does not
 //! return free memory in the middle of an arena by itself. Therefore, this memory is returned at intervals.
 
 use std::time::Duration;

@@ -86,7 +86,7 @@ enum SameKeyPlaces {
     SecondSource,
     /// One document is in each source.
     BothSources,
-    /// One document is in the source and one is in a reference output, and the job does not say which one to use.
+    /// The source and a reference output contain a document with this key, and the job does not choose between them.
     SourceAndOutput,
 }
 

@@ -1,5 +1,6 @@
 //! The source data that each partition of a plan reads.
 
+#[cfg(feature = "cluster")]
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
 }
 
 /// Returns the files that the partition `partition` of a query stage of `plan` may read. Query stages that read no source have no files.
+#[cfg(feature = "cluster")]
 pub(crate) fn files_of_partition(plan: &Arc<dyn ExecutionPlan>, partition: usize) -> BTreeSet<Arc<str>> {
     match parts_read(plan) {
         Some(parts) => {
