@@ -155,7 +155,7 @@ fn refine(
     let difference = halves[0] + halves[1] - whole;
     // The usual limit of 15 times the tolerance would accept a steep curve by chance.
     if depth == 0 || difference.abs() <= tolerance {
-        // Richardson's step: the error of the halves is a fifteenth of the difference.
+        // Richardson's step: the error of the sum of both halves is about a fifteenth of `difference`.
         return halves[0] + halves[1] + difference / 15.0;
     }
     refine(f, [from, middle], first, halves[0], 0.5 * tolerance, depth - 1)

@@ -64,8 +64,8 @@ impl<'a> Reread<'a> {
         Ok(texts)
     }
 
-    /// Returns lazy frames, one per source, with the rows (source, position, id, text, ..) in the source. `documents` contains rows of the
-    /// table `documents`. If `cut` is given, the reader can split long texts into shingles.
+    /// Returns one lazy frame (source, position, id, text, ..) per source. `documents` contains rows of the table `documents`. If
+    /// `cut` is given, the reader can split long texts into shingles.
     ///
     /// # Errors
     /// If a source lacks a document.

@@ -338,7 +338,7 @@ counts! {
     clusters: u64,
     /// Documents in dense groups. They are paired with leaders instead of each other.
     dense_documents: Option<u64>,
-    /// Pairs of different shingle sets within dense groups that were not written, estimated from a sample.
+    /// The number of unwritten pairs of different shingle sets in dense groups, estimated from a sample.
     dense_pairs_left_out: Option<u64>,
     /// Entries in the dictionary of shingles.
     dictionary: Option<u64>,

@@ -279,11 +279,11 @@ fn both_executors_die_and_one_comes_back() {
 
 /// A file that ends its readers does not end every executor.
 #[test]
-fn a_task_in_which_two_executors_died_goes_to_no_third_one() {
+fn a_task_in_which_two_executors_died_ends_the_run() {
     let mut cluster = Cluster::with(Setup { executors: vec![ExecutorHost::default()], ..Setup::default() });
     // One file of one row group is read by one task.
     let file = cluster.folder().join("deadly.parquet");
-    write_parquet(&file, &corpus(54, 2_500, 60), 10_000);
+    write_parquet(&file, &corpus(54, 20_000, 60), 20_000);
     let job = job_file(cluster.folder(), &file);
     let mut driver = cluster.run(&job, &cluster.folder().join("out").display().to_string(), &[]);
     let reads = |task: &Task| task.ended.is_none() && task.stage().starts_with("1.");
@@ -292,6 +292,8 @@ fn a_task_in_which_two_executors_died_goes_to_no_third_one() {
         cluster.executor(place).kill();
         cluster.spawn_executor(place);
     }
+    // The third executor cannot end the task before the driver looks.
+    cluster.executor(0).stop();
     let ended = driver.end(DEADLINE);
     assert_eq!(ended.code, Some(4), "{}", ended.said);
     let reads = format!("of stage sketches, which reads {}: look at these files", file.display());

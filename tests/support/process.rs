@@ -111,11 +111,6 @@ impl Process {
         self.memory_field("VmHWM:")
     }
 
-    /// The memory that it holds now, in bytes; none if the system does not report it, or after its end.
-    pub fn memory(&self) -> Option<u64> {
-        self.memory_field("VmRSS:")
-    }
-
     fn memory_field(&self, name: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;

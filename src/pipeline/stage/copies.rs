@@ -159,7 +159,7 @@ fn more(count: usize) -> &'static str {
     if count == NAMED { " (perhaps not the only ones)" } else { "" }
 }
 
-/// Returns the error for the keys `found` (doc, ..). Several `documents` (id, doc, ..) have each of these keys. `section` is the section of
+/// Returns the error for the keys `found` (doc, ..). Each of these keys belongs to several `documents` (id, doc, ..). `section` is the section of
 /// the job that names their source.
 async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: DataFrame) -> Result<Error> {
     let least = found.select(columns(["doc"]))?.sort(vec![col("doc").sort(true, false)])?;

@@ -259,7 +259,8 @@ mod tests {
         assert_eq!(wide.signature().agreement(short.signature()), 0);
     }
 
-    /// Returns the share of different minima with the same 16 bits, and the number of different minima, for sets of `size` random elements.
+    /// Compares the minima of sets of `size` random elements. Returns the share of unequal pairs of minima whose 16 bits are equal, and the
+    /// number of unequal pairs.
     fn coincidences(size: usize, seeds: u64, element: impl Fn(u64) -> u64) -> (f64, f64) {
         let mut random = SplitMix64(size as u64);
         let (mut different, mut equal) = (0, 0);

@@ -149,8 +149,8 @@ pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Resu
     Ok(if enough { texts.0 } else { BTreeSet::new() })
 }
 
-/// Returns, for each number in `wanted`, the shingle of `text` with this number, as a text. Returns `None` for a number if `text` has no
-/// such shingle.
+/// Returns, for each number in `wanted`, the shingle of `text` with this number, as a text. Returns `None` for each number for
+/// which `text` has no shingle.
 ///
 /// # Errors
 /// The errors of [`shingles`].
