@@ -148,18 +148,33 @@ def _texts(table: pyarrow.Table, text: Optional[Columns], id: Optional[str]) -> 
     columns = [text] if isinstance(text, str) else list(text)
     if isinstance(text, str) and text not in table.column_names:
         columns = [name.strip() for name in text.split(",")]
+    if not columns:
+        raise ValueError("text names no column")
     wrong = next((name for name in columns if name not in table.column_names), None)
     if wrong is not None:
         raise ValueError(f"there is no column {wrong!r}; the columns are {', '.join(table.column_names)}")
     if len(columns) == 1:
         return table.column(columns[0])
     parts = [table.column(name).cast(pyarrow.string()) for name in columns]
-    return pyarrow.compute.binary_join_element_wise(*parts, "\n", null_handling="skip")
+    # Without the first, empty part, the function would drop rows in which all columns are null.
+    rows = pyarrow.compute.binary_join_element_wise("", *parts, "\n", null_handling="skip")
+    texts = pyarrow.compute.utf8_slice_codeunits(rows, 1)
+    return pyarrow.compute.if_else(pyarrow.compute.equal(rows, ""), pyarrow.scalar(None, pyarrow.string()), texts)
 
 
 def joined(columns: Columns) -> str:
-    """The columns as the command takes them."""
-    return columns if isinstance(columns, str) else ",".join(columns)
+    """The columns in the form of the command line.
+
+    Raises:
+        ValueError: for an empty list, or a name with a comma in a list of several names.
+    """
+    if isinstance(columns, str):
+        return columns
+    if not columns:
+        raise ValueError("text names no column")
+    if len(columns) > 1 and any("," in name for name in columns):
+        raise ValueError("the command line separates columns by commas: rename the column with a comma in its name")
+    return ",".join(columns)
 
 
 def _only_text(table: pyarrow.Table, id: Optional[str]) -> str:

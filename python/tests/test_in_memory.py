@@ -115,7 +115,7 @@ def test_a_series_is_a_list_of_texts(library: str) -> None:
 
 
 def test_several_columns_hold_the_text(tmp_path: Path) -> None:
-    halves = [(text or " ")[:30] for text in TEXTS], [text and text[30:] for text in TEXTS]
+    halves = [text and text[:30] for text in TEXTS], [text and text[30:] for text in TEXTS]
     frame = pyarrow.table({"a,b": TEXTS, "a": halves[0], "b": halves[1]})
     pyarrow.parquet.write_table(frame, tmp_path / "in.parquet")
     for text in (["a", "b"], "a, b", "a,b"):
@@ -125,6 +125,11 @@ def test_several_columns_hold_the_text(tmp_path: Path) -> None:
         assert len(resemblance.find(tmp_path / "in.parquet", text=text, threshold=0.5, progress=False)) == 3
     with pytest.raises(ValueError, match="there is no column 'c'"):
         resemblance.find(frame, text=["a", "c"])
+    for data in (frame, tmp_path / "in.parquet"):
+        with pytest.raises(ValueError, match="text names no column"):
+            resemblance.find(data, text=[])
+    with pytest.raises(ValueError, match="separates columns by commas"):
+        resemblance.find(tmp_path / "in.parquet", text=["a,b", "a"])
 
 
 def test_a_lazy_frame_has_to_be_collected() -> None:
