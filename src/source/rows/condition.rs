@@ -8,7 +8,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, TryCast, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, TryCast, cast, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
@@ -92,43 +92,43 @@ fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     Ok(replaced.context(|| "source.where lost a column".to_owned())?.data)
 }
 
-/// Replaces a text column and the numbers with which it is compared by their keys, as `clusters.keep` orders them: floating-point numbers
-/// cannot represent all digits. Adds the column to `converted` once.
+/// Converts a text column that is compared with numbers. Compares with integers by the keys of `clusters.keep`, because floating-point
+/// numbers cannot represent all digits, and adds the column to `converted` once. Compares with other numbers as floating-point numbers.
 fn numbers(part: Expr, columns: &DFSchema, converted: &mut Vec<Converted>) -> DfResult<Transformed<Expr>> {
     let is_text = |expr: &Expr| -> DfResult<bool> {
         let is_column = matches!(expr, Expr::Column(_));
         Ok(is_column && expr.get_type(columns)?.is_string())
     };
-    let mut key = |text: Expr| {
+    let mut compared = |text: Expr, numbers: Vec<Expr>| {
+        let Some(keys) = numbers.iter().map(integer_key).collect() else {
+            let text = if numbers.iter().all(is_number) { cast(text, DataType::Float64) } else { text };
+            return (text, numbers);
+        };
         let (name, value) = (text.human_display().to_string(), number_key(text.clone()));
         let one = Converted { name, text, value: value.clone() };
         if !converted.contains(&one) {
             converted.push(one);
         }
-        value
+        (value, keys)
     };
     Ok(match part {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
-            let (left, right) = match (literal_key(&left), literal_key(&right)) {
-                (_, Some(number)) if is_text(&left)? => (Box::new(key(*left)), Box::new(number)),
-                (Some(number), _) if is_text(&right)? => (Box::new(number), Box::new(key(*right))),
-                _ => (left, right),
-            };
+        Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if compares(op) => {
+            let (text, number) =
+                if is_text(&left)? { (&mut left, &mut right) } else { (&mut right, &mut left) };
+            if is_text(text)? {
+                let (value, mut keys) = compared(text.as_ref().clone(), vec![number.as_ref().clone()]);
+                (**text, **number) = (value, keys.remove(0));
+            }
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
         Expr::Between(Between { expr, negated, low, high }) if is_text(&expr)? => {
-            let (expr, low, high) = match (literal_key(&low), literal_key(&high)) {
-                (Some(low), Some(high)) => (Box::new(key(*expr)), Box::new(low), Box::new(high)),
-                _ => (expr, low, high),
-            };
-            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+            let (expr, mut keys) = compared(*expr, vec![*low, *high]);
+            let (high, low) = (Box::new(keys.remove(1)), Box::new(keys.remove(0)));
+            Transformed::yes(Expr::Between(Between { expr: Box::new(expr), negated, low, high }))
         }
         Expr::InList(InList { expr, list, negated }) if is_text(&expr)? => {
-            let (expr, list) = match list.iter().map(literal_key).collect() {
-                Some(keys) => (Box::new(key(*expr)), keys),
-                None => (expr, list),
-            };
-            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+            let (expr, list) = compared(*expr, list);
+            Transformed::yes(Expr::InList(InList { expr: Box::new(expr), list, negated }))
         }
         other => Transformed::no(other),
     })
@@ -139,11 +139,20 @@ fn compares(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// The key of a number literal, which may have signs. `None` for other expressions.
-fn literal_key(expr: &Expr) -> Option<Expr> {
+/// Whether `expr` is a number literal, which may have signs.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.data_type().is_numeric(),
+        Expr::Negative(inner) => is_number(inner),
+        _ => false,
+    }
+}
+
+/// The key of an integer literal, which may have signs. `None` for other expressions.
+fn integer_key(expr: &Expr) -> Option<Expr> {
     fn text(expr: &Expr) -> Option<String> {
         match expr {
-            Expr::Literal(value, _) if value.data_type().is_numeric() => Some(value.to_string()),
+            Expr::Literal(value, _) if value.data_type().is_integer() => Some(value.to_string()),
             Expr::Negative(inner) => {
                 let text = text(inner)?;
                 Some(text.strip_prefix('-').map_or_else(|| format!("-{text}"), str::to_owned))

@@ -60,8 +60,16 @@ fn texts_compared_with_numbers_are_counted() {
 #[test]
 fn large_numbers_in_texts_are_compared_exactly() {
     let source = Source::new();
-    let numbers =
-        ["9007199254740992", "9007199254740993", "-9007199254740993", "18446744073709551615", "1e3", "NaN"];
+    let numbers = [
+        "9007199254740992",
+        "9007199254740993",
+        "-9007199254740993",
+        "18446744073709551615",
+        "1e3",
+        "NaN",
+        "1e23",
+        "99999999999999999999",
+    ];
     let rows =
         numbers.iter().enumerate().map(|(n, number)| format!("r{n},one two three four {n},{number}\n"));
     std::fs::create_dir(source.path("in")).unwrap();
@@ -71,8 +79,11 @@ fn large_numbers_in_texts_are_compared_exactly() {
         ("n > 9007199254740992 AND n < 1e18", &["r1"]),
         ("n IN (-9007199254740993, 1000.0)", &["r2", "r4"]),
         ("n BETWEEN 9007199254740993 AND 18446744073709551614", &["r1"]),
-        ("18446744073709551614 < n", &["r3", "r5"]),
-        ("n <> 9007199254740992", &["r1", "r2", "r3", "r4", "r5"]),
+        ("18446744073709551614 < n", &["r3", "r5", "r6", "r7"]),
+        ("n <> 9007199254740992", &["r1", "r2", "r3", "r4", "r5", "r6", "r7"]),
+        ("n = 1e23", &["r6"]),
+        ("n = 99999999999999999999", &["r7"]),
+        ("n BETWEEN 1000 AND 1000.5", &["r4"]),
     ]
     .into_iter()
     .enumerate()
