@@ -295,10 +295,11 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
 async fn second_source_texts(finished: &Finished) -> Result<DataFrame> {
     let rejects = || rejects_of(finished, Table::ReferenceRejects, lit(0_u64));
     let key = document_key(col("id")).alias("doc");
-    let compared = reread::second_source(finished).await?.select(vec![key])?;
+    let all = reread::all_of_second_source(finished).await?;
+    let compared = reread::compared_documents(finished, all.clone())?.select(vec![key])?;
     let searched = frames::passages::uncompared(rejects()?, compared)?;
     let left_out = frames::passages::unsearched(rejects()?, searched)?;
-    frames::passages::without_rejects(reread::all_of_second_source(finished).await?, left_out)
+    frames::passages::without_rejects(all, left_out)
 }
 
 /// Returns the rejects (source, position, doc, reason, origin) with an id in a table of an output.

@@ -108,19 +108,20 @@ impl<'a> Reread<'a> {
 /// Returns the errors of [`second_source`].
 pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
     let wanted = ids.iter().map(Id::literal).collect();
-    let read = second_source(finished).await?.filter(col("id").in_list(wanted, false))?;
+    let all = all_of_second_source(finished).await?;
+    let read = compared_documents(finished, all)?.filter(col("id").in_list(wanted, false))?;
     texts_by_id(finished, read).await
 }
 
-/// Returns a lazy frame with the compared documents (source, position, id, text, ..) in the second source.
+/// Returns the compared documents among `all` documents of the second source, in the same columns.
 ///
 /// # Errors
-/// Returns the errors of [`all_of_second_source`].
-pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
+/// If the table of rejects cannot be read.
+pub(super) fn compared_documents(finished: &Finished, all: DataFrame) -> Result<DataFrame> {
     // The rejects include duplicate ids, so one document per id remains.
     let rejects = finished.table(Table::ReferenceRejects)?;
     let rejects = rejects.select(vec![utf8("source"), col("position")])?;
-    frames::passages::without_rejects(all_of_second_source(finished).await?, rejects)
+    frames::passages::without_rejects(all, rejects)
 }
 
 /// Returns a lazy frame of all documents (source, position, id, text, ..) of the second source.
