@@ -182,7 +182,7 @@ impl AsyncFileReader for PinnedReader {
                     let groups = self.metadata.iter().flat_map(|footer| footer.row_groups());
                     groups
                         .flat_map(|group| group.columns())
-                        .find(|column| column.byte_range().0 == range.start)
+                        .find(|column| column.byte_range() == (range.start, range.end - range.start))
                         .cloned()
                 };
                 parquet_headers::check_pages(chunk, self.shared.page_limit, column).map_err(external)?;
