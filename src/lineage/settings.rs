@@ -127,7 +127,9 @@ fn parent_run(environment: &Environment) -> Result<Option<Value>> {
         }
         None => {
             let run = |variable| environment.get(variable).map(|text| run_in_id(variable, text)).transpose();
-            (run("OPENLINEAGE_PARENT_ID")?, run("OPENLINEAGE_ROOT_PARENT_ID")?)
+            let parent = run("OPENLINEAGE_PARENT_ID")?;
+            let root = parent.is_some().then(|| run("OPENLINEAGE_ROOT_PARENT_ID")).transpose()?;
+            (parent, root.flatten())
         }
     };
     Ok(parent.map(|mut parent| {
@@ -238,6 +240,7 @@ mod tests {
             json!(read(&all).unwrap().unwrap().parent)
         };
         assert_eq!(parent(&[]), json!(null));
+        assert_eq!(parent(&[("OPENLINEAGE_ROOT_PARENT_ID", "without a parent")]), json!(null));
         let id = format!("s3://lake/airflow/dag.task/{ID}");
         let (alone, root) = (("OPENLINEAGE_PARENT_ID", &*id), format!("airflow/dag/{ROOT}"));
         let facet = parent(&[alone]);
