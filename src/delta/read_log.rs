@@ -127,7 +127,8 @@ fn unusable(shown: &str, why: UnreadableLog) -> Error {
         UnreadableLog::MissingCommit(commit) => unreadable(
             shown,
             &format!(
-                "{FOLDER}/{commit} is gone, and no checkpoint without the feature `v2Checkpoint` replaces it: restore it"
+                "{FOLDER}/{commit} is gone, and no checkpoint without the feature `v2Checkpoint` replaces it: restore it, or set the \
+                 table's property delta.checkpointPolicy to classic and let its writer make a checkpoint"
             ),
         ),
     }

@@ -316,6 +316,8 @@ mod tests {
         let links = links(6, &edges);
         assert_eq!(test_bridges(&links), [((2, 3, 60), [3, 3])]);
         assert_eq!(links.weakest().map(test_edge), Some((2, 3, 60)), "the edge of 50 % is not needed");
+        let none = self::links(3, &[]);
+        assert_eq!((test_bridges(&none), none.weakest().map(test_edge)), (vec![], None));
     }
 
     #[test]

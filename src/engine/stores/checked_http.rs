@@ -195,7 +195,7 @@ enum RequestPurpose {
     },
     /// The removal of objects.
     Deletion,
-    /// A page of an Azure listing, or the begin or the end of a multipart upload.
+    /// A page of an Azure listing, or the beginning or the end of a multipart upload.
     Small,
     /// A get or a put of an object.
     Object,
