@@ -11,8 +11,7 @@
 //! | [`error`] | the error type, whose kinds determine who must act; the parser for errors of libraries |
 //! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
 //! | `environment` | every environment variable, read once |
-//! | `machine` | the memory that this process may use |
-//! | `being_read` | the files that this process is reading |
+//! | `machine` | the clock, the memory and disks that this process may use, and the files that it is reading |
 //! | `parquet_headers` | checks of the numbers that Parquet files declare, before they are decoded |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
@@ -31,13 +30,11 @@
 //! | `page` | charts as SVG, pairs of texts in two columns, and pages of charts and tables |
 //! | [`lookup`] | queries on finished outputs |
 //! | [`apply`] | writes a copy of the source without its duplicates |
-//! | [`evaluate`](mod@evaluate) | the pairs that a finished output missed, measured on a sample |
+//! | [`evaluate`](mod@evaluate) | the pairs that a finished output missed, measured on a sample, and audits by people |
 //! | [`forecast`](mod@forecast) | the time and resources of a run, forecast from a sample of its documents |
-//! | [`audit`](mod@audit) | packs of pairs for people to judge, and estimates from their labels |
 //! | [`report`](mod@report) | a page about a finished output |
 //! | [`lab`] | generated corpora, and measurements of methods and settings on samples |
-//! | `lineage` | the OpenLineage events of a run |
-//! | `telemetry` | the spans and metrics of a command for OpenTelemetry |
+//! | `telemetry` | the spans and metrics of a command for OpenTelemetry, and the OpenLineage events of a run |
 //! | [`cli`] | one file per command |
 //!
 //! [`kernel`] (plain functions on texts, sets and signatures) and [`udf`] (SQL functions around them) are the crate
@@ -65,8 +62,6 @@
 
 mod address;
 pub mod apply;
-pub mod audit;
-mod being_read;
 pub mod cli;
 mod clusters;
 mod delta;
@@ -79,7 +74,6 @@ pub mod frames;
 mod inspect;
 pub mod job;
 pub mod lab;
-mod lineage;
 pub mod lookup;
 mod machine;
 pub mod operator;

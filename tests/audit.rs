@@ -4,9 +4,9 @@
 use arrow::array::Array;
 use arrow::datatypes::Float64Type;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use resemblance::audit::{AuditSettings, AuditedPair, Judged, Pack, audit, judge};
 use resemblance::engine::session;
 use resemblance::evaluate::Estimate;
+use resemblance::evaluate::audit::{AuditSettings, AuditedPair, Judged, Pack, audit, judge};
 use resemblance::job::EngineSettings;
 
 use crate::support::browser::Browser;

@@ -7,7 +7,9 @@
 //! - `interval` computes estimates with intervals. `summary` computes the numbers of the evaluation: found pairs are counted, and missed
 //!   pairs are estimated.
 //! - `truth` compares the output with known pairs or clusters.
+//! - [`audit`](mod@audit) writes packs of pairs for people to judge, and estimates the precision from their labels.
 
+pub mod audit;
 pub(crate) mod interval;
 mod partners;
 mod sets;

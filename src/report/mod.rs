@@ -13,8 +13,8 @@ mod view;
 use datafusion::prelude::SessionContext;
 use serde::Deserialize;
 
-use crate::audit;
 use crate::error::{Context, Error, Result};
+use crate::evaluate::audit;
 use crate::evaluate::{self, MAX_EVALUATED};
 use crate::forecast::Forecast;
 use crate::job::{parse_size, whole};

@@ -3,8 +3,8 @@
 use askama::Template;
 
 use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, SimilarityBin};
-use crate::audit::{Judged, JudgedStratum};
 use crate::error::Result;
+use crate::evaluate::audit::{Judged, JudgedStratum};
 use crate::evaluate::{Estimate, Recall};
 use crate::page::text::decimal;
 use crate::page::{self, Axis, Chart, PageWords, Scale, Series, count};

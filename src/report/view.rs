@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::Judged;
 use crate::evaluate::Evaluation;
+use crate::evaluate::audit::Judged;
 use crate::forecast::{Forecast, StageForecast};
 use crate::page::Side;
 

@@ -22,9 +22,9 @@ use super::listing::disk::{LOCAL, local_path};
 use super::reading::bytes::{
     CHUNK_BYTES, Chunks, compression, decoded, decompress, marked_compression, split_mark,
 };
-use crate::being_read::BeingRead;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
+use crate::machine::being_read::BeingRead;
 
 /// A file of a source, in the state in which it was listed. Reading fails if the file was replaced after the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
-//! OpenTelemetry: the spans of a command and of its stages, and the metrics of a run.
+//! The OpenTelemetry spans and metrics of a command, and in `lineage` the OpenLineage events of a run.
 //!
 //! Spans and metrics are sent in at most two requests of OTLP/HTTP, version 1 (<https://opentelemetry.io/docs/specs/otlp/>). The command
 //! line sends the requests when the command ends.
 
+pub(crate) mod lineage;
 #[cfg(feature = "otlp")]
 mod message;
 #[cfg(feature = "otlp")]

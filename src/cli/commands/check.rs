@@ -12,8 +12,8 @@ use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, CarriedColumn, InspectedContents, RowCount};
 use crate::job::{self, BandRule, Choice, Job, curve};
-use crate::lineage;
 use crate::pipeline::{self, keep_values};
+use crate::telemetry::lineage;
 
 /// The version of the JSON object. It is incremented if a key is removed or redefined, but not if a key is added.
 const MANIFEST_VERSION: u32 = 1;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::audit::{self, Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack};
 use crate::cli::arguments;
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::print;
 use crate::error::{Context, Error, Result};
+use crate::evaluate::audit::{self, Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack};
 use crate::evaluate::{Agreement, ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
 use crate::job::{Job, whole};
 

@@ -13,8 +13,8 @@ use crate::cli::screen::print::one_line;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::lineage::{EventDestination, Events, LineageSettings, RunEnd};
 use crate::machine;
+use crate::telemetry::lineage::{EventDestination, Events, LineageSettings, RunEnd};
 
 /// The time limit for sending one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);

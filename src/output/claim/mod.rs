@@ -40,9 +40,9 @@ use self::record::{
 pub(super) use self::record::{attempt_of, is_claim};
 use super::Layout;
 use super::attempt::Attempt;
-use crate::being_read::{self, OnChange};
 use crate::environment::{Environment, LEASE};
 use crate::error::{Error, Kind, Result};
+use crate::machine::being_read::{self, OnChange};
 
 /// A claim is renewed this many times within its `seconds`.
 const BEATS: u32 = 6;

@@ -25,9 +25,9 @@ use parquet::file::metadata::{
 };
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use crate::being_read::BeingRead;
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
+use crate::machine::being_read::BeingRead;
 use crate::parquet_headers;
 use crate::source::file::SourceFile;
 use crate::source::identity::Checksums;

@@ -26,8 +26,8 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::file::{read_footer, with_bytes, without_foreign_schema};
-use crate::being_read::BeingRead;
 use crate::error::Error;
+use crate::machine::being_read::BeingRead;
 use crate::parquet_headers;
 use crate::plan::file_scan;
 use crate::source::identity::Checksums;

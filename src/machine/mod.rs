@@ -1,6 +1,8 @@
 //! Reads the clock and the limits of the machine: its memory or the memory limit of the container (cgroup v1 or v2), free space on disks,
 //! and open files.
 
+pub(crate) mod being_read;
+
 use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
