@@ -17,6 +17,7 @@ mod cli {
     mod dedup;
     mod find;
     mod first_minutes;
+    mod kinds_of_files;
     mod limits;
     mod mistakes;
     pub(crate) mod neighbors;

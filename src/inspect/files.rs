@@ -7,14 +7,16 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::dataset::{any_source, title};
-use super::sniff::{FileKind, JSON, ending, kind};
+use super::sniff::{FileKind, ending, kind};
 use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
-use crate::source::{self, SourceFile};
+use crate::source::{self, SourceFile, first_names, quoted};
 
 /// The number of files per ending that are read to determine their format. These are the largest files. All others are assumed to have the
 /// format of the largest file.
-const JUDGED_FILES: usize = 16;
+const JUDGED_FILES: usize = 256;
+/// The number of files that are read at the same time to determine their format.
+const CONCURRENT_HEADS: usize = 16;
 /// Files of other formats are skipped if the files of the main format are together at least this many times as large.
 const NEGLIGIBLE: u64 = 20;
 /// The maximum number of URLs that a message shows.
@@ -25,8 +27,14 @@ pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Files that are skipped.
+    /// Files that are skipped, except for the files in `said`.
     pub left_out: Vec<String>,
+    /// Sentences about files that cannot be read in their current form, and about detected encodings.
+    pub said: Vec<String>,
+    /// Whether a text is not in UTF-8, according to its beginning.
+    pub has_old_encodings: bool,
+    /// Whether there is a single file to read.
+    pub is_single: bool,
 }
 
 /// Files of one kind.
@@ -34,14 +42,23 @@ struct FileGroup<'a> {
     kind: FileKind,
     bytes: u64,
     files: Vec<&'a SourceFile>,
+    /// The paths of files that are not in UTF-8, by their encoding.
+    old: BTreeMap<String, Vec<&'a str>>,
 }
 
-/// Determines the format of the files at `paths`. Skips files that describe a dataset, and files of other formats if they are small.
-/// Detects the encoding of texts if `given` is `None`. Messages propose calls of `command`.
+impl<'a> FileGroup<'a> {
+    /// The paths of the files.
+    fn paths(&self) -> Vec<&'a str> {
+        self.files.iter().map(|file| file.path()).collect()
+    }
+}
+
+/// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read in their current form, and files of
+/// other formats if they are small. Detects the encoding of texts if `given` is `None`. Messages propose calls of `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats or an unknown format.
+/// have several formats, or if none of them can be read in its current form.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
@@ -56,7 +73,15 @@ pub(super) async fn find(
     }
     if let Some(table) = tables.first() {
         if tables.len() == paths.len() {
-            return Ok(FilesOfFormat { format: Format::Delta, urls: paths.to_vec(), left_out: Vec::new() });
+            let (urls, [left_out, said]) = (paths.to_vec(), [const { Vec::new() }; 2]);
+            return Ok(FilesOfFormat {
+                format: Format::Delta,
+                urls,
+                left_out,
+                said,
+                has_old_encodings: false,
+                is_single: false,
+            });
         }
         return Err(Error::job(format!(
             "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
@@ -68,19 +93,33 @@ pub(super) async fn find(
     if files.is_empty() {
         files.clone_from(&companions);
     }
-    let groups = by_kind(ctx, &files, given).await?;
+    let (groups, others): (Vec<_>, Vec<_>) =
+        by_kind(ctx, &files, given).await?.into_iter().partition(|group| group.kind.is_ok());
+    let mut said: Vec<String> =
+        others.iter().filter_map(|group| Some(group.kind.err()?.sentence(&group.paths()))).collect();
     let bytes: u64 = groups.iter().skip(1).map(|group| group.bytes).sum();
     let main = groups.first().filter(|group| bytes.saturating_mul(NEGLIGIBLE) <= group.bytes);
     let Some((format, main)) = main.and_then(|group| Some((group.kind.ok()?, group))) else {
-        return Err(refusal(ctx, command, paths, &all, &groups).await);
+        return Err(refusal(ctx, command, paths, &all, &groups, &said).await);
     };
-    let mut read: BTreeSet<&str> = main.files.iter().map(|file| file.path()).collect();
+    said.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
+    let mut read: BTreeSet<&str> = main.paths().into_iter().collect();
+    let has_old_encodings = format == Format::Text && given.is_none() && !main.old.is_empty();
     if format == Format::Text {
         read.extend(companions.iter().map(|file| file.path()));
     }
-    let others = all.iter().map(SourceFile::path).filter(|path| !read.contains(path)).map(str::to_owned);
-    let left_out = others.chain(hidden).collect();
-    Ok(FilesOfFormat { format, urls: narrowed_urls(ctx, paths, format, &all, &read).await, left_out })
+    if has_old_encodings {
+        let old = main.old.iter();
+        said.extend(
+            old.map(|(encoding, paths)| format!("detected encoding: {encoding} in {}", first_names(paths))),
+        );
+    }
+    let named: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
+    let is_left_out = |path: &&str| !read.contains(path) && !named.contains(path);
+    let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
+    let left_out = left_out.chain(hidden).collect();
+    let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
+    Ok(FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single: read.len() == 1 })
 }
 
 /// Groups the files by kind. The kind with the most bytes comes first.
@@ -98,15 +137,20 @@ async fn by_kind<'a>(
         alike.sort_by_key(|file| Reverse(file.size()));
         let judged: Vec<_> =
             alike.iter().take(JUDGED_FILES).map(|file| kind(ctx, file, given, files.len() == 1)).collect();
-        let kinds: Vec<FileKind> = stream::iter(judged).buffered(JUDGED_FILES).try_collect().await?;
+        let kinds: Vec<(FileKind, Encoding)> =
+            stream::iter(judged).buffered(CONCURRENT_HEADS).try_collect().await?;
         for (at, file) in alike.into_iter().enumerate() {
-            let Some(kind) = kinds.get(at).or(kinds.first()).copied() else { continue };
-            let at = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
-                groups.push(FileGroup { kind, bytes: 0, files: Vec::new() });
+            let Some((kind, _)) = kinds.get(at).or(kinds.first()).copied() else { continue };
+            let found = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
+                groups.push(FileGroup { kind, bytes: 0, files: Vec::new(), old: BTreeMap::new() });
                 groups.len() - 1
             });
-            groups[at].bytes += file.size();
-            groups[at].files.push(file);
+            let group = &mut groups[found];
+            group.bytes += file.size();
+            group.files.push(file);
+            if let Some((_, encoding)) = kinds.get(at).filter(|(_, encoding)| *encoding != Encoding::Utf8) {
+                group.old.entry(encoding.to_string()).or_default().push(file.path());
+            }
         }
     }
     groups.sort_by_key(|group| Reverse((group.bytes, group.files.len())));
@@ -138,52 +182,35 @@ async fn narrowed_urls(
     read.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// Returns the error for files that have several formats or an unknown format. The message lists the kinds of files and a command for each
-/// format.
+/// Returns the error for files that have several formats, or that cannot be read in their current form. The message lists the formats with
+/// a command for each. `others` describes files that cannot be read in their current form.
 async fn refusal(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     all: &[SourceFile],
     groups: &[FileGroup<'_>],
+    others: &[String],
 ) -> Error {
+    if groups.is_empty() {
+        return Error::job(format!("nothing in {} can be compared: {}", paths.join(", "), others.join("; ")));
+    }
     let (mut there, mut commands) = (Vec::new(), Vec::new());
-    for FileGroup { kind, bytes, files } in groups {
-        let Some(first) = files.first().map(|file| file.path()) else { continue };
-        there.push(format!(
-            "{} {} ({bytes} bytes, such as {first})",
-            files.len(),
-            kind.map_or_else(|other| other, title)
-        ));
-        if kind.is_ok() {
-            // The endings do not matter, because the command inspects the contents of files.
-            let read = files.iter().map(|file| file.path()).collect();
-            let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
-            let more = if urls.len() > SHOWN { " ..." } else { "" };
-            let urls: Vec<String> = urls.iter().take(SHOWN).map(|url| quoted(url)).collect();
-            commands.push(format!("`resemblance {command} {}{more}`", urls.join(" ")));
-        } else if *kind == Err(JSON) {
-            let lines = format!("{}.jsonl", first.strip_suffix(".json").unwrap_or(first));
-            let (json, lines) = (quoted(first), quoted(&lines));
-            commands.push(format!("`jq -c '.[]' {json} > {lines} && resemblance {command} {lines}`"));
-        }
+    for group in groups {
+        let (Ok(format), Some(first)) = (group.kind, group.files.first()) else { continue };
+        let FileGroup { bytes, files, .. } = group;
+        there.push(format!("{} {} ({bytes} bytes, such as {})", files.len(), title(format), first.path()));
+        // The endings do not matter, because the command inspects the contents of files.
+        let read = group.paths().into_iter().collect();
+        let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
+        let more = if urls.len() > SHOWN { " ..." } else { "" };
+        let urls: Vec<String> = urls.iter().take(SHOWN).map(|url| quoted(url)).collect();
+        commands.push(format!("`resemblance {command} {}{more}`", urls.join(" ")));
     }
-    let advice = if commands.is_empty() {
-        "decompress or convert them to Parquet, CSV, JSON lines or text".to_owned()
-    } else {
-        format!("run {}", commands.join(" or "))
-    };
     Error::job(format!(
-        "{} cannot be read as files of one format; there are {}: {advice}",
+        "{} cannot be read as files of one format; there are {}: run {}",
         paths.join(", "),
-        there.join(", ")
+        there.join(", "),
+        commands.join(" or ")
     ))
-}
-
-/// Quotes an argument for a shell, if necessary.
-fn quoted(argument: &str) -> String {
-    if argument.chars().all(|c| c.is_alphanumeric() || "/._-:=".contains(c)) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
 }

@@ -7,15 +7,13 @@ use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
 use crate::job::file::JobFile;
 use crate::job::{
-    self, Encoding, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit, similarity,
-    whole,
+    self, Encoding, Html, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit,
+    similarity, whole,
 };
+use crate::source::first_names;
 
 /// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
-
-/// The maximum number of skipped files whose names are shown.
-const NAMED: usize = 20;
 
 /// Data, and the settings for comparing the data.
 #[derive(clap::Args)]
@@ -47,10 +45,12 @@ pub(crate) struct FromData {
     /// Unit of shingles
     #[arg(short, long, value_enum, default_value_t = Unit::Word)]
     unit: Unit,
-    /// Encoding of the files: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: detected for data, utf-8 for
-    /// text files]
+    /// Encoding of the files: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: detected]
     #[arg(long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<Encoding>,
+    /// Treatment of HTML files [default: text]
+    #[arg(long, value_enum, value_name = "HOW")]
+    html: Option<Html>,
     /// Compare all pairs of documents: exact, but slow for many documents
     #[arg(long)]
     all: bool,
@@ -83,7 +83,14 @@ impl FromData {
         let temporary = folder.path().join("out").to_string_lossy().into_owned();
         let output = output.unwrap_or(&temporary);
         let columns = (self.text.as_deref(), self.id.as_deref());
-        let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
+        let (mut file, noun, is_single) = file(screen, command, &self.paths, columns, self.encoding, output)?;
+        if is_single {
+            return Err(Error::input(format!(
+                "{} is one document, and there is no other to compare it with: name more files, or their folder",
+                self.paths.join(", ")
+            )));
+        }
+        file.source.html = self.html;
         file.shingle = Some(ShingleSection { unit: self.unit, size: self.size, ..ShingleSection::default() });
         file.source.condition = self.condition.clone();
         let limit = self.limit.as_deref().map(str::parse).transpose();
@@ -98,7 +105,7 @@ impl FromData {
 }
 
 /// Creates a job file for `paths`, in which `text` and `id` name columns. Also returns the noun for the documents, which is `file` or
-/// `document`. A description of the data is shown on the screen.
+/// `document`, and whether there is only one document. A description of the data is shown on the screen.
 ///
 /// # Errors
 /// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if several columns could contain the texts, or none.
@@ -109,21 +116,22 @@ pub(crate) fn file(
     (text, id): (Option<&str>, Option<&str>),
     encoding: Option<Encoding>,
     output: &str,
-) -> Result<(JobFile, &'static str)> {
-    let InspectedPaths { dataset, urls, .. } = look(screen, command, paths, encoding)?;
+) -> Result<(JobFile, &'static str, bool)> {
+    let InspectedPaths { dataset, urls, encoding, is_single_text, .. } =
+        look(screen, command, paths, encoding)?;
     let Some(dataset) = dataset else {
         refuse_columns(&[("--text", text), ("--id", id)])?;
         let mut file = JobFile::new(job::Format::Text, &urls, output)?;
         file.source.encoding = encoding.map(|encoding| encoding.to_string());
-        return Ok((file, "file"));
+        return Ok((file, "file", is_single_text));
     };
     let id = dataset.id_column(id);
     let text = dataset.text_column(text, id.as_deref())?;
     screen.say(&dataset.sentence(&text, id.as_deref()));
-    Ok((dataset.job(&text, id.as_deref(), output)?, "document"))
+    Ok((dataset.job(&text, id.as_deref(), output)?, "document", false))
 }
 
-/// Inspects the files at `paths`, and shows the names of skipped files on the screen.
+/// Inspects the files at `paths`, and shows the names of skipped files and the detected encodings of texts on the screen.
 ///
 /// # Errors
 /// Returns the errors of [`inspect::look`].
@@ -137,13 +145,10 @@ pub(crate) fn look(
         on_session(LOOK_MEMORY, async |session, _| inspect::look(session, command, paths, encoding).await)?;
     let names = &found.left_out;
     if !names.is_empty() {
-        let more = match names.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        screen.say(&format!("left out, because they are no data of this format: {first}{more}"));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        screen.say(&format!("left out, because they are no data of this format: {}", first_names(&names)));
     }
+    found.said.iter().for_each(|sentence| screen.say(sentence));
     Ok(found)
 }
 

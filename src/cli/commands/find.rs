@@ -16,7 +16,7 @@ use crate::pipeline::OnExisting;
 
 /// Find similar documents, without a job file
 ///
-/// Compares the rows of Parquet, CSV and JSON lines files and of Delta tables. Other files are compared as whole texts. The detected
+/// Compares the rows of Parquet, CSV and JSON files and of Delta tables. Other files are compared as whole texts. The detected
 /// settings, such as the delimiter and the text column, are printed to standard error.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance find essays/ --show 3

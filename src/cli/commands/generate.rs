@@ -230,7 +230,7 @@ fn source_job(
     columns: (Option<&str>, Option<&str>),
     size: usize,
 ) -> Result<Job> {
-    let (mut file, _) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
+    let (mut file, ..) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
     file.shingle =
         Some(ShingleSection { unit: job::Unit::Word, size: Some(size), ..ShingleSection::default() });
     job::resolve(file)

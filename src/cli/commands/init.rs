@@ -46,9 +46,9 @@ impl Init {
         }
         let shown = if is_printed { format!("{}.toml", self.stem()) } else { path.display().to_string() };
         let text = match look(screen, "init", &self.paths, self.encoding)? {
-            InspectedPaths { dataset: None, urls, .. } => {
+            InspectedPaths { dataset: None, urls, encoding, .. } => {
                 refuse_columns(&[("--text", self.text.as_deref()), ("--id", self.id.as_deref())])?;
-                inspect::texts_job(&urls, &shown, self.encoding)?
+                inspect::texts_job(&urls, &shown, encoding)?
             }
             InspectedPaths { dataset: Some(dataset), .. } => {
                 let id = dataset.id_column(self.id.as_deref());

@@ -5,7 +5,7 @@ pub(in crate::source) mod csv;
 pub(in crate::source) mod jsonl;
 pub(in crate::source) mod parquet;
 pub(in crate::source) mod reuters;
-mod text;
+pub(in crate::source) mod text;
 
 use super::format::SourceFormat;
 use crate::job::Format;

@@ -1,16 +1,20 @@
-//! Cuts bytes into lines.
+//! Cuts bytes into lines, or into the elements of a JSON array.
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::array::RowForm;
 use super::bytes::BYTE_ORDER_MARK;
-use crate::source::format::{FilePiece, Row, RowCutter};
+use crate::source::format::{FilePiece, Row, RowCutter, RowPlace};
 
 /// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory.
+///
+/// In a JSON array, each element with the white space around it counts as a line, which ends in `,` or `]`. The first line ends in `[`.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Lines {
     pending: BytesMut,
     /// Whether the pending line ended in `\r`. A following `\n` belongs to the same line end.
     after_return: bool,
+    form: RowForm,
     /// The number of lines that were returned.
     count: u64,
     /// The line end of the line that was returned last.
@@ -29,14 +33,27 @@ impl Lines {
         Self { most: Some(most), ..Self::default() }
     }
 
+    /// Returns a cutter that cuts a file into elements if the file contains a JSON array.
+    pub(in crate::source) fn with_arrays(self) -> Self {
+        Self { form: RowForm::Undecided, ..self }
+    }
+
+    /// Whether the bytes up to now end inside a JSON array.
+    pub(in crate::source) fn is_open(&self) -> bool {
+        self.form.is_open()
+    }
+
     /// The number of bytes in the line that was returned last, if that line was too long.
     pub(in crate::source) fn too_long(&self) -> Option<u64> {
         self.too_long
     }
 
-    /// The number of the line that was returned last, from 1.
-    pub(in crate::source) fn line(&self) -> u64 {
-        self.count
+    /// The place of the line that was returned last.
+    pub(in crate::source) fn place(&self) -> RowPlace {
+        match self.form {
+            RowForm::Elements(_) => RowPlace::Element(self.count.saturating_sub(1)),
+            RowForm::Lines | RowForm::Undecided => RowPlace::Line(self.count),
+        }
     }
 
     /// Adds bytes to the pending line.
@@ -61,8 +78,7 @@ impl Lines {
 
     /// Returns the next line that ends in `chunk`, without its line end. Removes the bytes that were read from `chunk`.
     pub(in crate::source) fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
-        let end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        let length = if self.after_return { 0 } else { chunk.iter().position(end).unwrap_or(chunk.len()) };
+        let length = if self.after_return { 0 } else { self.form.end_of_row(chunk).unwrap_or(chunk.len()) };
         let line = chunk.split_to(length);
         let (end, bytes): (&'static [u8], usize) = match (self.after_return, &chunk[..]) {
             (_, []) | (false, [b'\r']) => {
@@ -74,6 +90,9 @@ impl Lines {
             (true, _) => (b"\r", 0),
             (false, [b'\r', b'\n', ..]) => (b"\r\n", 2),
             (false, [b'\r', ..]) => (b"\r", 1),
+            (false, [b'[', ..]) => (b"[", 1),
+            (false, [b',', ..]) => (b",", 1),
+            (false, [b']', ..]) => (b"]", 1),
             (false, _) => (b"\n", 1),
         };
         chunk.advance(bytes);
@@ -103,7 +122,7 @@ pub(in crate::source) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
 }
 
-/// Cuts a file into lines. Every line that is not blank is a row.
+/// Cuts a file into lines or elements. Each of them is a row if it is not blank.
 #[derive(Debug, Default)]
 pub(in crate::source) struct LineCutter {
     lines: Lines,
@@ -112,7 +131,16 @@ pub(in crate::source) struct LineCutter {
     line: Bytes,
     /// The next piece of the current line.
     next: NextPiece,
+    /// The comma after the previous element of an array.
+    comma: &'static [u8],
     rows: u64,
+}
+
+impl LineCutter {
+    /// Returns a cutter that cuts a file into elements if the file contains a JSON array.
+    pub(in crate::source) fn with_arrays() -> Self {
+        Self { lines: Lines::default().with_arrays(), ..Self::default() }
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -123,6 +151,8 @@ enum NextPiece {
     Row,
     /// The line end after a blank line.
     End,
+    /// The bracket after the last element of an array.
+    Bracket,
 }
 
 impl RowCutter for LineCutter {
@@ -137,6 +167,10 @@ impl RowCutter for LineCutter {
                 self.line = if is_end { line.or_else(|| self.lines.end())? } else { line? };
                 let body = without_mark(&self.line);
                 if body.trim_ascii().is_empty() {
+                    if let b"[" | b"]" = self.lines.end {
+                        self.comma = b"";
+                        return Some(FilePiece::Header(&self.line, self.lines.end));
+                    }
                     self.next = NextPiece::End;
                     return Some(FilePiece::Other(&self.line));
                 }
@@ -147,11 +181,22 @@ impl RowCutter for LineCutter {
                 }
             }
             NextPiece::End => return Some(FilePiece::Other(self.lines.end)),
+            NextPiece::Bracket => return Some(FilePiece::Header(b"", self.lines.end)),
             NextPiece::Row => {}
         }
-        let (position, line) = (self.rows, self.lines.line());
+        let (position, place, mut before, mut end) =
+            (self.rows, self.lines.place(), &b""[..], self.lines.end);
         self.rows += 1;
-        Some(FilePiece::Row(Row { position, line, body: &self.line, end: self.lines.end, whole: true }))
+        if let RowPlace::Element(_) = place {
+            before = std::mem::take(&mut self.comma);
+            match end {
+                b"," => self.comma = b",",
+                b"" => {}
+                _ => self.next = NextPiece::Bracket,
+            }
+            end = b"";
+        }
+        Some(FilePiece::Row(Row { position, place, before, body: &self.line, end, whole: true }))
     }
 }
 
@@ -168,8 +213,8 @@ mod tests {
             let mut take = |cutter: &mut LineCutter, is_end: bool| {
                 while let Some(piece) = cutter.next_piece(is_end) {
                     let parts = match piece {
-                        FilePiece::Row(Row { position, line, body, end, .. }) => {
-                            rows.push((position, line, String::from_utf8(body.to_vec()).unwrap()));
+                        FilePiece::Row(Row { position, place, body, end, .. }) => {
+                            rows.push((position, place, String::from_utf8(body.to_vec()).unwrap()));
                             [body, end]
                         }
                         FilePiece::Header(body, end) => [body, end],
@@ -191,10 +236,79 @@ mod tests {
             let mark = "\u{feff}";
             let expected = ["a", "", "long line", "  ", mark, "\u{feff}mac", mark, "", "last"];
             assert_eq!(found, expected, "chunks of {size}");
-            assert_eq!(lines.line(), 9);
+            assert_eq!(lines.place(), RowPlace::Line(9));
             let expected = [(0, 1, "a"), (1, 3, "long line"), (2, 6, "mac"), (3, 9, "last")];
-            assert_eq!(rows, expected.map(|(position, line, body)| (position, line, body.to_owned())));
+            let row =
+                |(position, line, body): (u64, u64, &str)| (position, RowPlace::Line(line), body.to_owned());
+            assert_eq!(rows, expected.map(row));
             assert_eq!(whole, text.as_bytes());
+        }
+    }
+
+    /// Cuts a text in chunks of `size` bytes, and checks that the pieces are the whole text. Returns the rows, and the text without the
+    /// rows at `gone`.
+    fn elements(text: &str, size: usize, gone: &[u64]) -> (Vec<(RowPlace, String)>, String) {
+        let (mut cutter, mut rows) = (LineCutter::with_arrays(), Vec::new());
+        let (mut whole, mut kept, mut kept_rows) = (String::new(), String::new(), 0);
+        let shown = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        for chunk in text.as_bytes().chunks(size).chain([&b""[..]]) {
+            cutter.feed(Bytes::copy_from_slice(chunk));
+            while let Some(piece) = cutter.next_piece(chunk.is_empty()) {
+                let piece = match piece {
+                    FilePiece::Row(Row { position, place, before, body, end, .. }) => {
+                        rows.push((place, shown(body)));
+                        whole += &shown(before);
+                        let row = shown(&[body, end].concat());
+                        if !gone.contains(&position) {
+                            let before = if kept_rows > 0 { shown(before) } else { String::new() };
+                            kept += &format!("{before}{row}");
+                            kept_rows += 1;
+                        }
+                        whole += &row;
+                        continue;
+                    }
+                    FilePiece::Header(body, end) => shown(&[body, end].concat()),
+                    FilePiece::Other(bytes) => shown(bytes),
+                };
+                whole += &piece;
+                kept += &piece;
+            }
+        }
+        assert_eq!(whole, text);
+        (rows, kept)
+    }
+
+    #[test]
+    fn elements_of_an_array_are_rows() {
+        let text = "\n [\n  {\"a\": \"],[\\\"{\\\\\",\n   \"b\": [1, {}]},\n  {\"a\": 2}, 3\n]\n";
+        for size in [1, 2, 3, 7, 100] {
+            let (rows, kept) = elements(text, size, &[2]);
+            let found: Vec<_> = rows.iter().map(|(place, row)| (place.to_string(), row.trim())).collect();
+            let expected = [
+                (" element 1", "{\"a\": \"],[\\\"{\\\\\",\n   \"b\": [1, {}]}"),
+                (" element 2", "{\"a\": 2}"),
+                (" element 3", "3"),
+            ];
+            assert_eq!(found, expected.map(|(place, row)| (place.to_owned(), row)), "chunks of {size}");
+            assert_eq!(kept, text.replace(", 3\n", ""));
+            assert_eq!(elements(text, size, &[0, 1, 2]).1, "\n []\n");
+            assert_eq!(elements(text, size, &[0]).1.trim(), "[\n  {\"a\": 2}, 3\n]");
+        }
+        for other in ["{\"a\": [1]}\n[3]", "\n\n{},[\n]"] {
+            assert_eq!(elements(other, 3, &[]).0.len(), 2, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_array_must_be_closed() {
+        for (text, is_open) in
+            [("[", true), ("[{}", true), ("[{},", true), ("[]", false), ("[{}] \n", false), ("{", false)]
+        {
+            let (mut lines, mut chunk) = (Lines::default().with_arrays(), Bytes::from(text));
+            while !chunk.is_empty() {
+                lines.next(&mut chunk);
+            }
+            assert_eq!(lines.is_open(), is_open, "{text}");
         }
     }
 }

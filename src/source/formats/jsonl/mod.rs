@@ -1,4 +1,4 @@
-//! JSON lines: each line is a document. The first lines of each file determine the paths and kinds of values.
+//! JSON lines and JSON arrays: each line, or each element of an array, is a document. The first documents of each file determine the paths and kinds of values.
 
 pub(in crate::source) mod line;
 mod shape;
@@ -21,7 +21,7 @@ use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
-    RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    RowCutter, RowFormat, RowPlace, SourceFormat, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::DocumentSink;
 use crate::source::reading::lines::{LineCutter, Lines, without_mark};
@@ -99,7 +99,7 @@ impl ParsedFormat for JsonLines {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
         let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
-        let lines = Lines::limited(parser.source.max_text);
+        let lines = Lines::limited(parser.source.max_text).with_arrays();
         Ok(Box::new(JsonReader { lines, wanted, encoding }))
     }
 
@@ -135,14 +135,15 @@ impl DocumentReader for JsonReader {
 
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
         let last = self.lines.end();
-        last.map_or(Ok(()), |line| self.line(&line, documents))
+        last.map_or(Ok(()), |line| self.line(&line, documents))?;
+        if self.lines.is_open() { documents.open_array() } else { Ok(()) }
     }
 }
 
 impl JsonReader {
     fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
         if let Some(bytes) = self.lines.too_long() {
-            return documents.push_too_long(self.lines.line(), bytes);
+            return documents.push_too_long(self.lines.place(), bytes);
         }
         match self.wanted.read(&prepared(line, self.encoding)) {
             Ok(None) => Ok(()),
@@ -150,8 +151,8 @@ impl JsonReader {
                 let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
                 documents.push(&values, None)
             }
-            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", self.lines.line(), &why),
-            Err(UnusableLine::NotUtf8) => documents.reject_bytes(self.lines.line()),
+            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", self.lines.place(), &why),
+            Err(UnusableLine::NotUtf8) => documents.reject_bytes(self.lines.place()),
         }
     }
 }
@@ -162,7 +163,7 @@ impl RowFormat for JsonLines {
     }
 
     fn cutter(&self, _: &job::Source) -> Box<dyn RowCutter> {
-        Box::new(LineCutter::default())
+        Box::new(LineCutter::with_arrays())
     }
 
     /// A line that is not an object does not change.
@@ -269,6 +270,15 @@ fn character(text: &str) -> Option<(usize, usize)> {
     Some((6 * decoded.len_utf16(), decoded.len_utf8()))
 }
 
+/// Returns the rows at the start of a text. If `whole` is false, the last row is skipped.
+pub(crate) fn first_json_rows(text: &str, whole: bool) -> Vec<Bytes> {
+    let (mut lines, mut rest) = (Lines::default().with_arrays(), Bytes::copy_from_slice(text.as_bytes()));
+    let mut rows: Vec<Bytes> = std::iter::from_fn(|| lines.next(&mut rest)).collect();
+    rows.extend(lines.end().filter(|_| whole));
+    rows.retain(|row| !without_mark(row).trim_ascii().is_empty());
+    rows
+}
+
 /// The kinds of values in the first rows of a file.
 struct JsonSample {
     file: Arc<SourceFile>,
@@ -279,17 +289,17 @@ struct JsonSample {
 
 async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<JsonSample> {
     let mut sample = JsonSample { file: Arc::clone(&file), shape: JsonShape::default(), rows: 0 };
-    let (mut lines, mut read) = (Lines::limited(source.max_text), 0);
+    let (mut lines, mut read) = (Lines::limited(source.max_text).with_arrays(), 0);
     let take = |mut chunk: Bytes| -> Result<bool> {
         read += chunk.len();
         let is_end = chunk.is_empty();
         while sample.rows < SAMPLE_ROWS && (read < SAMPLE_BYTES || sample.rows == 0) {
             // A line that exceeds the limit is returned as an empty line.
             match lines.next(&mut chunk) {
-                Some(line) => sample.add_line(&line, lines.line(), source)?,
+                Some(line) => sample.add_line(&line, lines.place(), source)?,
                 None if is_end => {
                     let last = lines.end();
-                    last.map_or(Ok(()), |line| sample.add_line(&line, lines.line(), source))?;
+                    last.map_or(Ok(()), |line| sample.add_line(&line, lines.place(), source))?;
                     return Ok(true);
                 }
                 None => return Ok(false),
@@ -305,7 +315,7 @@ async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Sourc
 }
 
 impl JsonSample {
-    fn add_line(&mut self, line: &[u8], number: u64, source: &job::Source) -> Result<()> {
+    fn add_line(&mut self, line: &[u8], place: RowPlace, source: &job::Source) -> Result<()> {
         let line = prepared(line, source.encoding);
         if line.trim_ascii().is_empty() {
             return Ok(());
@@ -313,15 +323,15 @@ impl JsonSample {
         self.rows += 1;
         let why = match std::str::from_utf8(&line).map(|text| self.shape.add_row(text)) {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) if error.is_data() => "is not a JSON object: each line must be one".to_owned(),
-            Ok(Err(error)) if number == 1 => {
-                format!("is not JSON ({error}); expected one JSON object per line, not one document per file")
+            Ok(Err(error)) if error.is_data() => "is not a JSON object: each document must be one".to_owned(),
+            Ok(Err(error)) if place == RowPlace::Line(1) => {
+                format!("is not JSON ({error}); expected one JSON object per line, or an array of objects")
             }
             Ok(Err(error)) => format!("is not JSON ({error})"),
             Err(_) => source.encoding.complaint(),
         };
         match source.on_error {
-            OnError::Error => Err(Error::input(format!("{} line {number} {why}", self.file.path))),
+            OnError::Error => Err(Error::input(format!("{}{place} {why}", self.file.path))),
             // The reader rejects this row later.
             OnError::Reject => Ok(()),
         }
