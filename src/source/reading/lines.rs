@@ -15,7 +15,7 @@ pub(in crate::source) struct Lines {
     /// Whether the pending line ended in `\r`. A following `\n` belongs to the same line end.
     after_return: bool,
     form: RowForm,
-    /// The number of lines that were returned.
+    /// The number of lines that were returned, or of elements in the current array.
     count: u64,
     /// The line end of the line that was returned last.
     end: &'static [u8],
@@ -51,7 +51,7 @@ impl Lines {
     /// The place of the line that was returned last.
     pub(in crate::source) fn place(&self) -> RowPlace {
         match self.form {
-            RowForm::Elements(_) => RowPlace::Element(self.count.saturating_sub(1)),
+            RowForm::Elements(_) => RowPlace::Element(self.count),
             RowForm::Lines | RowForm::Undecided => RowPlace::Line(self.count),
         }
     }
@@ -69,7 +69,7 @@ impl Lines {
 
     /// Ends the pending line.
     fn finish(&mut self, end: &'static [u8]) -> Bytes {
-        self.count += 1;
+        self.count = if end == b"[" { 0 } else { self.count + 1 };
         self.end = end;
         let dropped = std::mem::take(&mut self.dropped);
         self.too_long = (dropped > 0).then_some(dropped);
