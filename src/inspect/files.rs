@@ -51,6 +51,13 @@ impl<'a> FileGroup<'a> {
     fn paths(&self) -> Vec<&'a str> {
         self.files.iter().map(|file| file.path()).collect()
     }
+
+    /// Returns a sentence for each encoding besides UTF-8.
+    fn old_encodings(&self) -> impl Iterator<Item = String> {
+        self.old
+            .iter()
+            .map(|(encoding, paths)| format!("detected encoding: {encoding} in {}", first_names(paths)))
+    }
 }
 
 /// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read in their current form, and files of
@@ -109,10 +116,7 @@ pub(super) async fn find(
         read.extend(companions.iter().map(|file| file.path()));
     }
     if has_old_encodings {
-        let old = main.old.iter();
-        said.extend(
-            old.map(|(encoding, paths)| format!("detected encoding: {encoding} in {}", first_names(paths))),
-        );
+        said.extend(main.old_encodings());
     }
     let named: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
     let is_left_out = |path: &&str| !read.contains(path) && !named.contains(path);

@@ -11,7 +11,6 @@
 //! 2,c              row 1, which ends with the file
 //! ```
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::SourceFile;
 use super::formats::jsonl::line::JsonValue;
-use super::reading::documents::DocumentSink;
+use super::reading::documents::{DocumentSink, RowPlace};
 use super::rows::columns::NamedExpressions;
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Shingle};
@@ -310,27 +309,6 @@ pub(crate) struct Row<'a> {
     pub end: &'a [u8],
     /// Whether the row has as many fields as the other rows. JSON lines are not checked.
     pub whole: bool,
-}
-
-/// The place of a row in its file. Messages show it after the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowPlace {
-    /// The line in which the row starts, from 1.
-    Line(u64),
-    /// The number of an element in a JSON array, from 1.
-    Element(u64),
-    /// The whole file.
-    File,
-}
-
-impl fmt::Display for RowPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(number) => write!(f, " line {number}"),
-            Self::Element(number) => write!(f, " element {number}"),
-            Self::File => Ok(()),
-        }
-    }
 }
 
 /// The place of the text in a row.

@@ -276,7 +276,11 @@ fn array(rows: &[Value]) -> String {
 
 fn rows() -> Vec<Value> {
     let text = |row: usize| {
-        if row % 2 == 0 { TEXT.to_owned() } else { format!("row {row} is \"[{{ no }},\\ other\" {row}") }
+        if row.is_multiple_of(2) {
+            TEXT.to_owned()
+        } else {
+            format!("row {row} is \"[{{ no }},\\ other\" {row}")
+        }
     };
     (0..6).map(|row| json!({"id": format!("r{row}"), "tags": ["a", {"b": 1}], "text": text(row)})).collect()
 }

@@ -1,5 +1,6 @@
 //! Collects the documents of files in batches.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ListArray, RecordBatch, StringBuilder, StringViewBuilder, UInt64Array};
@@ -10,7 +11,6 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::job::{Encoding, OnError};
 use crate::kernel::text::long_text::CutText;
-use crate::source::format::RowPlace;
 use crate::source::other_files::OtherFile;
 use crate::source::rows::columns::OriginColumns;
 use crate::source::rows::selection::{RowSet, too_few};
@@ -19,6 +19,27 @@ use crate::source::rows::split::Split;
 /// The column with the shingles of texts that were cut while they were read. The column is null for other texts. If the column is not null,
 /// the text of the row is only a sample: see [`CutText`].
 pub(crate) const CUT: &str = "cut";
+
+/// The place of a row in its file. Messages show it after the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowPlace {
+    /// The line in which the row starts, from 1.
+    Line(u64),
+    /// The number of an element in a JSON array, from 1.
+    Element(u64),
+    /// The whole file.
+    File,
+}
+
+impl fmt::Display for RowPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(number) => write!(f, " line {number}"),
+            Self::Element(number) => write!(f, " element {number}"),
+            Self::File => Ok(()),
+        }
+    }
+}
 
 /// The progress of reading a file.
 pub(super) struct FileProgress {

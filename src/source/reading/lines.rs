@@ -4,7 +4,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::array::RowForm;
 use super::bytes::BYTE_ORDER_MARK;
-use crate::source::format::{FilePiece, Row, RowCutter, RowPlace};
+use super::documents::RowPlace;
+use crate::source::format::{FilePiece, Row, RowCutter};
 
 /// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory.
 ///

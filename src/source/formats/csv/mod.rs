@@ -19,9 +19,9 @@ use crate::kernel::text::passages::without_spans;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParsedFormat, Parser, Reading,
-    Rewriting, Row, RowCutter, RowFormat, RowPlace, SourceFormat, TextPlace, WantedValues,
+    Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
-use crate::source::reading::documents::DocumentSink;
+use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, missing, value_name};
 
 pub(super) const CSV: SourceFormat = SourceFormat {

@@ -22,8 +22,9 @@ use bytes::Bytes;
 use memchr::{memchr, memchr2, memchr3};
 
 use crate::job;
-use crate::source::format::{FilePiece, Row, RowCutter, RowPlace};
+use crate::source::format::{FilePiece, Row, RowCutter};
 use crate::source::reading::bytes::BYTE_ORDER_MARK;
+use crate::source::reading::documents::RowPlace;
 
 /// The maximum number of lines in a quoted field.
 const MAX_LINES: usize = 1000;

@@ -21,9 +21,9 @@ use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
-    RowCutter, RowFormat, RowPlace, SourceFormat, TextPlace, WantedValues,
+    RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
-use crate::source::reading::documents::DocumentSink;
+use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::reading::lines::{LineCutter, Lines, without_mark};
 use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 

@@ -15,12 +15,12 @@ use crate::job::{self, Shingle};
 use crate::kernel::text::long_text::LongText;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, RowPlace, SourceFormat,
-    TextStep, WantedValues,
+    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, TextStep,
+    WantedValues,
 };
 use crate::source::other_files::other_file;
 use crate::source::reading::bytes::{BYTE_ORDER_MARK, marked_compression};
-use crate::source::reading::documents::DocumentSink;
+use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, value_name};
 
 pub(super) const TEXT: SourceFormat = SourceFormat {
