@@ -64,10 +64,10 @@ pub(in crate::source) fn decompress(mut stored: Chunks, path: &str, pool: &Arc<d
             first.extend_from_slice(&chunk);
         }
         let compression = marked_compression(&first).unwrap_or(by_name);
-        let window = zstd_window(&first);
+        let (window, is_empty) = (zstd_window(&first), first.is_empty());
         let first = (!first.is_empty()).then(|| Ok(first.freeze()));
         let stored = stream::iter(first).chain(stored).boxed();
-        if compression == FileCompressionType::UNCOMPRESSED {
+        if compression == FileCompressionType::UNCOMPRESSED || is_empty {
             return Ok(stored);
         }
         let stored = StreamReader::new(stored.map_err(io::Error::other));
