@@ -9,7 +9,6 @@
 )]
 
 mod apply;
-mod audit;
 mod cli {
     mod alarms;
     mod command;
@@ -56,7 +55,6 @@ mod lab {
     pub(crate) mod sweep;
 }
 mod layers;
-mod lineage;
 mod messages;
 mod output {
     mod buckets;
