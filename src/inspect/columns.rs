@@ -33,7 +33,6 @@ const MAX_DEPTH: usize = 32;
 /// The maximum number of columns in one plan. Planning time grows with the square of this number. But each additional plan reads the names
 /// of all columns again.
 const PLANNED_COLUMNS: usize = 768;
-/// The kinds of JSON values.
 const JSON_KINDS: [&str; 4] = ["text", "number", "boolean", "array"];
 
 /// A column of a dataset.

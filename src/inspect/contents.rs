@@ -53,7 +53,6 @@ pub(crate) struct CarriedColumn {
     pub read_as: String,
 }
 
-/// A number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCount {
     /// The number according to the metadata of the files, or counted in files that were read completely.

@@ -20,7 +20,6 @@ const NEGLIGIBLE: u64 = 20;
 /// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
-/// Files in one format.
 pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.

@@ -103,7 +103,6 @@ impl PreviousResult {
         Ok(Self { stored, manifest })
     }
 
-    /// The files of the result.
     pub(super) fn files(&self) -> Vec<String> {
         self.manifest.iter().flat_map(Manifest::paths).map(str::to_owned).collect()
     }

@@ -85,7 +85,6 @@ struct ReportRecord {
     /// The peak memory of the process in bytes.
     #[serde(default)]
     peak_memory_bytes: Option<u64>,
-    /// The manifest of the output.
     manifest: OutputIdentity,
 }
 

@@ -300,7 +300,6 @@ pub(crate) struct Row<'a> {
     pub whole: bool,
 }
 
-/// The place of the text in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TextPlace {
     /// The column with this name, or a field of a struct.
