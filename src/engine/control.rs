@@ -119,6 +119,7 @@ pub enum StageEvent {
     Recovers(String),
     /// A stage ended: see [`Progress::stage_ends`].
     Ends {
+        /// The name of the stage.
         name: String,
         /// The rows of its tables.
         rows: u64,

@@ -249,6 +249,7 @@ pub(super) fn texts<'a>(
 /// Typed access to the rows of a column. The value in a row can be null.
 #[allow(clippy::len_without_is_empty, reason = "no caller asks whether a column has rows")]
 pub trait ValueColumn<'a>: Sized {
+    /// The type of a value that is not null.
     type Row;
 
     /// Reads the rows of `array`, which already has the type to which it was coerced.
@@ -263,6 +264,7 @@ pub trait ValueColumn<'a>: Sized {
     /// Returns the value of a row; `None` if it is null.
     fn row(&self, row: usize) -> Option<Self::Row>;
 
+    /// Iterates over the values, in the order of the rows.
     fn iter(&self) -> impl Iterator<Item = Option<Self::Row>> {
         (0..self.len()).map(|row| self.row(row))
     }
