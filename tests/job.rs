@@ -471,10 +471,14 @@ fn recipes_have_the_published_settings() {
             command.assert().json()
         };
         let checked = check(&[]);
-        let (shingle, permutations) = (&checked["job"]["shingle"], &checked["job"]["minhash"]["permutations"]);
+        let (shingle, permutations) =
+            (&checked["job"]["shingle"], &checked["job"]["minhash"]["permutations"]);
         assert_eq!((&shingle["unit"], &shingle["size"]), (&json!(unit), &json!(size)), "{name}");
         assert_eq!((&checked["bands"], &checked["rows"]), (&json!(bands), &json!(rows)), "{name}");
-        assert_eq!((permutations, &checked["job"]["score"]["threshold"]), (&json!(bands * rows), &json!(threshold)));
+        assert_eq!(
+            (permutations, &checked["job"]["score"]["threshold"]),
+            (&json!(bands * rows), &json!(threshold))
+        );
         let recall = checked["expected_recall_at_threshold"].as_f64().unwrap();
         let units = if unit == "word" { "words" } else { "characters" };
         let row = [

@@ -64,11 +64,13 @@ def to_table(data: Any, text: Optional[Columns], id: Optional[str]) -> pyarrow.T
     """The ids and the texts of `data`: (id, text). The ids are row numbers unless `id` names a column.
 
     Raises:
-        TypeError: `data` has values that are neither texts nor rows.
+        TypeError: `data` has values that are neither texts nor rows, or a column is named and there are only texts.
         ValueError: there is no such column, or `text` is not given and several columns hold text.
     """
     values = _values(data)
     if values is not None:
+        if values and (text is not None or id is not None):
+            raise TypeError("texts have no columns: leave out text and id")
         wrong = next((at for at, value in enumerate(values) if not isinstance(value, (str, type(None)))), None)
         if wrong is not None:
             raise TypeError(f"expected texts, but element {wrong} is of the type {type(values[wrong]).__name__}")
@@ -97,7 +99,7 @@ def labels(data: Any) -> Optional[list[Any]]:
     try:
         pyarrow.array(found or [])
     except pyarrow.ArrowException:
-        raise TypeError(f"the ids of the rows are of several types: {other}") from None
+        raise TypeError(f"the ids of the rows are of several types: use keys of one type, {other}") from None
     if found is not None and len(set(found)) < len(found):
         raise ValueError(f"the index has the same label in several rows: {other}")
     return found

@@ -158,6 +158,7 @@ def test_generators_of_texts_and_of_rows_are_read_to_their_end() -> None:
         assert kept == [row for row in rows() if row["key"] in ("k1", "k3", "k4")]
     batches = pyarrow.Table.from_pylist(list(rows())).to_reader(max_chunksize=2)
     assert resemblance.dedup(batches, text="body", threshold=0.7)["key"].to_pylist() == ["k0", "k1", "k3"]
+    assert resemblance.dedup(iter([]), text="body") == [] == list(resemblance.find([], text="body", id="key"))
     with pytest.raises(TypeError, match="element 1 is of the type str"):
         resemblance.find([{"body": "a"}, "b"])
     with pytest.raises(TypeError, match="not a value of the type int"):
@@ -232,7 +233,9 @@ def test_a_lazy_frame_has_to_be_collected() -> None:
 def test_wrong_arguments_say_what_is_expected() -> None:
     with pytest.raises(TypeError, match="element 1 is of the type int"):
         resemblance.find(["a", 1])
-    with pytest.raises(TypeError, match="leave out to"):
+    with pytest.raises(TypeError, match="leave out text and id"):
+        resemblance.find(["a"], id="key")
+    with pytest.raises(TypeError, match="leave out to and"):
         resemblance.dedup(["a"], "clean/")
     with pytest.raises(TypeError, match="the folder to write to"):
         resemblance.dedup("reviews.csv")
