@@ -16,14 +16,14 @@ _RUN_ID_LENGTH = 128
 
 
 def run_for_checks(job: Job, settings: Mapping[str, Any], run_id: str) -> Run:
-    """Runs a job. An exceeded bound is an alarm of the run, and no error: the output is complete.
+    """Runs a job, and logs its stages. An exceeded bound is an alarm of the run, and no error: the output is complete.
 
     Args:
         job, settings: as in `resemblance.run`.
         run_id: the name of the run, with `-` for every character that a run id may not have.
     """
     named = _NOT_IN_RUN_IDS.sub("-", run_id)[-_RUN_ID_LENGTH:]
-    return run(job, run_id=named, **{**settings, "alarms__fail": False})
+    return run(job, run_id=named, **{"progress": True, **settings, "alarms__fail": False})
 
 
 def bounds_of(job: Job, settings: Mapping[str, Any]) -> tuple[dict[str, float], bool]:

@@ -97,7 +97,7 @@ def apply(
     dry_run: bool = False,
     source: Optional[Places] = None,
     memory: Optional[str] = None,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Applied:
     """Writes the source of a finished output without its duplicates.
 
@@ -120,7 +120,7 @@ def apply(
         dry_run: whether documents are only counted.
         source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: the most memory to use, such as "4GiB".
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Raises:
         JobError: `to` holds other files, or overlaps with the source or the output.
@@ -197,7 +197,7 @@ def merge(
     to: Union[str, os.PathLike[str]],
     *,
     overwrite: bool = False,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Output:
     """Makes one output of several, as if one run had read all of their documents. Reads no text; the outputs stay.
 
@@ -205,7 +205,7 @@ def merge(
         outputs: the outputs of runs that continue each other with `against`, in the order in which they were made.
         to: the folder or URL of the new output.
         overwrite: whether an existing result is replaced, once the new one is complete.
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Raises:
         JobError: an output is missing that another one was made against, or they were made with different settings.
@@ -256,7 +256,7 @@ def generate(
     files: Optional[int] = None,
     truth: Union[str, os.PathLike[str], None] = None,
     overwrite: bool = False,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Generated:
     """Generates documents with copies, near-duplicates and passages of others, so that the similar pairs are known.
 
@@ -283,7 +283,7 @@ def generate(
         files: how many files are written into the folder.
         truth: a Parquet file for the planted pairs: id_a, id_b, kind, jaccard, size.
         overwrite: whether an earlier corpus of this command is replaced.
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
     """
     given: dict[str, Any] = {
         "documents": documents,
