@@ -73,6 +73,7 @@ fn texts(folder: &Path) {
     }
     std::fs::write(folder.join("one.txt"), body(1)).unwrap();
     std::fs::write(folder.join("two.txt"), body(2)).unwrap();
+    std::fs::write(folder.join("titles.txt"), (1..4).map(|n| body(n) + "\n").collect::<String>()).unwrap();
 }
 
 /// Puts all that the commands name into a folder.

@@ -15,7 +15,9 @@ mod cli {
     mod csv_results;
     mod dedup;
     mod find;
+    mod find_search;
     mod first_minutes;
+    mod inspected;
     mod limits;
     mod mistakes;
     pub(crate) mod neighbors;
@@ -104,6 +106,7 @@ mod source {
     mod encoding;
     mod formats;
     mod groups;
+    mod lines;
     mod long_text;
     mod parquet_footers;
     mod rows;

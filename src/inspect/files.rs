@@ -7,7 +7,7 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::dataset::{any_source, title};
-use super::sniff::{FileKind, JSON, ending, kind};
+use super::sniff::{self, FileKind, JSON, JUDGED_BYTES, ending, kind};
 use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile};
@@ -36,16 +36,18 @@ struct FileGroup<'a> {
 }
 
 /// Determines the format of the files at `paths`. Skips files that describe a dataset, and files of other formats if they are small.
-/// Detects the encoding of texts if `given` is `None`. Messages propose calls of `command`.
+/// Detects the encoding of texts if `given` is `None`. If `by_lines` is true, the format of texts is [`Format::Lines`]. Messages propose
+/// calls of `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats or an unknown format.
+/// have several formats, an unknown format, or no lines of text despite `by_lines`.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     given: Option<Encoding>,
+    by_lines: bool,
 ) -> Result<FilesOfFormat> {
     let mut tables = Vec::new();
     for path in paths {
@@ -54,6 +56,9 @@ pub(super) async fn find(
         }
     }
     if let Some(table) = tables.first() {
+        if by_lines {
+            return Err(no_lines(table, Format::Delta));
+        }
         if tables.len() == paths.len() {
             return Ok(FilesOfFormat { format: Format::Delta, urls: paths.to_vec(), left_out: Vec::new() });
         }
@@ -73,13 +78,49 @@ pub(super) async fn find(
     let Some((format, main)) = main.and_then(|group| Some((group.kind.ok()?, group))) else {
         return Err(refusal(ctx, command, paths, &all, &groups).await);
     };
+    let format = match format {
+        Format::Parquet if by_lines => return Err(no_lines(&paths.join(", "), format)),
+        _ if by_lines => Format::Lines,
+        format => format,
+    };
     let mut read: BTreeSet<&str> = main.files.iter().map(|file| file.path()).collect();
     if format == Format::Text {
         read.extend(companions.iter().map(|file| file.path()));
     }
     let others = all.iter().map(SourceFile::path).filter(|path| !read.contains(path)).map(str::to_owned);
     let left_out = others.chain(hidden).collect();
-    Ok(FilesOfFormat { format, urls: narrowed_urls(ctx, paths, format, &all, &read).await, left_out })
+    let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
+    if let (Format::Text, [only], 1) = (format, main.files.as_slice(), read.len()) {
+        refuse_lines(ctx, command, only, given, &urls).await?;
+    }
+    Ok(FilesOfFormat { format, urls, left_out })
+}
+
+/// Refuses the `only` file, a text at `urls`, if it has several lines. It is then unclear whether the file or each line is a document.
+async fn refuse_lines(
+    ctx: &SessionContext,
+    command: &str,
+    only: &SourceFile,
+    given: Option<Encoding>,
+    urls: &[String],
+) -> Result<()> {
+    let head = only.head(ctx, JUDGED_BYTES).await?;
+    let encoding = given.map_or_else(|| sniff::encoding(&head.bytes, head.whole), Ok)?;
+    if sniff::lines(&sniff::decode(&head.bytes, encoding), true).nth(1).is_none() {
+        return Ok(());
+    }
+    let urls: Vec<String> = urls.iter().map(|url| quoted(url)).collect();
+    Err(Error::job(format!(
+        "{} is the only file, and it has several lines: if each line is a document, run `resemblance {command} {} --lines`; if the \
+         whole file is a document, name more files",
+        only.path(),
+        urls.join(" ")
+    )))
+}
+
+fn no_lines(shown: &str, format: Format) -> Error {
+    let title = title(format);
+    Error::job(format!("--lines reads lines of text, and {shown} is {title}: leave --lines out"))
 }
 
 /// Groups the files by kind. The kind with the most bytes comes first.

@@ -18,7 +18,7 @@ const JUDGED: usize = 100;
 /// decide between dialects.
 const PARTS: usize = 20;
 /// The number of bytes that are read to determine the format of a file.
-const JUDGED_BYTES: usize = 64 * 1024;
+pub(super) const JUDGED_BYTES: usize = 64 * 1024;
 /// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
 /// The maximum number of bytes in an ending that can name a format.
@@ -39,8 +39,7 @@ pub(super) async fn kind(
     given: Option<Encoding>,
     alone: bool,
 ) -> Result<FileKind> {
-    let named = Format::from_path(file.path())
-        .filter(|format| matches!(format, Format::Parquet | Format::Csv | Format::Jsonl));
+    let named = Format::from_path(file.path()).filter(|format| *format != Format::Text);
     if file.size() == 0 {
         return Ok(Ok(named.unwrap_or(Format::Text)));
     }
@@ -52,6 +51,8 @@ pub(super) async fn kind(
         None => encoding(&head.bytes, head.whole)?,
     };
     let text = decode(&head.bytes, encoding);
+    // Other SGML has other elements for its documents, so it is read as text.
+    let named = named.filter(|format| *format != Format::Reuters || has_stories(&text));
     Ok(match named {
         _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(UNKNOWN),
         _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
@@ -67,6 +68,11 @@ pub(super) async fn kind(
         None if head.compressed => Err(UNKNOWN),
         None => Ok(Format::Text),
     })
+}
+
+/// Returns whether the text contains the beginning of a Reuters story.
+fn has_stories(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("<reuters")
 }
 
 /// Returns whether the text is a PDF file, or more than 1 % of the characters are control characters that do not occur in texts.

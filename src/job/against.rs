@@ -65,10 +65,15 @@ impl AgainstSection {
         Ok(Against { reference, pairs })
     }
 
-    /// Refuses row numbers as default ids, because rows from two days often have the same numbers.
+    /// Refuses numbers of rows and lines as default ids, because rows from two days often have the same numbers.
     pub(super) fn check_default_id(&self, source: &Source) -> Checked<()> {
+        let is_numbered = match source.format.rules().columns {
+            DocumentColumns::OfFile => true,
+            DocumentColumns::Fixed { id, .. } => id.len() > 1,
+            DocumentColumns::WholeFile => false,
+        };
         require(
-            self.output.is_none() || source.format.rules().columns != DocumentColumns::OfFile,
+            self.output.is_none() || !is_numbered,
             "source.id",
             "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \
              name the column that identifies a document, here and in the jobs of against.output; without such a column, give the files \

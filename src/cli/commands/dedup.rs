@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::{self, ApplySettings, Opened, Rejects};
 use crate::cli::arguments::KeepArguments;
-use crate::cli::arguments::data::FromData;
+use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::commands::apply::{
     ApplyRecord, count_lines, finish, left_out, rejects_in_words, short_texts,
 };
@@ -83,7 +83,7 @@ struct DedupRecord {
 
 impl Dedup {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let (job, _, _folder) =
+        let DataJob { job, folder: _folder, .. } =
             self.data.job(screen, "dedup", self.output.as_deref(), |file| self.keep.set(file))?;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
         if let Some(to) = to {
@@ -97,7 +97,7 @@ impl Dedup {
         ran.raise_alarms(&job)?;
         let run = &ran.outcome.manifest;
         screen.clear();
-        check_compared(run, &self.data.paths)?;
+        check_compared(run, &self.data.files.paths)?;
         let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
         let ended = apply_to(&job, settings, to, screen)?;
         screen.clear();

@@ -1,13 +1,15 @@
 //! `resemblance find`: finds similar files or rows without a job file.
 
-use crate::cli::arguments::data::FromData;
+use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::arguments::{self, CsvArguments};
 use crate::cli::commands::apply::{left_out, short_texts};
+use crate::cli::process::rejects_file::RejectsFile;
 use crate::cli::process::run_job::{TopPairs, run_job};
 use crate::cli::process::{JobRuntime, not_resumable};
 use crate::cli::screen::{Screen, print, side_by_side};
 use crate::error::Result;
-use crate::job::{Job, ParsedArgument, whole};
+use crate::job::file::JobFile;
+use crate::job::{Job, Measure, Method, ParsedArgument, similarity, whole};
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
@@ -21,10 +23,21 @@ use crate::pipeline::OnExisting;
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance find essays/ --show 3
   resemblance find reviews.parquet --text body --threshold 0.7
-  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000")]
+  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000
+  resemblance find essays/ --contains 0.5 --top 20
+  resemblance find titles.txt --lines --rejects rejects.csv")]
 pub(crate) struct Find {
     #[command(flatten)]
     data: FromData,
+    /// Find documents of which at least this share is contained in another one, whatever the length of the other; this search is exact
+    #[arg(long, value_name = "SHARE", value_parser = similarity, conflicts_with = "threshold")]
+    contains: Option<f64>,
+    /// Print only the N most similar pairs
+    #[arg(long, value_name = "N", value_parser = whole(1..=arguments::MAX_TOP))]
+    top: Option<usize>,
+    /// Write the documents that were not compared, with the reasons, to this new file, which ends in .csv, .jsonl or .parquet
+    #[arg(long, value_name = "FILE", value_parser = RejectsFile::parse)]
+    rejects: Option<RejectsFile>,
     /// Print one JSON object per pair
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -58,13 +71,30 @@ fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
 
 impl Find {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let (job, noun, _folder) = self.data.job(screen, "find", None, |_| ())?;
+        if let Some(file) = &self.rejects {
+            file.check()?;
+        }
+        let DataJob { job, noun, left_out, folder: _folder } =
+            self.data.job(screen, "find", None, |file| self.set(file))?;
         // The tables are in a temporary folder, so a stopped run cannot be continued.
-        let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable)?;
+        let ran = run_job(&job, screen.progress(), OnExisting::Fail, self.top).map_err(not_resumable)?;
         ran.raise_alarms(&job)?;
+        if let Some(file) = &self.rejects {
+            file.write(&job, &left_out)?;
+        }
         let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
         screen.clear();
         self.csv.print(self.json, &COLUMNS, pairs, || self.text(&job, noun, run, pairs))
+    }
+
+    /// Sets the measure and the method for `--contains`.
+    fn set(&self, file: &mut JobFile) {
+        let Some(share) = self.contains else { return };
+        (file.score.measure, file.score.threshold) = (Measure::Containment, share);
+        // Bands cannot find a short document in a long one.
+        if file.candidates.method.uses_buckets() {
+            file.candidates.method = Method::Prefix;
+        }
     }
 
     /// Formats the pairs, the counts, and the texts of the first pairs.
@@ -78,10 +108,11 @@ impl Find {
             .collect();
         let rejected = print::reasons(&manifest.rejects, ["; not compared: ", ""]);
         let summary = format!(
-            "{} of similarity {} or more among {}{rejected}{notes}\n",
+            "{} of {} or more among {}{rejected}{notes}\n{}",
             print::counted(counts.pairs, "pair"),
-            job.score.threshold,
+            job.score.bound(),
             print::counted(counts.documents, noun),
+            side_by_side::left_out(counts.pairs, cells.len(), "pair", "--top"),
         );
         let share = format!("share of {noun}");
         let header = [noun, "similar to", "jaccard", &share, "share of other"];

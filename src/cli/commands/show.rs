@@ -66,9 +66,9 @@ pub(crate) struct Show {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
-    /// Highest Jaccard similarity first
+    /// Highest similarity first, by the measure of the job
     MostSimilar,
-    /// Lowest Jaccard similarity first
+    /// Lowest similarity first, by the measure of the job
     LeastSimilar,
     /// A random sample; the same seed gives the same pairs
     Random,

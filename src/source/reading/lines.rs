@@ -1,9 +1,11 @@
-//! Cuts bytes into lines.
+//! Cuts bytes into lines, and reads lines as documents.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::bytes::BYTE_ORDER_MARK;
-use crate::source::format::{FilePiece, Row, RowCutter};
+use super::documents::DocumentSink;
+use crate::error::Result;
+use crate::source::format::{DocumentReader, FilePiece, Row, RowCutter};
 
 /// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory.
 #[derive(Debug, Default)]
@@ -27,11 +29,6 @@ impl Lines {
     /// Returns a cutter that replaces a line of more than `most` bytes with an empty line.
     pub(in crate::source) fn limited(most: u64) -> Self {
         Self { most: Some(most), ..Self::default() }
-    }
-
-    /// The number of bytes in the line that was returned last, if that line was too long.
-    pub(in crate::source) fn too_long(&self) -> Option<u64> {
-        self.too_long
     }
 
     /// The number of the line that was returned last, from 1.
@@ -101,6 +98,42 @@ impl Lines {
 /// Removes the byte order mark from a line. Concatenated files also contain byte order marks after the start.
 pub(in crate::source) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
+}
+
+/// Reads the lines of a file as documents. A closure takes each line, and the number of the line, from 1.
+pub(in crate::source) struct LineReader<F> {
+    lines: Lines,
+    read_line: F,
+}
+
+impl<F: Fn(&[u8], u64, &mut DocumentSink<'_>) -> Result<()>> LineReader<F> {
+    /// Returns a reader that rejects lines of more than `most` bytes.
+    pub(in crate::source) fn new(most: u64, read_line: F) -> Self {
+        Self { lines: Lines::limited(most), read_line }
+    }
+
+    fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
+        match self.lines.too_long {
+            Some(bytes) => documents.push_too_long(self.lines.line(), bytes),
+            None => (self.read_line)(line, self.lines.line(), documents),
+        }
+    }
+}
+
+impl<F: Fn(&[u8], u64, &mut DocumentSink<'_>) -> Result<()> + Send> DocumentReader for LineReader<F> {
+    fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
+        while !documents.is_full()
+            && let Some(line) = self.lines.next(chunk)
+        {
+            self.line(&line, documents)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
+        let last = self.lines.end();
+        last.map_or(Ok(()), |line| self.line(&line, documents))
+    }
 }
 
 /// Cuts a file into lines. Every line that is not blank is a row.

@@ -23,8 +23,7 @@ use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
     RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
-use crate::source::reading::documents::DocumentSink;
-use crate::source::reading::lines::{LineCutter, Lines, without_mark};
+use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
 use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 
 pub(super) const JSONL: SourceFormat = SourceFormat {
@@ -99,20 +98,22 @@ impl ParsedFormat for JsonLines {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
         let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
-        let lines = Lines::limited(parser.source.max_text);
-        Ok(Box::new(JsonReader { lines, wanted, encoding }))
+        Ok(Box::new(LineReader::new(parser.source.max_text, move |line, number, documents| {
+            match wanted.read(&prepared(line, encoding)) {
+                Ok(None) => Ok(()),
+                Ok(Some(values)) => {
+                    let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+                    documents.push(&values, None)
+                }
+                Err(UnusableLine::Malformed(why)) => documents.reject("malformed", number, &why),
+                Err(UnusableLine::NotUtf8) => documents.reject_bytes(number),
+            }
+        })))
     }
 
     fn may_be_compressed(&self) -> bool {
         true
     }
-}
-
-/// Reads lines as documents.
-struct JsonReader {
-    lines: Lines,
-    wanted: WantedFields,
-    encoding: Encoding,
 }
 
 /// Prepares a line for the JSON parser.
@@ -123,44 +124,7 @@ fn prepared(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     }
 }
 
-impl DocumentReader for JsonReader {
-    fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
-        while !documents.is_full()
-            && let Some(line) = self.lines.next(chunk)
-        {
-            self.line(&line, documents)?;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
-        let last = self.lines.end();
-        last.map_or(Ok(()), |line| self.line(&line, documents))
-    }
-}
-
-impl JsonReader {
-    fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
-        if let Some(bytes) = self.lines.too_long() {
-            return documents.push_too_long(self.lines.line(), bytes);
-        }
-        match self.wanted.read(&prepared(line, self.encoding)) {
-            Ok(None) => Ok(()),
-            Ok(Some(values)) => {
-                let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
-                documents.push(&values, None)
-            }
-            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", self.lines.line(), &why),
-            Err(UnusableLine::NotUtf8) => documents.reject_bytes(self.lines.line()),
-        }
-    }
-}
-
 impl RowFormat for JsonLines {
-    fn separators(&self, _: &job::Source) -> Vec<u8> {
-        Vec::new()
-    }
-
     fn cutter(&self, _: &job::Source) -> Box<dyn RowCutter> {
         Box::new(LineCutter::default())
     }
