@@ -21,6 +21,7 @@ mod cli {
     mod limits;
     mod mistakes;
     pub(crate) mod neighbors;
+    mod pair_pages;
     mod plain_sql;
     mod platform;
     mod progress;

@@ -67,7 +67,7 @@ class ShownPair(Pair):
 
     text_a: str
     text_b: str
-    #: The passages of at least a shingle that both texts have in the same order.
+    #: The passages of at least a shingle that both texts have. A passage that a text repeats is in the list once per place.
     passages: tuple[Passage, ...]
     #: The cluster of the query; None if it asked for pairs.
     cluster_id: Optional[Id] = None
@@ -75,7 +75,7 @@ class ShownPair(Pair):
     reference_a: bool = False
     #: The same of b.
     reference_b: bool = False
-    #: Whether passages were searched in all of both texts, and not only in the first 5,000 words of each.
+    #: Whether passages were searched in all of both texts, and not only in the first 100,000 words of each.
     passages_complete: bool = True
 
 

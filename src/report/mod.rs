@@ -20,6 +20,7 @@ use crate::forecast::Forecast;
 use crate::job::{parse_size, whole};
 use crate::lookup::Finished;
 pub use crate::page::{Side, TextPart};
+pub(crate) use numbers::dataset;
 pub use page::html;
 pub use view::*;
 

@@ -92,7 +92,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
 }
 
 /// Names a dataset by its first URL: by the last part of the path that is not a pattern. The number of further URLs follows.
-fn dataset(urls: &[String]) -> Option<String> {
+pub(crate) fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
     let first = masked(first);
     let name = first.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '[']))?;

@@ -10,15 +10,15 @@ use crate::cli::commands::apply::{
 };
 use crate::cli::process::run_job::run_job;
 use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, not_resumable, on_session};
+use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
-use crate::cli::screen::{Screen, side_by_side};
+use crate::cli::screen::side_by_side::{self, FIRST_LINES};
 use crate::engine::{Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::lookup::show::MemberTexts;
 use crate::lookup::{self, Finished, Id, rows};
 use crate::output::manifest::Run;
-use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
 /// The maximum number of removed documents that --dry-run lists.
@@ -178,7 +178,7 @@ async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<Strin
         let names = [format!("would be removed: {}", gone.id), format!("stays: {}", stays.id)];
         let texts = [beginning(texts.text(gone)?), beginning(texts.text(stays)?)];
         let texts = texts.each_ref().map(String::as_str);
-        shown += &side_by_side::two(*jaccard, names, texts, &finished.job().shingle, Extent::Compared);
+        shown += &side_by_side::two(*jaccard, names, texts, &finished.job().shingle, FIRST_LINES)?;
     }
     Ok(shown)
 }

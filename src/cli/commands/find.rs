@@ -1,19 +1,23 @@
 //! `resemblance find`: finds similar files or rows without a job file.
 
+use std::collections::BTreeMap;
+
 use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::arguments::{self, CsvArguments};
 use crate::cli::commands::apply::{left_out, short_texts};
+use crate::cli::process::pair_page::{page_file, write_page};
 use crate::cli::process::rejects_file::RejectsFile;
 use crate::cli::process::run_job::{TopPairs, run_job};
 use crate::cli::process::{JobRuntime, not_resumable};
-use crate::cli::screen::{Screen, print, side_by_side};
+use crate::cli::screen::side_by_side::{self, FIRST_LINES};
+use crate::cli::screen::{Screen, print};
 use crate::error::Result;
+use crate::error::visible::visible;
 use crate::job::file::JobFile;
 use crate::job::{Job, Measure, Method, ParsedArgument, similarity, whole};
-use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
+use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow, PairsView};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
-use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
 /// Find similar documents, without a job file
@@ -47,30 +51,36 @@ pub(crate) struct Find {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
     #[arg(conflicts_with_all = ["csv", "excel"])]
     show: Option<usize>,
+    /// Also write the pairs side by side to this HTML file, to read, print or mail; an earlier page of pairs is replaced
+    #[arg(long, value_name = "FILE")]
+    html: Option<String>,
 }
+
+/// The default maximum number of pairs on a page.
+const PAIRS_ON_PAGE: usize = 1_000;
 
 fn pairs_to_show(text: &str) -> ParsedArgument<usize> {
     whole(1..=arguments::MAX_TOP)(text)
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
-/// Returns the texts of at most `most` pairs of the finished job, the pairs with the highest similarities first.
-fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
+/// Returns at most `most` pairs of the finished job, the pairs with the highest similarities first, and their texts.
+fn first_pairs(job: &Job, most: usize) -> Result<(PairsView, MemberTexts)> {
     JobRuntime::start(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
         let finished = Finished::open(&session, &job.output.url).await?;
         let found = show::pairs(&finished, PairOrder::MostSimilar, None, most).await?;
         if found.first.is_empty() {
-            return Ok(String::new());
+            return Ok((found, BTreeMap::new().into()));
         }
         let texts = MemberTexts::open(&finished, found.first.iter().flat_map(PairRow::documents)).await?;
-        let sides = side_by_side::pairs(&found.first, &texts, &job.shingle, Extent::Compared)?;
-        Ok(format!("{sides}{}", side_by_side::left_out(found.all, found.first.len(), "pair", "--show")))
+        Ok((found, texts))
     })
 }
 
 impl Find {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
+        let page = page_file(self.html.as_deref())?;
         if let Some(file) = &self.rejects {
             file.check()?;
         }
@@ -83,6 +93,12 @@ impl Find {
             file.write(&job, &left_out)?;
         }
         let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
+        if let Some(page) = &page {
+            let (found, texts) = first_pairs(&job, self.top.unwrap_or(PAIRS_ON_PAGE))?;
+            let (shown, all) = (print::count(found.first.len() as u64), print::counted(found.all, "pair"));
+            let intro = format!("{shown} of {all} with at least {}, the most similar first.", job.score.bound());
+            write_page(page, &job, vec![intro], (&found.first, &texts), false)?;
+        }
         screen.clear();
         self.csv.print(self.json, &COLUMNS, pairs, || self.text(&job, noun, run, pairs))
     }
@@ -117,10 +133,15 @@ impl Find {
         let share = format!("share of {noun}");
         let header = [noun, "similar to", "jaccard", &share, "share of other"];
         let table = if cells.is_empty() { String::new() } else { print::table(&header, &cells) };
-        let shown = match self.show {
-            Some(most) => texts_of_pairs(job, most)?,
-            None => String::new(),
-        };
+        let mut shown = String::new();
+        if let Some(most) = self.show {
+            let (found, texts) = first_pairs(job, most)?;
+            shown += &side_by_side::pairs(&found.first, &texts, &job.shingle, FIRST_LINES)?;
+            shown += &side_by_side::left_out(found.all, found.first.len(), "pair", "--show");
+        }
+        if let Some(file) = &self.html {
+            shown += &format!("written to {}\n", visible(file));
+        }
         Ok(format!("{table}{summary}{shown}"))
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod allocator;
 pub(crate) mod files;
+pub(crate) mod pair_page;
 pub(crate) mod panics;
 pub(crate) mod rejects_file;
 pub(crate) mod run_job;

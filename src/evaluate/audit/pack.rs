@@ -26,7 +26,7 @@ use crate::kernel::hash::document_key;
 use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::lookup::{Finished, Id};
-use crate::page::{self, PageWords, Side, sides};
+use crate::page::{self, EXCERPT, PageWords, Side, sides};
 
 /// The settings of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,16 +220,16 @@ impl Pack {
         let pairs = self.rows.iter().map(|row| {
             let stratum = self.strata.iter().find(|stratum| stratum.name == row.stratum);
             let ids = [row.id_a.to_string(), row.id_b.to_string()];
-            let [a, b] = sides(ids, [&row.text_a, &row.text_b], &self.shingle);
-            PairOnPage {
+            let [a, b] = sides(ids, [&row.text_a, &row.text_b], EXCERPT, &self.shingle)?;
+            Ok(PairOnPage {
                 row,
                 what: stratum.map_or("", |stratum| stratum.what.as_str()),
                 sides: [(a, row.source_a.as_deref()), (b, row.source_b.as_deref())],
-            }
+            })
         });
         page::html(&AuditPage {
             pack: self,
-            pairs: pairs.collect(),
+            pairs: pairs.collect::<Result<_>>()?,
             script: SCRIPT,
             script_hash: STANDARD.encode(Sha256::digest(SCRIPT)),
         })
