@@ -29,7 +29,7 @@ def run_for_checks(job: Job, settings: Mapping[str, Any], run_id: str) -> Run:
 def bounds_of(job: Job, settings: Mapping[str, Any]) -> tuple[dict[str, float], bool]:
     """The bounds that a job sets, by their keys, and whether passing one is an error. Reads no data."""
     alarms = check(job, **settings).job.get("alarms", {})
-    bounds = {key: alarms[key] for key in ("removed_share", "largest_cluster") if alarms.get(key) is not None}
+    bounds = {key: value for key, value in alarms.items() if key not in ("per", "fail") and value is not None}
     return bounds, bool(alarms.get("fail"))
 
 

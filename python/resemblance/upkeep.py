@@ -93,6 +93,8 @@ def apply(
     contained: Optional[float] = None,
     removed_share: Optional[float] = None,
     largest_cluster: Optional[int] = None,
+    min_documents: Optional[int] = None,
+    max_rejected_share: Optional[float] = None,
     scheduler: Optional[str] = None,
     dry_run: bool = False,
     source: Optional[Places] = None,
@@ -116,6 +118,8 @@ def apply(
             clusters.contained of the job.
         removed_share: the largest share of documents that may be removed, instead of alarms.removed_share of the job.
         largest_cluster: the largest number of documents of a cluster, instead of alarms.largest_cluster of the job.
+        min_documents: the smallest number of compared documents, instead of alarms.min_documents of the job.
+        max_rejected_share: the largest share of documents that the run rejected, instead of alarms.max_rejected_share of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
         source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
@@ -136,6 +140,8 @@ def apply(
         "contained": contained,
         "removed-share": removed_share,
         "largest-cluster": largest_cluster,
+        "min-documents": min_documents,
+        "max-rejected-share": max_rejected_share,
         "scheduler": scheduler,
         "memory": memory,
     }

@@ -96,11 +96,11 @@ impl Find {
         if let Some(page) = &page {
             let (found, texts) = first_pairs(&job, self.top.unwrap_or(PAIRS_ON_PAGE))?;
             let (shown, all) = (print::count(found.first.len() as u64), print::counted(found.all, "pair"));
-            let intro = format!("{shown} of {all} with at least {}, the most similar first.", job.score.bound());
+            let intro = format!("{shown} of {all} of {} or more, the most similar first.", job.score.bound());
             write_page(page, &job, vec![intro], (&found.first, &texts), false)?;
         }
         screen.clear();
-        self.csv.print(self.json, &COLUMNS, pairs, || self.text(&job, noun, run, pairs))
+        self.csv.print(self.json, &COLUMNS, pairs, &job.source, || self.text(&job, noun, run, pairs))
     }
 
     /// Sets the measure and the method for `--contains`.
@@ -142,7 +142,8 @@ impl Find {
         if let Some(file) = &self.html {
             shown += &format!("written to {}\n", visible(file));
         }
-        Ok(format!("{table}{summary}{shown}"))
+        let warning = counts.warning().map(|warning| format!("{warning}\n")).unwrap_or_default();
+        Ok(format!("{warning}{table}{summary}{shown}"))
     }
 }
 

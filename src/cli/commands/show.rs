@@ -16,7 +16,7 @@ use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::{Job, whole};
 use crate::lookup::passage;
-use crate::lookup::rows::{self, CsvStyle};
+use crate::lookup::rows;
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{Finished, Id, not_found};
 use crate::page::passages::{CommonPassage, CommonPassages};
@@ -134,20 +134,20 @@ impl Show {
         if let Some(page) = &page {
             return self.page(page, shown);
         }
-        match (self.json, self.csv.kind()) {
-            (true, _) => print::result(&shown.json_lines()?),
-            (false, Some(kind)) => self.csv.print_csv(&shown.csv(kind)?),
-            (false, None) => print::result(&self.text(&shown)?),
+        if !self.json && self.csv.is_set() {
+            return shown.print_rows(&self.csv);
         }
+        print::result(&if self.json { shown.json_lines()? } else { self.text(&shown)? })
     }
 
     fn passage(&self, id: &str) -> Result<()> {
-        let passage = on_session(self.memory, async |session, _| {
+        let (passage, source) = on_session(self.memory, async |session, _| {
             let finished = Finished::open(session, &self.output).await?.with_source_in(self.source.clone());
-            passage::passage(&finished, id, self.top).await
+            let source = finished.job().source.clone();
+            Ok((passage::passage(&finished, id, self.top).await?, source))
         })?;
         let rows = passage.rows();
-        self.csv.print(self.json, passage.columns(), &rows, || side_by_side::passage(&passage))
+        self.csv.print(self.json, passage.columns(), &rows, &source, || side_by_side::passage(&passage))
     }
 
     fn first(&self, job_seed: u64) -> PairOrder {
@@ -268,7 +268,7 @@ impl Show {
 }
 
 impl ShowView {
-    fn csv(&self, kind: CsvStyle) -> Result<String> {
+    fn print_rows(&self, csv: &CsvArguments) -> Result<()> {
         use DataType::{Float64, Utf8};
         let lines = self.lines(|_| Ok((Vec::new(), true)))?;
         let id = self.pairs.first().map_or(Utf8, |pair| pair.id_a.data_type());
@@ -285,7 +285,7 @@ impl ShowView {
         // The column with the cluster id is printed only with `--cluster`.
         let columns = &columns[usize::from(self.cluster_id.is_none())..];
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-        rows::csv(&names, &[rows::batch(&lines, columns)?], kind)
+        csv.print_rows(&names, &[rows::batch(&lines, columns)?], &self.job.source)
     }
 
     fn json_lines(&self) -> Result<String> {

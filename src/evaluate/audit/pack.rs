@@ -205,11 +205,12 @@ impl Pack {
     ///
     /// # Errors
     /// Fails only if there is a bug.
-    pub fn csv(&self) -> Result<String> {
+    pub fn csv(&self) -> Result<Vec<u8>> {
         let batch = self.batch()?;
         let schema = batch.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        rows::csv(&names, &[batch], CsvStyle::Spreadsheet)
+        let style = CsvStyle::SPREADSHEET;
+        rows::csv(&names, &[batch], style).map(|text| style.encoded(&text))
     }
 
     /// Renders the pack as an HTML page. The page needs no other file.
