@@ -55,7 +55,8 @@ fn blocks(page: &str) -> Vec<(String, Option<String>)> {
 
 /// A printed line without the parts that differ between two runs: times, sizes of files, and the path of the working folder.
 fn without_times(line: &str, folder: &str) -> String {
-    static TIMES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[0-9][0-9.,]* (s|ms|[kMG]i?B)($|[^a-z])").unwrap());
+    static TIMES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"[0-9][0-9.,]* (s|ms|[kMG]i?B)($|[^a-z])").unwrap());
     let line = line.replace(folder, "/home/me").trim_end().to_owned();
     TIMES.replace_all(&line, "0 $1$2").into_owned()
 }
