@@ -222,7 +222,7 @@ fn the_commands_of_each_walk_print_what_the_page_shows() {
             Command::new("cp").arg("-r").arg(repository("jobs")).arg(folder.path()).status().unwrap();
         assert!(copied.success());
         let compared = run_page(page, folder.path());
-        assert!(compared >= 3, "{page}: {compared}");
+        assert!(compared >= 1, "{page}: {compared}");
         let lines = std::fs::read_to_string(repository(page)).unwrap().lines().count();
         assert!(lines <= MAX_LINES || page == "docs/keep.md", "{page} has {lines} lines");
     }
