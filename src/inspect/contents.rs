@@ -141,7 +141,7 @@ const SHINGLE_BYTES: u64 = 8;
 /// The number of bytes that stages exchange per document for its keys, its copies and its position. Its bands are not included.
 const STAGE_BYTES: u64 = 80;
 
-/// The disk space that a job needs, without the space for pairs. The estimate follows the measurements in `docs/scale.md`.
+/// The disk space that a job needs, without the space for pairs. The estimate follows the measurements in `docs/internals/scale.md`.
 pub(crate) struct DiskEstimate {
     /// The size of a document in the result, in bytes.
     pub result: u64,
