@@ -7,7 +7,7 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::dataset::{any_source, title};
-use super::sniff::{FileKind, ending, kind};
+use super::sniff::{self, FileKind, JUDGED_BYTES, ending, kind};
 use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile, first_names, quoted};
@@ -22,7 +22,6 @@ const NEGLIGIBLE: u64 = 20;
 /// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
-/// Files in one format.
 pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
@@ -61,38 +60,21 @@ impl<'a> FileGroup<'a> {
 }
 
 /// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read in their current form, and files of
-/// other formats if they are small. Detects the encoding of texts if `given` is `None`. Messages propose calls of `command`.
+/// other formats if they are small. Detects the encoding of texts if `given` is `None`. If `by_lines` is true, the format of texts is
+/// [`Format::Lines`]. Messages propose calls of `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats, or if none of them can be read in its current form.
+/// have several formats, no format that can be read, or no lines of text despite `by_lines`.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     given: Option<Encoding>,
+    by_lines: bool,
 ) -> Result<FilesOfFormat> {
-    let mut tables = Vec::new();
-    for path in paths {
-        if source::is_delta_table(ctx, path).await? {
-            tables.push(path);
-        }
-    }
-    if let Some(table) = tables.first() {
-        if tables.len() == paths.len() {
-            let (urls, [left_out, said]) = (paths.to_vec(), [const { Vec::new() }; 2]);
-            return Ok(FilesOfFormat {
-                format: Format::Delta,
-                urls,
-                left_out,
-                said,
-                has_old_encodings: false,
-                is_single: false,
-            });
-        }
-        return Err(Error::job(format!(
-            "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
-        )));
+    if let Some(tables) = delta_tables(ctx, paths, by_lines).await? {
+        return Ok(tables);
     }
     let (all, hidden) = source::every_file(ctx, paths).await?;
     let (companions, mut files): (Vec<_>, Vec<_>) =
@@ -110,6 +92,11 @@ pub(super) async fn find(
         return Err(refusal(ctx, command, paths, &all, &groups, &said).await);
     };
     said.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
+    let format = match format {
+        Format::Parquet if by_lines => return Err(no_lines(&paths.join(", "), format)),
+        _ if by_lines => Format::Lines,
+        format => format,
+    };
     let mut read: BTreeSet<&str> = main.paths().into_iter().collect();
     let has_old_encodings = format == Format::Text && given.is_none() && !main.old.is_empty();
     if format == Format::Text {
@@ -123,7 +110,72 @@ pub(super) async fn find(
     let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
     let left_out = left_out.chain(hidden).collect();
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
+    if let (Format::Text, [only], 1) = (format, main.files.as_slice(), read.len()) {
+        refuse_lines(ctx, command, only, given, &urls).await?;
+    }
     Ok(FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single: read.len() == 1 })
+}
+
+/// Returns the tables at `paths` if they are Delta tables.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if a path cannot be read. [`Kind::Job`](crate::error::Kind::Job) if only some paths are
+/// tables, or `by_lines` is true.
+async fn delta_tables(
+    ctx: &SessionContext,
+    paths: &[String],
+    by_lines: bool,
+) -> Result<Option<FilesOfFormat>> {
+    let mut tables = Vec::new();
+    for path in paths {
+        if source::is_delta_table(ctx, path).await? {
+            tables.push(path);
+        }
+    }
+    let Some(table) = tables.first() else { return Ok(None) };
+    if by_lines {
+        return Err(no_lines(table, Format::Delta));
+    }
+    if tables.len() < paths.len() {
+        return Err(Error::job(format!(
+            "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
+        )));
+    }
+    Ok(Some(FilesOfFormat {
+        format: Format::Delta,
+        urls: paths.to_vec(),
+        left_out: Vec::new(),
+        said: Vec::new(),
+        has_old_encodings: false,
+        is_single: false,
+    }))
+}
+
+/// Refuses the `only` file, a text at `urls`, if it has several lines. It is then unclear whether the file or each line is a document.
+async fn refuse_lines(
+    ctx: &SessionContext,
+    command: &str,
+    only: &SourceFile,
+    given: Option<Encoding>,
+    urls: &[String],
+) -> Result<()> {
+    let head = only.head(ctx, JUDGED_BYTES).await?;
+    let encoding = given.unwrap_or_else(|| Encoding::detected(&head.bytes, head.whole));
+    if sniff::lines(&sniff::decode(&head.bytes, encoding), true).nth(1).is_none() {
+        return Ok(());
+    }
+    let urls: Vec<String> = urls.iter().map(|url| quoted(url)).collect();
+    Err(Error::job(format!(
+        "{} is the only file, and it has several lines: if each line is a document, run `resemblance {command} {} --lines`; if the \
+         whole file is a document, name more files",
+        only.path(),
+        urls.join(" ")
+    )))
+}
+
+fn no_lines(shown: &str, format: Format) -> Error {
+    let title = title(format);
+    Error::job(format!("--lines reads lines of text, and {shown} is {title}: leave --lines out"))
 }
 
 /// Groups the files by kind. The kind with the most bytes comes first.

@@ -62,7 +62,7 @@ pub(crate) fn dataset_job(
     let data = Data {
         columns: columns.collect(),
         id,
-        proposed_id: quoted(dataset.proposed_id().unwrap_or("...")),
+        proposed_id: quoted(dataset.proposed_id(text).unwrap_or("...")),
         text: one_or_many(&dataset.names(text)),
         is_guess,
         csv: (dataset.format == Format::Csv).then_some(dataset.csv),

@@ -50,16 +50,19 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
 /// omitted, because the fingerprint covers the inputs separately.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
+    job.first_day = None;
     job.source.table_versions.clear();
     match &mut job.input {
         Input::Read => {}
         Input::Reuse(reuse) => *reuse = Reuse { output: String::new(), keeps_shingles: false },
         Input::Merge(outputs) => outputs.clear(),
     }
-    match job.against.as_mut().map(|against| &mut against.reference) {
-        Some(Reference::Outputs { urls, .. }) => urls.clear(),
-        Some(Reference::Source(second)) => **second = job.source.clone(),
-        None => {}
+    if let Some(against) = &mut job.against {
+        against.first_day = false;
+        match &mut against.reference {
+            Reference::Outputs { urls, .. } => urls.clear(),
+            Reference::Source(second) => **second = job.source.clone(),
+        }
     }
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();
@@ -185,6 +188,7 @@ mod tests {
         job.engine.memory = "1".into();
         job.lsh.choice = crate::job::Choice::Given;
         job.output.max_pairs = 7;
+        job.first_day = Some(against("out/before/"));
         job.alarms.fail = true;
         job.output.tables = crate::job::TableFormat::Delta;
         let mut inputs = inputs();
@@ -201,6 +205,8 @@ mod tests {
         // The reference outputs are among the inputs.
         let [one, other] = ["one/", "other/"].map(|url| Job { against: Some(against(url)), ..job.clone() });
         assert_eq!(hash(&one, &inputs), hash(&other, &inputs));
+        let allowed = Against { first_day: true, ..against("one/") };
+        assert_eq!(hash(&one, &inputs), hash(&Job { against: Some(allowed), ..job }, &inputs));
     }
 
     type Change<T> = (&'static str, fn(&mut T));
@@ -211,7 +217,7 @@ mod tests {
 
     fn against(url: &str) -> Against {
         let reference = Reference::Outputs { urls: vec![url.into()], same_id: SameId::Skip };
-        Against { reference, pairs: NewPairs::WithReference }
+        Against { reference, pairs: NewPairs::WithReference, first_day: false }
     }
 
     fn job() -> Job {
