@@ -26,9 +26,9 @@ pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Files that are skipped, except for the files in `said`.
+    /// Files that are skipped.
     pub left_out: Vec<String>,
-    /// Sentences about files that cannot be read in their current form, and about detected encodings.
+    /// Sentences about skipped files and detected encodings.
     pub said: Vec<String>,
     /// Whether a text is not in UTF-8, according to its beginning.
     pub has_old_encodings: bool,
@@ -105,10 +105,14 @@ pub(super) async fn find(
     if has_old_encodings {
         said.extend(main.old_encodings());
     }
+    let skipped = all.iter().map(SourceFile::path).filter(|path| !read.contains(path)).map(str::to_owned);
+    let left_out: Vec<String> = skipped.chain(hidden).collect();
     let named: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
-    let is_left_out = |path: &&str| !read.contains(path) && !named.contains(path);
-    let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
-    let left_out = left_out.chain(hidden).collect();
+    let unnamed: Vec<&str> =
+        left_out.iter().map(String::as_str).filter(|path| !named.contains(path)).collect();
+    if !unnamed.is_empty() {
+        said.push(format!("left out, because they are no data of this format: {}", first_names(&unnamed)));
+    }
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
     if let (Format::Text, [only], 1) = (format, main.files.as_slice(), read.len()) {
         refuse_lines(ctx, command, only, given, &urls).await?;

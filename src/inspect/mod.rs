@@ -25,9 +25,9 @@ use crate::job::{Encoding, Format};
 pub(crate) struct InspectedPaths {
     /// Paths, URLs and patterns that match the files to read.
     pub urls: Vec<String>,
-    /// Files that are skipped: descriptions of data, and files of another format.
+    /// Files that are skipped: descriptions of data, and files that have another format or no text.
     pub left_out: Vec<String>,
-    /// Sentences about files that cannot be read in their current form, and about detected encodings.
+    /// Sentences about skipped files and detected encodings.
     pub said: Vec<String>,
     /// The given encoding, or [`Encoding::Detect`] if a text is not in UTF-8.
     pub encoding: Option<Encoding>,

@@ -10,7 +10,6 @@ use crate::job::{
     self, Encoding, Html, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit,
     similarity, whole,
 };
-use crate::source::first_names;
 
 /// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
@@ -161,7 +160,7 @@ pub(crate) fn file(
     Ok(DescribedData { file: dataset.job(&text, id.as_deref(), output)?, noun, left_out, is_single_text })
 }
 
-/// Inspects the files of `data`, and shows the names of skipped files and the detected encodings of texts on the screen.
+/// Inspects the files of `data`, and names skipped files and detected encodings on the screen.
 ///
 /// # Errors
 /// Returns the errors of [`inspect::look`].
@@ -170,11 +169,6 @@ pub(crate) fn look(screen: &Screen, command: &str, data: &DataArguments) -> Resu
     let found = on_session(LOOK_MEMORY, async |session, _| {
         inspect::look(session, command, paths, *encoding, *lines).await
     })?;
-    let names = &found.left_out;
-    if !names.is_empty() {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        screen.say(&format!("left out, because they are no data of this format: {}", first_names(&names)));
-    }
     found.said.iter().for_each(|sentence| screen.say(sentence));
     Ok(found)
 }

@@ -20,7 +20,7 @@ use crate::schema::Table;
 /// The columns of the file.
 const COLUMNS: [&str; 4] = ["source", "position", "id", "reason"];
 
-/// The reason for files that were skipped because they have another format or are hidden.
+/// The reason for files that were skipped because they have another format, have no text or are hidden.
 const LEFT_OUT: &str = "left_out";
 
 /// A new file for documents that were not compared. The ending of its name determines its format.

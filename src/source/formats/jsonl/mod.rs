@@ -23,6 +23,7 @@ use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
     RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
+use crate::source::reading::documents::RowPlace;
 use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
 use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 
