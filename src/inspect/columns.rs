@@ -173,6 +173,7 @@ impl RecordFile {
     pub(super) fn rows(&self) -> u64 {
         (match self.format {
             Format::Csv => csv_rows(&self.text, self.whole, self.csv),
+            Format::Lines => sniff::lines(&self.text, self.whole).count(),
             _ => first_json_rows(&self.text, self.whole).len(),
         }) as u64
     }

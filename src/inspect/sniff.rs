@@ -7,7 +7,8 @@ use datafusion::execution::context::SessionContext;
 use crate::error::Result;
 use crate::job::{self, Csv, Encoding, Format};
 use crate::source::{
-    COMPRESSED_PARQUET, OTHER_JSON, OtherFile, SourceFile, UNKNOWN, first_records, other_file,
+    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, SourceFile, UNKNOWN, first_records,
+    other_file,
 };
 
 /// The delimiters that are tried, most usual first.
@@ -49,6 +50,7 @@ pub(super) async fn kind(
     let named = named.filter(|format| *format != Format::Reuters || has_stories(&text));
     let kind = match (named, other_file(&head.bytes)) {
         _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(&COMPRESSED_PARQUET),
+        _ if is_compressed_sgml(file.path()) && has_stories(&text) => Err(&COMPRESSED_SGML),
         _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
         (_, Some(other)) => Err(other),
         (Some(Format::Parquet), _) => Ok(Format::Parquet),
@@ -62,6 +64,10 @@ pub(super) async fn kind(
         _ => Ok(Format::Text),
     };
     Ok((kind, encoding))
+}
+
+fn is_compressed_sgml(path: &str) -> bool {
+    job::without_compression(path).and_then(Format::from_path) == Some(Format::Reuters)
 }
 
 /// Returns whether the text contains the beginning of a Reuters story.

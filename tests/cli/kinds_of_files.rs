@@ -74,6 +74,13 @@ fn files_without_text_are_named_with_their_remedy() {
         let said = find(&alone, &[]).stdout("").refused(2, &["nothing in", name, advice]);
         assert!(!said.contains("of one format"), "{said}");
     }
+    let rejects = folder.path().join("rejects.csv");
+    find(&input, &["--rejects", rejects.to_str().unwrap()]).success();
+    let rejects = std::fs::read_to_string(rejects).unwrap();
+    for (name, ..) in other_files() {
+        let is_row = |line: &str| line.contains(name) && line.ends_with(",left_out");
+        assert!(rejects.lines().any(is_row), "{name} is not in {rejects}");
+    }
     let clean = folder.path().join("clean");
     let dedup = resemblance().arg("dedup").arg(&input).args(["-t", "0.3", "--to"]).arg(&clean).assert();
     dedup.warned(&["report.pdf", "`pdftotext "]);
@@ -179,6 +186,7 @@ fn compressed_texts_are_read_whatever_their_names_are() {
     // Data under another name, and a document inside that is no text.
     let rows: String = (0..6).map(|row| format!("{row}\t{TEXT}\n")).collect();
     assert_eq!(found(&write(&folder, "rows.dat", gzipped(&rows)), &["-t", "1"]).len(), 15);
+    assert_eq!(found(&folder.path().join("rows.dat"), &["--lines", "--all"]).len(), 15);
     let pdf = write(&folder, "report.pdf.gz", gzipped("%PDF-1.7 and more"));
     find(&pdf, &[]).refused(2, &["`pdftotext "]);
 }
