@@ -131,7 +131,8 @@ impl Dataset {
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> Result<JobFile> {
         let mut file = JobFile::new(self.format, &self.urls, output)?;
         file.source.text = Some(Names::Many(self.names(text)));
-        file.source.id = id.map(|id| Names::Many(self.names(id)));
+        let numbers = || self.has_own_id().then(|| Names::One("row_number".to_owned()));
+        file.source.id = id.map(|id| Names::Many(self.names(id))).or_else(numbers);
         file.source.encoding = (self.encoding != Encoding::Utf8).then(|| self.encoding.to_string());
         file.source.delimiter = char::from(self.csv.delimiter).to_string();
         file.source.header = self.csv.header;
@@ -271,6 +272,11 @@ impl Dataset {
                 _ => is_unique("id").then(|| "id".to_owned()),
             },
         }
+    }
+
+    /// Returns whether ids of this format are not row numbers by default.
+    pub(super) fn has_own_id(&self) -> bool {
+        matches!(self.format.rules().columns, DocumentColumns::Fixed { .. })
     }
 
     /// Returns a column to propose for ids, besides the column `text`. The inspected values are unique. Usual names come first, then columns

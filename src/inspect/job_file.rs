@@ -59,6 +59,7 @@ pub(crate) fn dataset_job(
         "row_number" | "path" => format!("[{}]", quoted(id)),
         _ => one_or_many(&dataset.names(id)),
     });
+    let id = id.or_else(|| dataset.has_own_id().then(|| quoted("row_number")));
     let data = Data {
         columns: columns.collect(),
         id,

@@ -14,6 +14,11 @@ fn with_excerpts() -> Vec<Document> {
     documents
 }
 
+/// A share with nine digits, because the JSON parser is not exact to the last bit.
+fn rounded(share: f64) -> f64 {
+    (share * 1e9).round() / 1e9
+}
+
 /// The pairs of which at least `share` of the smaller set is in the other, with this share.
 fn contained(documents: &[Document], share: f64) -> BTreeMap<(String, String), f64> {
     let sets: Vec<_> = documents.iter().map(|(id, text)| (id, shingles(text, 5))).collect();
@@ -23,7 +28,7 @@ fn contained(documents: &[Document], share: f64) -> BTreeMap<(String, String), f
             let found = set.intersection(other).count() as f64 / set.len().min(other.len()) as f64;
             if found >= share {
                 let key = if id < other_id { (id, other_id) } else { (other_id, id) };
-                pairs.insert((key.0.to_string(), key.1.to_string()), found);
+                pairs.insert((key.0.to_string(), key.1.to_string()), rounded(found));
             }
         }
     }
@@ -40,7 +45,7 @@ fn lines(shown: &str) -> Vec<((String, String), f64)> {
         let row: Value = serde_json::from_str(line).unwrap();
         let text = |name: &str| row[name].as_str().unwrap().to_owned();
         let share = |name: &str| row[name].as_f64().unwrap();
-        ((text("id_a"), text("id_b")), share("containment_a").max(share("containment_b")))
+        ((text("id_a"), text("id_b")), rounded(share("containment_a").max(share("containment_b"))))
     };
     shown.lines().map(row).collect()
 }

@@ -131,8 +131,10 @@ impl ApplyRecord {
             either("its", "their")
         );
         numbers.line(lossy, "", &rest);
-        let rest = "shingles lost in all: no document that stays of the same cluster has them";
-        numbers.line(losses.lost_shingles, "", rest);
+        let one = losses.lost_shingles == Some(1);
+        let (noun, it) = if one { ("shingle", "it") } else { ("shingles", "them") };
+        let rest = format!("{noun} lost in all: no document that stays of the same cluster has {it}");
+        numbers.line(losses.lost_shingles, "", &rest);
     }
 }
 
