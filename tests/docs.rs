@@ -24,8 +24,10 @@ const LEAST: &str = "[source]\nformat = \"csv\"\nurl = \"in.csv\"\ntext = \"t\"\
 
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![repository("README.md"), repository("CONTRIBUTING.md"), repository("CHANGELOG.md")];
-    let docs = std::fs::read_dir(repository("docs")).unwrap().map(|entry| entry.unwrap().path());
-    pages.extend(docs.filter(|path| path.extension().is_some_and(|e| e == "md")));
+    for folder in ["docs", "docs/internals"] {
+        let docs = std::fs::read_dir(repository(folder)).unwrap().map(|entry| entry.unwrap().path());
+        pages.extend(docs.filter(|path| path.extension().is_some_and(|e| e == "md")));
+    }
     assert!(pages.len() > 8, "{pages:?}");
     pages
 }
@@ -202,7 +204,7 @@ fn the_jobs_of_the_pages_are_jobs() {
 /// The table of stages equals the program's list of stages, with the tables that they write.
 #[test]
 fn architecture_names_the_stages_of_jobs_and_their_tables() {
-    let page = std::fs::read_to_string(repository("docs/architecture.md")).unwrap();
+    let page = std::fs::read_to_string(repository("docs/internals/architecture.md")).unwrap();
     let (_, rows) = page.split_once("| stage | what it does | writes |").unwrap();
     let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
     let mut written: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -259,7 +261,7 @@ fn the_schema_of_the_job_file_is_that_of_the_command() {
 fn the_version_of_the_tables_is_that_of_the_program() {
     let version = resemblance::job::FORMAT_VERSION;
     for (page, text) in [
-        ("docs/versions.md", format!("which is now {version}.")),
+        ("docs/internals/versions.md", format!("which is now {version}.")),
         ("schemas/manifest.toml", format!("format_version = {version}\n")),
     ] {
         let found = std::fs::read_to_string(repository(page)).unwrap();

@@ -1,12 +1,28 @@
-//! The commands of README and of the pages in `docs/`, run by a shell in the order in which they stand there.
+//! The commands of README and of the pages in `docs/`, run by a shell in the order in which they stand there. A block `text` directly
+//! after a block `sh` is its standard output.
 
 use std::process::Command;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::support::*;
 
 /// Pages whose commands run on the data of [`prepare`]. `daily.md` has a test of its own, in `daily.rs`; the other pages need a
-/// bucket, a cluster or a scheduler.
+/// bucket, a cluster or a scheduler. Only the outputs in README belong to the data of the test.
 const PAGES: [&str; 4] = ["README.md", "docs/choosing.md", "docs/apply.md", "docs/commands.md"];
+
+/// Pages that begin with an empty folder. Some use the folder `jobs/` of the repository.
+const WALKS: [&str; 5] = [
+    "docs/clean-a-table.md",
+    "docs/every-day.md",
+    "docs/training-corpus.md",
+    "docs/copied-passages.md",
+    "docs/keep.md",
+];
+
+/// The largest number of lines of a page for one kind of reader.
+const MAX_LINES: usize = 80;
 
 /// The body of a review: that of each third one is that of the one before, with another last word.
 fn body(n: i64) -> String {
@@ -29,10 +45,48 @@ fn reviews(path: &Path, columns: &[&str]) {
     write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 20);
 }
 
-/// The blocks of shell commands of a page.
-fn blocks(text: &str) -> Vec<String> {
-    let blocks = text.split("\n```sh\n").skip(1).map(|rest| rest.split_once("\n```").unwrap().0);
-    blocks.map(str::to_owned).collect()
+/// The blocks of shell commands of a page, each with its printed output if the page shows it.
+fn blocks(page: &str) -> Vec<(String, Option<String>)> {
+    let text = std::fs::read_to_string(repository(page)).unwrap();
+    let blocks = text.split("\n```sh\n").skip(1).map(|rest| rest.split_once("\n```").unwrap());
+    let printed = |rest: &str| Some(rest.strip_prefix("\n\n```text\n")?.split_once("\n```")?.0.to_owned());
+    blocks.map(|(commands, rest)| (commands.to_owned(), printed(rest))).collect()
+}
+
+/// A printed line without the parts that differ between two runs: times, sizes of files, and the path of the working folder.
+fn without_times(line: &str, folder: &str) -> String {
+    static TIMES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r" *[0-9][0-9.,]* (s|ms|seconds|[kMG]i?B)($|[^a-z])").unwrap());
+    let line = line.replace(folder, "/home/me").trim_end().to_owned();
+    TIMES.replace_all(&line, " 0 $1$2").into_owned()
+}
+
+/// Whether lines are equal to the lines of a page, in which a line `...` stands for any lines.
+fn are_equal(shown: &[String], printed: &[String]) -> bool {
+    match shown.split_first() {
+        None => printed.is_empty(),
+        Some((dots, rest)) if dots == "..." => {
+            (0..=printed.len()).any(|skipped| are_equal(rest, &printed[skipped..]))
+        }
+        Some((line, rest)) => printed.first() == Some(line) && are_equal(rest, &printed[1..]),
+    }
+}
+
+#[test]
+fn dots_stand_for_lines_and_nothing_else() {
+    let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    for (shown, printed, equal) in [
+        ("a b", "a b", true),
+        ("a ... c", "a b b c", true),
+        ("a ...", "a", true),
+        ("a b", "a", false),
+        ("a", "a b", false),
+        ("a ... c", "a b", false),
+    ] {
+        assert_eq!(are_equal(&lines(shown), &lines(printed)), equal, "{shown}");
+    }
+    assert_eq!(without_times("2 pairs in 0.31 s, /tmp/x/out", "/tmp/x"), "2 pairs in 0 s, /home/me/out");
+    assert_ne!(without_times("2 pairs", "/tmp/x"), without_times("3 pairs", "/tmp/x"));
 }
 
 /// The job of the README, which its commands call `my.toml`.
@@ -73,6 +127,7 @@ fn texts(folder: &Path) {
     }
     std::fs::write(folder.join("one.txt"), body(1)).unwrap();
     std::fs::write(folder.join("two.txt"), body(2)).unwrap();
+    std::fs::write(folder.join("titles.txt"), (1..4).map(|n| body(n) + "\n").collect::<String>()).unwrap();
 }
 
 /// Puts all that the commands name into a folder.
@@ -97,11 +152,7 @@ fn prepare(folder: &Path, page: &str) {
 }
 
 /// The commands to run before the blocks that contain a text.
-const BEFORE: [(&str, &str); 3] = [
-    (
-        "$yesterday",
-        "resemblance run my.toml --set source.url=data/day=$yesterday/ --set output.url=out/until=$yesterday/\n",
-    ),
+const BEFORE: [(&str, &str); 2] = [
     ("resemblance neighbors out/quickstart", "resemblance run jobs/quickstart.toml\n"),
     (
         "resemblance merge out/monday",
@@ -116,15 +167,14 @@ const BEFORE: [(&str, &str); 3] = [
 /// Sizes in the pages, and the smaller sizes that the test uses instead.
 const SIZES: [(&str, &str); 2] = [("--documents 1000000", "--documents 1000"), ("--repeat 3", "--repeat 1")];
 
-fn run_page(page: &str) {
-    let folder = tempdir().unwrap();
-    prepare(folder.path(), page);
+/// Runs the commands of a page in a folder, and returns how many outputs were compared.
+fn run_page(page: &str, folder: &Path) -> usize {
     let program = assert_cmd::cargo::cargo_bin("resemblance");
     let paths = std::env::var_os("PATH").unwrap();
     let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
     let paths = std::env::join_paths(paths).unwrap();
-    let mut ran = 0;
-    for block in blocks(&std::fs::read_to_string(repository(page)).unwrap()) {
+    let (mut ran, mut compared) = (0, 0);
+    for (block, shown) in blocks(page) {
         // The program is compiled, and its tests are this test.
         let mut block = block.replace("cargo run --release -- ", "resemblance ");
         if block.lines().all(|line| line.starts_with("cargo ")) {
@@ -137,18 +187,44 @@ fn run_page(page: &str) {
             BEFORE.iter().filter(|(text, _)| block.contains(text)).map(|(_, commands)| *commands).collect();
         block.insert_str(0, &before);
         let mut shell = Command::new("sh");
-        shell.args(["-e", "-c", &block]).current_dir(folder.path()).env("PATH", &paths);
-        shell.envs([("today", "2026-11-20"), ("yesterday", "2026-11-19")]);
+        shell.args(["-e", "-c", &block]).current_dir(folder).env("PATH", &paths);
         let ended = shell.stdin(std::process::Stdio::null()).output().unwrap();
         assert!(ended.status.success(), "{page}:\n{block}\n{}", stderr(&ended));
         ran += block.matches("resemblance ").count();
+        if let Some(shown) = shown.filter(|_| page == "README.md" || WALKS.contains(&page)) {
+            let folder = folder.canonicalize().unwrap();
+            let lines = |text: &str| {
+                text.lines().map(|line| without_times(line, &folder.to_string_lossy())).collect::<Vec<_>>()
+            };
+            let printed = String::from_utf8(ended.stdout).unwrap();
+            assert!(are_equal(&lines(&shown), &lines(&printed)), "{page}:\n{block}\nprints\n{printed}");
+            compared += 1;
+        }
     }
     assert!(ran >= 3, "{page} has {ran} commands");
+    compared
 }
 
 #[test]
 fn the_commands_of_each_page_run_in_their_order() {
     for page in PAGES {
-        run_page(page);
+        let folder = tempdir().unwrap();
+        prepare(folder.path(), page);
+        let compared = run_page(page, folder.path());
+        assert!(page != "README.md" || compared >= 2, "{page}: {compared}");
+    }
+}
+
+#[test]
+fn the_commands_of_each_walk_print_what_the_page_shows() {
+    for page in WALKS {
+        let folder = tempdir().unwrap();
+        let copied =
+            Command::new("cp").arg("-r").arg(repository("jobs")).arg(folder.path()).status().unwrap();
+        assert!(copied.success());
+        let compared = run_page(page, folder.path());
+        assert!(compared >= 1, "{page}: {compared}");
+        let lines = std::fs::read_to_string(repository(page)).unwrap().lines().count();
+        assert!(lines <= MAX_LINES || page == "docs/keep.md", "{page} has {lines} lines");
     }
 }

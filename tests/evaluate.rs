@@ -1,5 +1,7 @@
 //! `evaluate`: what an output missed, measured on a sample, against a comparison of every two documents.
 
+mod audit;
+
 use resemblance::engine::session;
 use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
 use resemblance::job::EngineSettings;

@@ -1,13 +1,13 @@
 //! Job files: what is refused, and with which message.
 
-use std::path::PathBuf;
-
 use proptest::prelude::*;
 use resemblance::error::{Error, Kind};
 use resemblance::job::{
     BandRule, Bits, Choice, ClusterMethod, Family, Format, Job, Method, Modulus, Normalize, SourceId, Unit,
     Words, file, resolve,
 };
+
+use crate::support::*;
 
 /// A job with only what is required.
 const LEAST: &str = "\
@@ -415,7 +415,7 @@ fn every_job_in_the_repository_loads() {
             seen += 1;
         }
     }
-    assert!(seen >= 12, "{seen} jobs");
+    assert!(seen >= 17, "{seen} jobs");
 }
 
 /// A template of ours finds what is similar at its threshold, and a recipe says whose it is and what it misses.
@@ -426,9 +426,74 @@ fn only_recipes_of_other_programs_miss_many_pairs() {
     for name in ["csv", "delta", "jsonl", "parquet", "quickstart", "text"] {
         assert!(load(name).expected_recall() >= 0.99, "{name}");
     }
-    for (name, recall) in [("newsgroups", 0.5593), ("text-files", 0.4611), ("amazon-books", 0.1540)] {
+    for (name, recall) in [
+        ("newsgroups", 0.5593),
+        ("text-files", 0.4611),
+        ("amazon-books", 0.1540),
+        // 1 - (1 - s^r)^b, computed by Python.
+        ("datatrove", 0.7716),
+        ("fineweb-2", 0.7716),
+        ("text-dedup", 0.4973),
+        ("bigcode", 0.5115),
+        ("nemo-curator", 0.6773),
+    ] {
         let expected = load(&format!("recipes/{name}")).expected_recall();
         assert!((expected - recall).abs() < 1e-4, "{name}: {expected}");
+    }
+}
+
+/// `check` accepts the recipes with published settings, and prints the numbers that the projects published and the page lists.
+#[test]
+fn recipes_have_the_published_settings() {
+    let page = std::fs::read_to_string(repository("docs/coming-from.md")).unwrap();
+    let mut listed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in page.lines().skip_while(|line| !line.starts_with("| recipe |")).skip(2) {
+        let Some(row) = row.strip_prefix("| `") else { break };
+        let (name, cells) = row.split_once('`').unwrap();
+        listed.insert(name, cells.trim_matches('|').split('|').map(str::trim).skip(1).collect());
+    }
+    let published = [
+        ("datatrove", ("word", 5), (14, 8), 0.75),
+        ("fineweb-2", ("word", 5), (14, 8), 0.75),
+        ("text-dedup", ("word", 5), (24, 10), 0.7),
+        ("bigcode", ("word", 5), (25, 10), 0.7),
+        ("nemo-curator", ("char", 24), (20, 13), 0.8),
+    ];
+    assert_eq!(listed.len(), published.len(), "{listed:?}");
+    for (name, (unit, size), (bands, rows), threshold) in published {
+        let check = |sets: &[&str]| {
+            let mut command = resemblance();
+            command.current_dir(repository(".")).args(["check", "--no-data", "--json"]);
+            command.arg(format!("jobs/recipes/{name}.toml"));
+            sets.iter().for_each(|set| {
+                command.args(["--set", set]);
+            });
+            command.assert().json()
+        };
+        let checked = check(&[]);
+        let (shingle, permutations) =
+            (&checked["job"]["shingle"], &checked["job"]["minhash"]["permutations"]);
+        assert_eq!((&shingle["unit"], &shingle["size"]), (&json!(unit), &json!(size)), "{name}");
+        assert_eq!((&checked["bands"], &checked["rows"]), (&json!(bands), &json!(rows)), "{name}");
+        assert_eq!(
+            (permutations, &checked["job"]["score"]["threshold"]),
+            (&json!(bands * rows), &json!(threshold))
+        );
+        let recall = checked["expected_recall_at_threshold"].as_f64().unwrap();
+        let units = if unit == "word" { "words" } else { "characters" };
+        let row = [
+            format!("{size} {units}"),
+            format!("{bands}, {rows}"),
+            (bands * rows).to_string(),
+            threshold.to_string(),
+            format!("{recall:.3}"),
+        ];
+        assert_eq!(listed[name], row, "{name}");
+        // These two compute bands and rows from the threshold by the same rule as `balanced`.
+        if name == "text-dedup" || name == "bigcode" {
+            let balanced = check(&["lsh.choose=balanced"]);
+            assert_eq!((&balanced["bands"], &balanced["rows"]), (&json!(bands), &json!(rows)), "{name}");
+        }
     }
 }
 
@@ -436,7 +501,17 @@ fn only_recipes_of_other_programs_miss_many_pairs() {
 #[test]
 fn every_job_in_the_repository_takes_other_bands_and_rows() {
     let sets = |sets: &[&str]| sets.iter().map(|set| set.to_string()).collect::<Vec<_>>();
-    let recipes = ["recipes/amazon-books", "recipes/newsgroups", "recipes/reuters", "recipes/text-files"];
+    let recipes = [
+        "recipes/amazon-books",
+        "recipes/bigcode",
+        "recipes/datatrove",
+        "recipes/fineweb-2",
+        "recipes/nemo-curator",
+        "recipes/newsgroups",
+        "recipes/reuters",
+        "recipes/text-dedup",
+        "recipes/text-files",
+    ];
     for name in [["csv", "delta", "jsonl", "parquet", "quickstart", "text"].as_slice(), &recipes].concat() {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("jobs/{name}.toml"));
         let given = Job::load(&path, &sets(&["lsh.bands=20", "lsh.rows=3"])).unwrap().lsh;

@@ -5,12 +5,12 @@ mod clean;
 mod cut;
 mod environment;
 mod faults;
-mod garage;
 mod listings;
 mod pinned;
 mod random;
 mod reading;
 mod secrets;
+mod without_conditional_puts;
 mod writing;
 
 use std::path::Path as FsPath;

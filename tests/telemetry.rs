@@ -1,6 +1,8 @@
 //! The spans and metrics of commands, as a collector of OpenTelemetry on this machine receives them. The tests of the Python package
 //! read them with the messages that the OpenTelemetry project publishes.
 
+mod lineage;
+
 use std::process::Output;
 
 use axum::http::StatusCode;

@@ -9,18 +9,20 @@
 )]
 
 mod apply;
-mod audit;
 mod cli {
     mod alarms;
     mod command;
     mod csv_results;
     mod dedup;
     mod find;
+    mod find_search;
     mod first_minutes;
+    mod inspected;
     mod kinds_of_files;
     mod limits;
     mod mistakes;
     pub(crate) mod neighbors;
+    mod pair_pages;
     mod plain_sql;
     mod platform;
     mod progress;
@@ -57,7 +59,6 @@ mod lab {
     pub(crate) mod sweep;
 }
 mod layers;
-mod lineage;
 mod messages;
 mod output {
     mod buckets;
@@ -107,6 +108,7 @@ mod source {
     mod encoding;
     mod formats;
     mod groups;
+    mod lines;
     mod long_text;
     mod parquet_footers;
     mod rows;

@@ -10,7 +10,7 @@ from typing import Any
 class Alarm:
     """A bound of `[alarms]`, and what the output of a run has."""
 
-    #: Its key: `removed_share` or `largest_cluster`.
+    #: Its key, such as `removed_share`.
     bound: str
     #: The value of the key.
     allowed: float

@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional, Union, cast
 
 import pyarrow.parquet
 
-from .in_memory import TEXT, Columns, Data, as_file, is_in_memory, kept_rows, named_columns, to_table
+from .in_memory import TEXT, Columns, Data, as_file, in_memory, kept_rows, named_columns, to_table
 from .lookups import call_on_files, refuse_rows, rows_options, search_options
 from .process import call
 from .upkeep import Applied
@@ -30,13 +30,15 @@ def dedup(
     keep: Union[str, Sequence[str]] = "longest",
     rejects: Literal["keep", "drop", "separate"] = "keep",
     dry_run: bool = False,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Any:
     """The data without near-duplicates: one of similar documents stays.
 
     Args:
-        data: a list of texts, a data frame of pandas, Polars or Arrow, or a `Dataset` of Hugging Face; the rest is returned as the
-            same type. Of a `pyarrow.dataset.Dataset`, the rest is a table. Or the path or URL of data files (Parquet, CSV, JSON lines, a Delta table); the rest is written to `to`.
+        data: texts or rows (dicts), as a list or a generator; a dict with a text for each id, or with a list for each column;
+            or a data frame of pandas, Polars or Arrow, or a `Dataset` of Hugging Face. The rest is returned as the same type:
+            a list for a generator, and a table for a `pyarrow.dataset.Dataset`. Or the path or URL of data files (Parquet,
+            CSV, JSON lines, a Delta table); the rest is written to `to`.
         to: the folder or URL to write to, which must be empty; for files alone.
         text: the column of the texts, or a list of columns; not needed if only one column holds text.
         id: the column of the ids.
@@ -50,7 +52,7 @@ def dedup(
             `"stars desc"` for the one with the greatest value. Of a list, the first rule by which two documents differ decides.
         rejects: what happens to documents that cannot be compared, such as empty texts: "keep", "drop", or for files "separate".
         dry_run: for files, whether documents are only counted.
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Returns:
         The rest of the data in memory; for files an `Applied`.
@@ -62,13 +64,14 @@ def dedup(
     options = search_options(threshold, size, unit, all)
     rules = keep if isinstance(keep, str) else ",".join(keep)
     options += [f"--keep={rules}", f"--rejects={rejects}"]
-    if is_in_memory(data):
+    documents = in_memory(data)
+    if documents is not None:
         if to is not None or dry_run or rejects == "separate":
             raise TypeError(
                 "dedup returns the kept documents of data in memory: leave out to and dry_run, and let rejects be keep or drop"
             )
         refuse_rows(where, limit)
-        return _in_memory(data, to_table(data, text, id), rules, options, progress)
+        return _kept(documents, to_table(documents, text, id), rules, options, progress)
     if to is None and not dry_run:
         raise TypeError("dedup of files needs `to`, the folder to write to, or dry_run=True")
     options += rows_options(text, id, where, limit)
@@ -81,7 +84,7 @@ def dedup(
 _ROW, _BODY = "_row_number_", "_text_"
 
 
-def _in_memory(data: Any, table: pyarrow.Table, rules: str, options: list[str], progress: bool) -> Any:
+def _kept(data: Any, table: pyarrow.Table, rules: str, options: list[str], progress: bool) -> Any:
     # The rows are identified by their numbers, not by their ids.
     numbers = pyarrow.array(range(table.num_rows), pyarrow.int64())
     table = pyarrow.table({**named_columns(data, rules), _ROW: numbers, _BODY: table.column(TEXT)})

@@ -1,4 +1,4 @@
-"""Data in memory: lists of texts and data frames, written to a Parquet file for the command."""
+"""Data in memory: texts, rows and data frames, written to a Parquet file for the command."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from typing import Any, Optional, Union
 
 import pyarrow
@@ -15,8 +16,8 @@ import pyarrow.compute
 import pyarrow.dataset
 import pyarrow.parquet
 
-#: A list or a Series of texts, a data frame, or the path or URL of files.
-Data = Union[str, "os.PathLike[str]", Sequence[Optional[str]], Any]
+#: Texts or rows, a dict, a data frame, or the path or URL of files.
+Data = Union[str, "os.PathLike[str]", Iterable[Optional[str]], Iterable[Mapping[str, Any]], Mapping[Any, Any], Any]
 
 #: The column of the texts, or several: as a list, or with commas.
 Columns = Union[str, Sequence[str]]
@@ -27,20 +28,30 @@ ID = "id"
 TEXT = "text"
 
 
-def is_in_memory(data: object) -> bool:
-    """Whether `data` is a list or a Series of texts or a data frame, not a path.
+def in_memory(data: object) -> Any:
+    """`data` as a list, a dict or a data frame; None for the path or URL of files. Reads a generator to its end.
 
     Raises:
-        TypeError: `data` is a lazy frame, or has several datasets.
+        TypeError: `data` is a lazy frame, has several datasets, or is nothing that holds documents.
     """
     if isinstance(data, (str, bytes, os.PathLike)):
-        return False
+        return None
     if hasattr(data, "collect") and hasattr(data, "lazy"):
         raise TypeError("a lazy frame has no rows yet: pass what its collect() returns")
     if hasattr(data, "with_format") and not _is_dataset(data):
-        raise TypeError("this holds several datasets, or streams one: pass a dataset that is loaded, such as data['train']")
-    arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
-    return arrow or isinstance(data, (Sequence, pyarrow.dataset.Dataset)) or _is_dataset(data)
+        raise TypeError(
+            "this holds several datasets, or streams one: pass a dataset that is loaded, such as data['train'], "
+            "or iter(data) to load a stream"
+        )
+    if isinstance(data, pyarrow.RecordBatchReader):
+        return data.read_all()
+    arrow = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow", "loc")
+    is_frame = any(hasattr(data, name) for name in arrow) or isinstance(data, pyarrow.dataset.Dataset)
+    if is_frame or _is_dataset(data) or isinstance(data, (Sequence, Mapping)):
+        return data
+    if isinstance(data, Iterable):
+        return list(data)
+    raise TypeError(f"expected texts, a data frame or a path, not a value of the type {type(data).__name__}")
 
 
 def _is_dataset(data: Any) -> bool:
@@ -50,27 +61,48 @@ def _is_dataset(data: Any) -> bool:
 
 
 def to_table(data: Any, text: Optional[Columns], id: Optional[str]) -> pyarrow.Table:
-    """The ids and the texts of `data`: (id, text).
+    """The ids and the texts of `data`: (id, text). The ids are row numbers unless `id` names a column.
 
     Raises:
-        TypeError: `data` is neither a list of texts nor a data frame.
+        TypeError: `data` has values that are neither texts nor rows, or a column is named and there are only texts.
         ValueError: there is no such column, or `text` is not given and several columns hold text.
     """
-    values = _column(data)
+    values = _values(data)
     if values is not None:
-        data = values
-    if isinstance(data, Sequence):
-        wrong = next((at for at, value in enumerate(data) if not isinstance(value, (str, type(None)))), None)
+        if values and (text is not None or id is not None):
+            raise TypeError("texts have no columns: leave out text and id")
+        wrong = next((at for at, value in enumerate(values) if not isinstance(value, (str, type(None)))), None)
         if wrong is not None:
-            raise TypeError(f"expected a list of texts, but element {wrong} is of the type {type(data[wrong]).__name__}")
-        texts = pyarrow.array(data, pyarrow.string())
-        return pyarrow.table({ID: pyarrow.array(range(len(data)), pyarrow.int64()), TEXT: texts})
+            raise TypeError(f"expected texts, but element {wrong} is of the type {type(values[wrong]).__name__}")
+        texts = pyarrow.array(values, pyarrow.string())
+        return pyarrow.table({ID: pyarrow.array(range(len(values)), pyarrow.int64()), TEXT: texts})
     table = _arrow(data)
     texts = _texts(table, text, id)
     if id is not None and id not in table.column_names:
         raise ValueError(f"there is no column {id!r}; the columns are {', '.join(table.column_names)}")
     ids = pyarrow.array(range(table.num_rows), pyarrow.int64()) if id is None else table.column(id)
     return pyarrow.table({ID: ids, TEXT: texts})
+
+
+def labels(data: Any) -> Optional[list[Any]]:
+    """The labels by which users find a row: the index of pandas, or the keys of a dict of texts. None: the row numbers.
+
+    Raises:
+        TypeError: the labels are of several types.
+        ValueError: two rows have the same label.
+    """
+    if isinstance(data, Mapping):
+        found = list(data) if _values(data) is not None else None
+    else:
+        found = data.index.tolist() if hasattr(data, "loc") else None
+    other = "pass frame.reset_index(drop=True), or name a column as id="
+    try:
+        pyarrow.array(found or [])
+    except pyarrow.ArrowException:
+        raise TypeError(f"the ids of the rows are of several types: use keys of one type, {other}") from None
+    if found is not None and len(set(found)) < len(found):
+        raise ValueError(f"the index has the same label in several rows: {other}")
+    return found
 
 
 @contextmanager
@@ -83,7 +115,7 @@ def as_file(table: pyarrow.Table) -> Iterator[str]:
 
 def named_columns(data: Any, rules: str) -> dict[str, Any]:
     """The columns of `data` that the rules of `--keep` name."""
-    if _column(data) is not None or isinstance(data, Sequence):
+    if _values(data) is not None:
         return {}
     table = _arrow(data)
     # The commas between brackets divide values.
@@ -94,11 +126,15 @@ def named_columns(data: Any, rules: str) -> dict[str, Any]:
 
 
 def kept_rows(data: Any, kept: Sequence[bool]) -> Any:
-    """The kept rows of `data`, as the same type. A dataset of Arrow becomes a table."""
+    """The kept rows of `data`, as the same type. A dataset of Arrow becomes a table, and columns of a dict become lists."""
+    if isinstance(data, Mapping):
+        if _values(data) is not None:
+            return dict(compress(data.items(), kept))
+        return {name: list(compress(column, kept)) for name, column in data.items()}
     if _is_dataset(data):
         return data.select([number for number, stays in enumerate(kept) if stays])
     if isinstance(data, Sequence):
-        return [value for value, stays in zip(data, kept) if stays]
+        return list(compress(data, kept))
     if isinstance(data, (pyarrow.Table, pyarrow.Array, pyarrow.ChunkedArray)):
         return data.filter(pyarrow.array(kept, pyarrow.bool_()))
     if hasattr(data, "filter") and hasattr(data, "to_arrow"):  # Polars
@@ -110,10 +146,21 @@ def kept_rows(data: Any, kept: Sequence[bool]) -> Any:
     return _arrow(data).filter(pyarrow.array(kept, pyarrow.bool_()))
 
 
-def _column(data: Any) -> Optional[list[Any]]:
-    """The values of a Series or an array of Arrow; none of a list and of data with columns."""
+def _values(data: Any) -> Optional[list[Any]]:
+    """The texts of a list, of a dict with a text for each id, of a Series or of an array; None if `data` has columns.
+
+    Raises:
+        TypeError: a dict has both texts and columns.
+    """
+    if isinstance(data, Mapping):
+        texts = [isinstance(value, (str, type(None))) for value in data.values()]
+        if any(texts) and not all(texts):
+            raise TypeError("expected a dict with a text for each id, or with a list for each column, but this has both")
+        return list(data.values()) if all(texts) else None
     if hasattr(data, "columns") or hasattr(data, "column_names"):
         return None
+    if isinstance(data, Sequence):
+        return None if len(data) > 0 and isinstance(data[0], Mapping) else list(data)
     if hasattr(data, "loc"):  # pandas, whose missing values are numbers
         data = pyarrow.Array.from_pandas(data)
     for name in ("to_pylist", "to_list"):
@@ -129,9 +176,31 @@ def _arrow(data: Any) -> pyarrow.Table:
         return data.to_table()
     if _is_dataset(data):
         return data.with_format("arrow")[:]
+    if isinstance(data, Sequence):
+        return _from_columns(_columns_of_rows(data))
+    if isinstance(data, Mapping):
+        return _from_columns(data)
     if hasattr(data, "loc") and hasattr(data, "columns"):
         return pyarrow.Table.from_pandas(data, preserve_index=False)
     return data.to_arrow() if hasattr(data, "to_arrow") else pyarrow.table(data)
+
+
+def _columns_of_rows(rows: Sequence[Any]) -> dict[Any, list[Any]]:
+    """The columns of rows that are dicts. A row without a key has None there."""
+    wrong = next((at for at, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+    if wrong is not None:
+        raise TypeError(f"expected a dict for each row, but element {wrong} is of the type {type(rows[wrong]).__name__}")
+    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+
+
+def _from_columns(columns: Mapping[Any, Any]) -> pyarrow.Table:
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[str(name)] = pyarrow.array(values, from_pandas=True)
+        except (pyarrow.ArrowException, TypeError) as error:
+            raise TypeError(f"column {name!r} is no list of values of one type: {error}") from None
+    return pyarrow.table(arrays)
 
 
 def _is_text(kind: pyarrow.DataType) -> bool:

@@ -18,7 +18,7 @@ def run(
     *,
     overwrite: bool = False,
     run_id: Optional[str] = None,
-    progress: bool = True,
+    progress: bool = False,
     **settings: Any,
 ) -> Run:
     """Runs a job: documents in, tables of pairs, clusters and rejects out.
@@ -31,7 +31,7 @@ def run(
             folder.
         overwrite: whether a result of another job in the output is replaced, once the new one is complete.
         run_id: the name of the run in logs and records; a new UUID unless given. It changes no row.
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
         settings: keys that are set over the job, with two underscores for the dot: `score__threshold=0.9`.
 
     Raises:
@@ -76,7 +76,7 @@ def check(job: Job, **settings: Any) -> Checked:
     Raises:
         JobError: the job is wrong.
     """
-    checked = _call_with_job("check", ["--no-data"], job, settings, progress=True)
+    checked = _call_with_job("check", ["--no-data"], job, settings, progress=False)
     return Checked(
         job=checked["job"],
         inputs=checked["inputs"],
@@ -96,7 +96,7 @@ def plan(
     sample: Optional[int] = None,
     seed: Optional[int] = None,
     tasks: Optional[int] = None,
-    progress: bool = True,
+    progress: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     """Forecasts what a run of a job takes, by a sample of its documents. The job's output is not changed.
@@ -106,7 +106,7 @@ def plan(
         sample: documents to sample, about; 20,000 unless given.
         seed: the seed of the sample.
         tasks: tasks of a cluster, whose seconds are estimated too.
-        progress: whether each step is reported on `sys.stderr`.
+        progress: whether steps are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
         settings: keys that are set over the job, as in `run`.
 
     Returns:
@@ -125,7 +125,7 @@ def compare(
     repeat: Optional[int] = None,
     plots: Union[str, os.PathLike[str], None] = None,
     add_series: Union[str, os.PathLike[str], None] = None,
-    progress: bool = True,
+    progress: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     """Times three methods for the same pairs on growing samples of the job's source. The job's output is not changed.
@@ -154,7 +154,7 @@ def sweep(
     repeat: Optional[int] = None,
     plots: Union[str, os.PathLike[str], None] = None,
     add_series: Union[str, os.PathLike[str], None] = None,
-    progress: bool = True,
+    progress: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     """Tries shingle sizes, thresholds and numbers of documents on samples of the job's source.

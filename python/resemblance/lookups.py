@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional, Union, cast
 
 from . import rows
 from .errors import JobError
-from .in_memory import ID, TEXT, Columns, Data, as_file, is_in_memory, joined, to_table
+from .in_memory import ID, TEXT, Columns, Data, as_file, in_memory, joined, labels, to_table
 from .output import Location, location_of
 from .process import call
 from .rows import Id, Neighbor, Pair, Rows, ShownPair
@@ -24,49 +24,52 @@ def find(
     size: Optional[int] = None,
     unit: Optional[Literal["word", "char"]] = None,
     encoding: Optional[str] = None,
-    html: Optional[Literal["text", "source"]] = None,
+    html_as: Optional[Literal["text", "source"]] = None,
     all: bool = False,
     where: Optional[str] = None,
     limit: Union[int, str, None] = None,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Rows[Pair]:
     """Finds similar documents without a job, the most similar ones first.
 
     Args:
-        data: a list of texts; a data frame of pandas, Polars or Arrow; data files, whose rows are documents (Parquet, CSV,
-            JSON lines, a Delta table); or text files and folders of them. The ids of texts and of rows without an id are
-            their numbers, from 0.
+        data: texts or rows (dicts), as a list or a generator; a dict with a text for each id, or with a list for each
+            column; a data frame of pandas, Polars or Arrow, or a `Dataset` of Hugging Face; data files, whose rows are
+            documents (Parquet, CSV, JSON lines, a Delta table); or text files and folders of them. Without `id`, the ids
+            are the keys of a dict of texts, the labels of a pandas index, and else the numbers of the rows, from 0.
         text: the column of the texts, or a list of columns; not needed if only one column holds text.
         id: the column of the ids; for data files "row_number" numbers the rows.
         threshold: the least similarity of a pair, over 0 and at most 1; 0.8 unless given.
         size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.
         unit: what shingles are made of; words, unless given.
         encoding: the encoding of the files, such as `latin-1`; detected unless given.
-        html: whether the shown text of HTML files is compared, or their source with its tags; the text unless given.
+        html_as: whether the shown text of HTML files is compared, or their source with its tags; the text unless given.
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`.
         limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Raises:
         TypeError: `where` or `limit` is given for data in memory.
-        ValueError: a data frame has no such column, or several of text and none is named.
+        ValueError: a data frame has no such column, several of text and none is named, or a label in several rows.
     """
     if not data:
-        raise TypeError("find needs a list of texts, a data frame, or at least one file or folder")
+        raise TypeError("find needs texts, a data frame, or at least one file or folder")
     options = search_options(threshold, size, unit, all)
     if encoding is not None:
         options.append(f"--encoding={encoding}")
-    if html is not None:
-        options.append(f"--html={html}")
-    if is_in_memory(data[0]):
+    if html_as is not None:
+        options.append(f"--html-as={html_as}")
+    documents = in_memory(data[0])
+    if documents is not None:
         if len(data) > 1:
             raise TypeError("find takes one list of texts or one data frame")
         refuse_rows(where, limit)
-        with as_file(to_table(data[0], text, id)) as folder:
+        named = labels(documents) if id is None else None
+        with as_file(to_table(documents, text, id)) as folder:
             path = os.path.join(folder, "data.parquet")
             options += [f"--text={TEXT}", f"--id={ID}"]
-            return rows.pairs(call(["find", "--json", *options, "--", path], progress=progress))
+            return rows.pairs(call(["find", "--json", *options, "--", path], progress=progress), named)
     options += rows_options(text, id, where, limit)
     files: list[str] = [os.fspath(cast(Any, path)) for path in data]
     return rows.pairs(call_on_files(["find", "--json", *options, "--", *files], progress=progress))

@@ -16,20 +16,20 @@ _RUN_ID_LENGTH = 128
 
 
 def run_for_checks(job: Job, settings: Mapping[str, Any], run_id: str) -> Run:
-    """Runs a job. An exceeded bound is an alarm of the run, and no error: the output is complete.
+    """Runs a job, and logs its stages. An exceeded bound is an alarm of the run, and no error: the output is complete.
 
     Args:
         job, settings: as in `resemblance.run`.
         run_id: the name of the run, with `-` for every character that a run id may not have.
     """
     named = _NOT_IN_RUN_IDS.sub("-", run_id)[-_RUN_ID_LENGTH:]
-    return run(job, run_id=named, **{**settings, "alarms__fail": False})
+    return run(job, run_id=named, **{"progress": True, **settings, "alarms__fail": False})
 
 
 def bounds_of(job: Job, settings: Mapping[str, Any]) -> tuple[dict[str, float], bool]:
     """The bounds that a job sets, by their keys, and whether passing one is an error. Reads no data."""
     alarms = check(job, **settings).job.get("alarms", {})
-    bounds = {key: alarms[key] for key in ("removed_share", "largest_cluster") if alarms.get(key) is not None}
+    bounds = {key: value for key, value in alarms.items() if key not in ("per", "fail") and value is not None}
     return bounds, bool(alarms.get("fail"))
 
 

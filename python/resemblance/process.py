@@ -16,7 +16,7 @@ from .log import Log
 from .notebook import FILTER
 
 
-def call(arguments: Sequence[str], *, stdin: Optional[str] = None, progress: bool = True) -> str:
+def call(arguments: Sequence[str], *, stdin: Optional[str] = None, progress: bool = False) -> str:
     """Calls the command and returns what it wrote to standard output.
 
     Args:

@@ -67,7 +67,7 @@ class ShownPair(Pair):
 
     text_a: str
     text_b: str
-    #: The passages of at least a shingle that both texts have in the same order.
+    #: The passages of at least a shingle that both texts have. A passage that a text repeats is in the list once per place.
     passages: tuple[Passage, ...]
     #: The cluster of the query; None if it asked for pairs.
     cluster_id: Optional[Id] = None
@@ -75,7 +75,7 @@ class ShownPair(Pair):
     reference_a: bool = False
     #: The same of b.
     reference_b: bool = False
-    #: Whether passages were searched in all of both texts, and not only in the first 5,000 words of each.
+    #: Whether passages were searched in all of both texts, and not only in the first 100,000 words of each.
     passages_complete: bool = True
 
 
@@ -118,9 +118,12 @@ class Rows(Sequence[Row], Frame, Generic[Row]):
         return self._to_arrow(self._rows)
 
 
-def pairs(text: str) -> Rows[Pair]:
-    """The rows that `find` prints."""
-    return Rows((_only(Pair, row) for row in _objects(text)), _typed(_PAIR))
+def pairs(text: str, labels: Optional[Sequence[Any]] = None) -> Rows[Pair]:
+    """The rows that `find` prints, whose ids are the numbers of `labels` if they are given."""
+    found = [_only(Pair, row) for row in _objects(text)]
+    if labels is not None:
+        found = [dataclasses.replace(row, id_a=labels[int(row.id_a)], id_b=labels[int(row.id_b)]) for row in found]
+    return Rows(found, _typed(_PAIR))
 
 
 def neighbors(text: str) -> Rows[Neighbor]:
@@ -194,8 +197,8 @@ def _typed(columns: Mapping[str, Optional[pyarrow.DataType]]) -> Callable[[Seque
 
     def table(rows: Sequence[Any]) -> pyarrow.Table:
         ids = [getattr(row, name) for row in rows for name, kind in columns.items() if kind is None]
-        number = any(isinstance(id, int) for id in ids)
-        id_type = pyarrow.int64() if number else pyarrow.string()
+        found = pyarrow.infer_type(ids)
+        id_type = pyarrow.string() if pyarrow.types.is_null(found) else found
         schema = pyarrow.schema([(name, kind or id_type) for name, kind in columns.items()])
         return pyarrow.Table.from_pylist([dataclasses.asdict(row) for row in rows], schema=schema)
 

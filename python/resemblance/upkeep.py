@@ -93,11 +93,13 @@ def apply(
     contained: Optional[float] = None,
     removed_share: Optional[float] = None,
     largest_cluster: Optional[int] = None,
+    min_documents: Optional[int] = None,
+    max_rejected_share: Optional[float] = None,
     scheduler: Optional[str] = None,
     dry_run: bool = False,
     source: Optional[Places] = None,
     memory: Optional[str] = None,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Applied:
     """Writes the source of a finished output without its duplicates.
 
@@ -116,11 +118,13 @@ def apply(
             clusters.contained of the job.
         removed_share: the largest share of documents that may be removed, instead of alarms.removed_share of the job.
         largest_cluster: the largest number of documents of a cluster, instead of alarms.largest_cluster of the job.
+        min_documents: the smallest number of compared documents, instead of alarms.min_documents of the job.
+        max_rejected_share: the largest share of documents that the run rejected, instead of alarms.max_rejected_share of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
         source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: the most memory to use, such as "4GiB".
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Raises:
         JobError: `to` holds other files, or overlaps with the source or the output.
@@ -136,6 +140,8 @@ def apply(
         "contained": contained,
         "removed-share": removed_share,
         "largest-cluster": largest_cluster,
+        "min-documents": min_documents,
+        "max-rejected-share": max_rejected_share,
         "scheduler": scheduler,
         "memory": memory,
     }
@@ -197,7 +203,7 @@ def merge(
     to: Union[str, os.PathLike[str]],
     *,
     overwrite: bool = False,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Output:
     """Makes one output of several, as if one run had read all of their documents. Reads no text; the outputs stay.
 
@@ -205,7 +211,7 @@ def merge(
         outputs: the outputs of runs that continue each other with `against`, in the order in which they were made.
         to: the folder or URL of the new output.
         overwrite: whether an existing result is replaced, once the new one is complete.
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Raises:
         JobError: an output is missing that another one was made against, or they were made with different settings.
@@ -256,7 +262,7 @@ def generate(
     files: Optional[int] = None,
     truth: Union[str, os.PathLike[str], None] = None,
     overwrite: bool = False,
-    progress: bool = True,
+    progress: bool = False,
 ) -> Generated:
     """Generates documents with copies, near-duplicates and passages of others, so that the similar pairs are known.
 
@@ -283,7 +289,7 @@ def generate(
         files: how many files are written into the folder.
         truth: a Parquet file for the planted pairs: id_a, id_b, kind, jaccard, size.
         overwrite: whether an earlier corpus of this command is replaced.
-        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+        progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
     """
     given: dict[str, Any] = {
         "documents": documents,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,12 @@ def test_a_dataset_comes_back_without_near_duplicates() -> None:
     assert isinstance(kept, datasets.Dataset)
     assert kept.to_dict() == {"stars": [1, 2, 4], "body": [TEXTS[0], TEXTS[1], None]}
     assert len(resemblance.find(data, text="body", threshold=0.7, progress=False)) == 3
-    for several in (datasets.DatasetDict(train=data), data.to_iterable_dataset()):
-        with pytest.raises(TypeError, match=r"such as data\['train'\]"):
+    stream = data.to_iterable_dataset()
+    for several in (datasets.DatasetDict(train=data), stream):
+        with pytest.raises(TypeError, match=r"such as data\['train'\], or iter\(data\)"):
             resemblance.dedup(several, text="body")
+    loaded = resemblance.dedup(iter(stream), text="body", threshold=0.7, keep="stars")
+    assert loaded == [{"stars": stars, "body": text} for stars, text in ((1, TEXTS[0]), (2, TEXTS[1]), (4, None))]
 
 
 def test_a_dataset_of_arrow_becomes_a_table(tmp_path: Path) -> None:
@@ -114,6 +118,94 @@ def test_a_series_is_a_list_of_texts(library: str) -> None:
     assert len(kept) == 3
 
 
+def test_a_dict_has_texts_by_ids_or_columns() -> None:
+    by_id = dict(zip("abcde", TEXTS))
+    found = resemblance.find(by_id, threshold=0.7)
+    named = {("abcde"[a], "abcde"[b]) for a, b in similar(0.7)}
+    assert {(pair.id_a, pair.id_b) for pair in found} == named
+    assert resemblance.dedup(by_id, threshold=0.7, keep="last") == {"b": TEXTS[1], "d": None, "e": TEXTS[4]}
+    assert resemblance.dedup({}) == {}
+
+    columns = {"key": ["a", "b", "c", "d", "e"], "body": tuple(TEXTS), "stars": [1, 2, 3, 4, 5], 7: range(5)}
+    found = resemblance.find(columns, text="body", id="key", threshold=0.7)
+    assert {(pair.id_a, pair.id_b) for pair in found} == named
+    numbered = resemblance.find(columns, text="body", threshold=0.7)
+    assert {(pair.id_a, pair.id_b) for pair in numbered} == similar(0.7)
+    kept = resemblance.dedup(columns, text="body", threshold=0.7, keep=["stars desc"])
+    assert kept == {"key": ["b", "d", "e"], "body": [TEXTS[1], None, TEXTS[4]], "stars": [2, 4, 5], 7: [1, 3, 4]}
+
+    with pytest.raises(TypeError, match="this has both"):
+        resemblance.find({"a": "a text", "b": ["a list"]})
+    with pytest.raises(TypeError, match="column 'n' is no list of values of one type"):
+        resemblance.find({"text": ["a", "b"], "n": [1, "one"]})
+    with pytest.raises(TypeError, match="ids of the rows are of several types"):
+        resemblance.find({"a": "a text", 1: "another"})
+
+
+def test_generators_of_texts_and_of_rows_are_read_to_their_end() -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        for number, text in enumerate(TEXTS):
+            # Only some rows have stars.
+            yield {"key": f"k{number}", "body": text, **({"stars": number} if number > 1 else {})}
+
+    found = resemblance.find((text for text in TEXTS), threshold=0.7)
+    assert {(pair.id_a, pair.id_b) for pair in found} == similar(0.7)
+    assert resemblance.dedup(iter(TEXTS), threshold=0.7, keep="last") == [TEXTS[1], None, TEXTS[4]]
+    found = resemblance.find(rows(), text="body", id="key", threshold=0.7)
+    assert {(pair.id_a, pair.id_b) for pair in found} == {("k0", "k2"), ("k0", "k4"), ("k2", "k4")}
+    for data in (rows(), list(rows())):
+        kept = resemblance.dedup(data, text="body", threshold=0.7, keep="stars desc")
+        assert kept == [row for row in rows() if row["key"] in ("k1", "k3", "k4")]
+    batches = pyarrow.Table.from_pylist(list(rows())).to_reader(max_chunksize=2)
+    assert resemblance.dedup(batches, text="body", threshold=0.7)["key"].to_pylist() == ["k0", "k1", "k3"]
+    assert resemblance.dedup(iter([]), text="body") == [] == list(resemblance.find([], text="body", id="key"))
+    with pytest.raises(TypeError, match="element 1 is of the type str"):
+        resemblance.find([{"body": "a"}, "b"])
+    with pytest.raises(TypeError, match="not a value of the type int"):
+        resemblance.find(5)
+
+
+def test_labels_of_an_index_are_the_ids() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"body": ["left out", *TEXTS]}, index=["x", "a", "b", "c", "d", "e"]).iloc[1:]
+    for data in (frame, frame["body"]):
+        found = resemblance.find(data, threshold=0.7)
+        assert {(pair.id_a, pair.id_b) for pair in found} == {("a", "c"), ("a", "e"), ("c", "e")}
+        joined = found.to_pandas().merge(frame, left_on="id_a", right_index=True)
+        assert set(joined["body"]) == {TEXTS[0], TEXTS[2]}
+    filtered = pandas.DataFrame({"body": ["left out", *TEXTS]})[1:]
+    found = resemblance.find(filtered, threshold=0.7)
+    assert {(pair.id_a, pair.id_b) for pair in found} == {(1, 3), (1, 5), (3, 5)}
+    days = frame.set_index(pandas.date_range("2026-01-01", periods=5))
+    first = resemblance.find(days, threshold=1)[:1]
+    assert days.loc[first[0].id_a, "body"] == TEXTS[0]
+    assert pyarrow.types.is_timestamp(first.to_arrow().schema.field("id_a").type)
+    assert len(resemblance.find(frame.iloc[:0])) == 0
+    # A column that is named as id comes before the index.
+    keyed = resemblance.find(frame.assign(key=range(5)), text="body", id="key", threshold=0.7)
+    assert {(pair.id_a, pair.id_b) for pair in keyed} == similar(0.7)
+    twice = pandas.concat([frame, frame])
+    with pytest.raises(ValueError, match=r"same label in several rows: pass frame.reset_index\(drop=True\)"):
+        resemblance.find(twice)
+    assert len(resemblance.find(twice.reset_index(drop=True), threshold=1)) == 16
+    assert list(resemblance.dedup(twice, threshold=0.7, keep="first").index) == ["a", "b", "d", "d"]
+
+
+def test_nothing_is_printed_unless_asked(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source = {"format": "text", "url": "jobs/quickstart/garden*.txt"}
+    job = {"source": source, "score": {"threshold": 0.5}, "output": {"url": tmp_path / "out"}}
+    resemblance.find(TEXTS)
+    resemblance.dedup(TEXTS)
+    resemblance.find("jobs/quickstart/garden.txt")
+    run = resemblance.run(job)
+    resemblance.plan(job)
+    resemblance.neighbors(run, id="garden.txt", top=1)
+    resemblance.apply(run, tmp_path / "clean")
+    assert capfd.readouterr() == ("", "")
+    resemblance.dedup(TEXTS, progress=True)
+    assert "sketches: done" in capfd.readouterr().err
+
+
 def test_several_columns_hold_the_text(tmp_path: Path) -> None:
     halves = [text and text[:30] for text in TEXTS], [text and text[30:] for text in TEXTS]
     frame = pyarrow.table({"a,b": TEXTS, "a": halves[0], "b": halves[1]})
@@ -141,7 +233,9 @@ def test_a_lazy_frame_has_to_be_collected() -> None:
 def test_wrong_arguments_say_what_is_expected() -> None:
     with pytest.raises(TypeError, match="element 1 is of the type int"):
         resemblance.find(["a", 1])
-    with pytest.raises(TypeError, match="leave out to"):
+    with pytest.raises(TypeError, match="leave out text and id"):
+        resemblance.find(["a"], id="key")
+    with pytest.raises(TypeError, match="leave out to and"):
         resemblance.dedup(["a"], "clean/")
     with pytest.raises(TypeError, match="the folder to write to"):
         resemblance.dedup("reviews.csv")

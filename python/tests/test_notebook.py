@@ -48,7 +48,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Display:
 
 
 def test_a_run_moves_one_bar(notebook: Display, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = resemblance.run("jobs/quickstart.toml", output__url=tmp_path / "out")
+    run = resemblance.run("jobs/quickstart.toml", output__url=tmp_path / "out", progress=True)
     assert capsys.readouterr().err == ""
     assert notebook.handles == 1
     texts = [shown["text/plain"] for shown in notebook.shown]
@@ -57,9 +57,9 @@ def test_a_run_moves_one_bar(notebook: Display, tmp_path: Path, capsys: pytest.C
         assert any(text.startswith(f"[stage {number} of ") and f"] {stage}: " in text for text in texts), texts
     assert any("% of" in text for text in texts), texts
     assert all("<progress" in shown["text/html"] for shown in notebook.shown)
-    # Warnings are lines there too, and progress=False shows nothing.
+    # Warnings are lines there too. A bar is only shown if it is asked for.
     before = len(notebook.shown)
-    resemblance.find(DOCUMENTS / "garden.txt", progress=False)
+    resemblance.find(DOCUMENTS / "garden.txt")
     assert len(notebook.shown) == before
 
 

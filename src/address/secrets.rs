@@ -45,7 +45,6 @@ fn insert(secrets: impl Iterator<Item = String>) {
     }
 }
 
-/// Remembers a secret.
 pub(crate) fn remember_secret(secret: &str) {
     if secret.len() >= MIN_VALUE && !KNOWN.read().unwrap_or_else(PoisonError::into_inner).contains(secret) {
         insert(std::iter::once(secret.to_owned()));

@@ -13,18 +13,19 @@ use crate::frames::groups;
 use crate::job::{Alarms, Job, Per};
 use crate::lookup::rows;
 use crate::output::Stored;
+use crate::output::manifest::Counts;
 use crate::schema::Table;
 
 /// The result of the check of one bound in `[alarms]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AlarmVerdict {
-    /// The key of the bound: `removed_share` or `largest_cluster`.
+    /// The key of the bound, such as `removed_share`.
     pub bound: &'static str,
     /// The value of the key.
     pub allowed: f64,
     /// The largest value among all groups, or the value for all documents if there are no groups.
     pub found: f64,
-    /// One sentence per group that exceeds the bound.
+    /// One sentence per group that exceeds the bound, or at most one if the bound ignores groups.
     pub alarms: Vec<String>,
 }
 
@@ -57,8 +58,8 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     let raised: Vec<&str> = verdicts.iter().flat_map(|verdict| &verdict.alarms).map(String::as_str).collect();
     if fail && !raised.is_empty() {
         return Err(Error::alarm(format!(
-            "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as expected, raise \
-             the bounds: in [alarms] of the job, or with --removed-share or --largest-cluster of apply",
+            "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as expected, change \
+             the bounds: in [alarms] of the job, or with options of apply such as --removed-share",
             raised.join("; ")
         )));
     }
@@ -73,12 +74,12 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
 /// # Errors
 /// If a table cannot be read.
 pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<AlarmVerdict>> {
-    let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
-    let verdict = |bound, allowed| AlarmVerdict { bound, allowed, found: 0.0, alarms: Vec::new() };
+    let Alarms { removed_share, largest_cluster, per, .. } = bounds.alarms;
     let mut share = removed_share.map(|most| verdict("removed_share", most));
     let mut size = largest_cluster.map(|most| verdict("largest_cluster", most as f64));
+    let read = read_verdicts(&stored.manifest().counts, bounds.alarms);
     if share.is_none() && size.is_none() {
-        return Ok(Vec::new());
+        return Ok(read);
     }
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
     for figures in figures(stored, group, bounds.contained).await? {
@@ -110,7 +111,31 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
             }
         }
     }
-    Ok(share.into_iter().chain(size).collect())
+    Ok(share.into_iter().chain(size).chain(read).collect())
+}
+
+fn verdict(bound: &'static str, allowed: f64) -> AlarmVerdict {
+    AlarmVerdict { bound, allowed, found: 0.0, alarms: Vec::new() }
+}
+
+/// Checks the bounds on the documents that were read. These bounds ignore groups.
+fn read_verdicts(counts: &Counts, alarms: Alarms) -> Vec<AlarmVerdict> {
+    let Counts { documents, rejects, .. } = *counts;
+    let fewest = alarms.min_documents.map(|least| {
+        let alarm = format!("{documents} documents were compared, and alarms.min_documents requires {least}");
+        let alarms = (documents < least).then_some(alarm).into_iter().collect();
+        AlarmVerdict { found: documents as f64, alarms, ..verdict("min_documents", least as f64) }
+    });
+    let rejected = alarms.max_rejected_share.map(|most| {
+        let all = documents + rejects;
+        let found = rejects as f64 / all.max(1) as f64;
+        let alarm = format!(
+            "{rejects} of {all} documents were rejected, a share of {found:.4}, and alarms.max_rejected_share allows {most}"
+        );
+        let alarms = (found > most).then_some(alarm).into_iter().collect();
+        AlarmVerdict { found, alarms, ..verdict("max_rejected_share", most) }
+    });
+    fewest.into_iter().chain(rejected).collect()
 }
 
 /// The figures of a group, or of all documents.

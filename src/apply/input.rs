@@ -216,7 +216,8 @@ fn refuse_replaced(stored: &Stored) -> Result<()> {
 
 /// Refuses a source that cannot be rewritten with `settings`.
 fn refuse(source: &job::Source, listed: &Listed, settings: &ApplySettings) -> Result<()> {
-    let rewriting = format_of(source.format).rewriting;
+    let format = format_of(source.format);
+    let rewriting = format.rewriting;
     if let Rewriting::Rows(format) = rewriting {
         format.checked_cutter(source)?;
     }
@@ -233,7 +234,7 @@ fn refuse(source: &job::Source, listed: &Listed, settings: &ApplySettings) -> Re
         (false, false) => "--columns",
         (false, true) => return Ok(()),
     };
-    if matches!(rewriting, Rewriting::WholeFile) {
+    if !format.takes_columns() {
         return Err(Error::job(format!(
             "text files have no columns that {option} could add to: apply without {option}, and read the table removed"
         )));

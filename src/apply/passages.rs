@@ -206,8 +206,9 @@ pub(super) fn uncertain_reference(stored: &Stored) -> Option<&ReferenceOutput> {
 }
 
 fn refuse_source(source: &job::Source, passages: PassageAction) -> Result<()> {
-    let rewriting = format_of(source.format).rewriting;
-    if passages == PassageAction::Mark && matches!(rewriting, Rewriting::WholeFile) {
+    let format = format_of(source.format);
+    let rewriting = format.rewriting;
+    if passages == PassageAction::Mark && !format.takes_columns() {
         return Err(Error::job(
             "text files have no columns that --passages mark could add to: use --passages cut, or read the table spans of the output",
         ));

@@ -21,7 +21,7 @@ pub(super) fn report_arguments(refused: &clap::Error) -> ExitCode {
     let text = refused.render();
     if !refused.use_stderr() {
         let text = if print::colour() { text.ansi().to_string() } else { text.to_string() };
-        return match print::exact(&text) {
+        return match print::exact(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => report(&error, LogFormat::Text),
         };

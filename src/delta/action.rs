@@ -96,7 +96,6 @@ pub(crate) struct MetaData {
 }
 
 impl MetaData {
-    /// Returns the value of a property.
     pub(crate) fn property(&self, name: &str) -> Option<&str> {
         self.configuration.get(name)?.as_deref()
     }

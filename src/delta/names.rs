@@ -94,7 +94,6 @@ impl LogNames {
     }
 }
 
-/// Returns the name of a commit.
 pub(crate) fn commit_name(version: u64) -> String {
     format!("{version:0DIGITS$}.json")
 }

@@ -344,7 +344,6 @@ const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE 
 pub(super) struct IndexedSet {
     /// The id of the set in [`Sets`].
     pub(super) set: u64,
-    /// The number of shingles.
     pub(super) shingles: u64,
 }
 

@@ -40,9 +40,7 @@ pub(super) struct Set {
     pub(super) hashes: [u64; 2],
     /// The key of the group; 0 if the job does not compare documents by groups.
     pub(super) group: u64,
-    /// The number of shingles.
     pub(super) shingles: u64,
-    /// The number of documents with this set.
     pub(super) documents: u64,
     /// The size of the cluster that contains these documents; 0 if no cluster contains them.
     pub(super) cluster: u64,

@@ -74,7 +74,6 @@ pub struct ForecastSettings {
 pub(super) struct SourceSample {
     /// The number of documents in the sample, including documents that cannot be compared.
     pub(super) rows: u64,
-    /// The number of documents in the source.
     pub(super) documents: Amount,
     /// The number of documents that were read to draw the sample.
     pub(super) read: u64,

@@ -29,7 +29,6 @@ pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), key(col("group"))])?)
 }
 
-/// The number of a group.
 pub(crate) fn key(group: Expr) -> Expr {
     coalesce(vec![document_key(group), lit(0_u64)]).alias("group_key")
 }

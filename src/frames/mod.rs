@@ -37,7 +37,6 @@ use crate::operator::{Operator, apply};
 use crate::source::CUT;
 use crate::udf::expr_fn::shingles;
 
-/// Columns by name.
 pub(crate) fn columns<const N: usize>(names: [&str; N]) -> Vec<Expr> {
     names.map(col).to_vec()
 }

@@ -35,7 +35,6 @@ const MAX_DEPTH: usize = 32;
 /// The maximum number of columns in one plan. Planning time grows with the square of this number. But each additional plan reads the names
 /// of all columns again.
 const PLANNED_COLUMNS: usize = 768;
-/// The kinds of JSON values.
 const JSON_KINDS: [&str; 4] = ["text", "number", "boolean", "array"];
 
 /// A column of a dataset.
@@ -123,7 +122,7 @@ pub(crate) fn beginning(value: &str) -> String {
     }
 }
 
-/// The beginning of a CSV or JSON lines file.
+/// The beginning of a file with rows: CSV, JSON lines or lines of text.
 pub(super) struct RecordFile {
     format: Format,
     text: String,
@@ -165,6 +164,7 @@ impl RecordFile {
     pub(super) fn columns(&self) -> Vec<InspectedColumn> {
         match self.format {
             Format::Csv => csv_columns(&self.text, self.whole, self.csv),
+            Format::Lines => line_columns(&self.text, self.whole),
             _ => json_columns(&self.text, self.whole),
         }
     }
@@ -223,6 +223,17 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     columns.into_iter().map(column).collect()
 }
 
+/// Returns the columns of lines that can be inspected: the number and the text of a line.
+fn line_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
+    let (mut numbers, mut texts, mut rows) = (ColumnSample::default(), ColumnSample::default(), 0);
+    for line in sniff::lines(text, whole).take(SAMPLED_ROWS) {
+        rows += 1;
+        numbers.add(&rows.to_string());
+        texts.add(line);
+    }
+    vec![numbers.column("line", "number", false, rows), texts.column("text", "text", true, rows)]
+}
+
 /// Adds the fields of an object and of its nested objects to `columns`.
 fn flatten(
     above: &str,
@@ -265,6 +276,20 @@ pub(super) async fn parquet_columns(
         sample.column(name, &field.data_type().to_string(), is_string(field.data_type()), rows)
     };
     Ok(fields.iter().map(column).collect())
+}
+
+/// Returns the columns of a file of `source` with Reuters stories.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read.
+pub(super) async fn story_columns(
+    ctx: &SessionContext,
+    source: &Source,
+    file: &SourceFile,
+) -> Result<Vec<InspectedColumn>> {
+    let names = source::STORY_COLUMNS.map(str::to_owned);
+    let (samples, rows) = sample(ctx, source, file, "body", &names).await?;
+    Ok(names.iter().zip(samples).map(|(name, sample)| sample.column(name, "text", true, rows)).collect())
 }
 
 /// Returns the names of columns that can be a text or an id. These columns contain strings or integers, and their names are unique.

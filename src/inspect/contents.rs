@@ -53,7 +53,6 @@ pub(crate) struct CarriedColumn {
     pub read_as: String,
 }
 
-/// A number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCount {
     /// The number according to the metadata of the files, or counted in files that were read completely.
@@ -142,7 +141,7 @@ const SHINGLE_BYTES: u64 = 8;
 /// The number of bytes that stages exchange per document for its keys, its copies and its position. Its bands are not included.
 const STAGE_BYTES: u64 = 80;
 
-/// The disk space that a job needs, without the space for pairs. The estimate follows the measurements in `docs/scale.md`.
+/// The disk space that a job needs, without the space for pairs. The estimate follows the measurements in `docs/internals/scale.md`.
 pub(crate) struct DiskEstimate {
     /// The size of a document in the result, in bytes.
     pub result: u64,

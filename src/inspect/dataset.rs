@@ -3,11 +3,13 @@
 
 use datafusion::execution::context::SessionContext;
 
-use super::columns::{InspectedColumn, RecordFile, SAMPLED_BYTES, parquet_columns};
+use super::columns::{InspectedColumn, RecordFile, SAMPLED_BYTES, parquet_columns, story_columns};
+use super::sniff::is_number;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 use crate::job::{
-    Csv, DuplicateIds, Encoding, Format, Names, OnError, References, Source, SourceId, SourceSection,
+    Csv, DocumentColumns, DuplicateIds, Encoding, Format, Names, OnError, References, Source, SourceId,
+    SourceSection,
 };
 use crate::source::{self, SourceFile};
 
@@ -43,9 +45,12 @@ impl Dataset {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
         let (encoding, csv, mut columns) = match format {
-            Format::Csv | Format::Jsonl => {
+            Format::Csv | Format::Jsonl | Format::Lines => {
                 let file = RecordFile::open(ctx, first, format, given, None).await?;
                 (file.encoding, file.csv, file.columns())
+            }
+            Format::Reuters => {
+                (given.unwrap_or_default(), Csv::new(b','), story_columns(ctx, &source, first).await?)
             }
             Format::Parquet | Format::Delta => {
                 (given.unwrap_or_default(), Csv::new(b','), parquet_columns(ctx, &source, first).await?)
@@ -58,12 +63,13 @@ impl Dataset {
         // Many exports number their rows anew in each file.
         if let Some(second) = full.next() {
             let others = match format {
-                Format::Csv | Format::Jsonl => {
+                Format::Csv | Format::Jsonl | Format::Lines => {
                     RecordFile::open(ctx, second, format, Some(encoding), Some(csv))
                         .await
                         .map(|file| file.columns())
                 }
                 Format::Parquet => parquet_columns(ctx, &source, second).await,
+                Format::Reuters => story_columns(ctx, &source, second).await,
                 // A file of a Delta table may contain deleted rows.
                 _ => Ok(Vec::new()),
             };
@@ -86,8 +92,8 @@ impl Dataset {
         }
     }
 
-    /// Describes the dialect and the columns in one line.
-    pub(crate) fn sentence(&self, text: &str, id: Option<&str>) -> String {
+    /// Describes the dialect and the columns in one line. If no id was `asked` for and ids are row numbers, proposes a column for them.
+    pub(crate) fn sentence(&self, text: &str, id: Option<&str>, asked: Option<&str>) -> String {
         let mut parts = Vec::new();
         if self.format == Format::Csv {
             parts.push(format!("delimiter {:?}", char::from(self.csv.delimiter).to_string()));
@@ -95,11 +101,17 @@ impl Dataset {
             parts
                 .extend(self.csv.escape.map(|escape| format!("escape {:?}", char::from(escape).to_string())));
         }
-        if matches!(self.format, Format::Csv | Format::Jsonl) {
+        if source::format_of(self.format).has_rows() {
             parts.push(self.encoding.to_string());
         }
         parts.push(format!("text column {text}"));
-        parts.push(id.map_or_else(|| "ids are row numbers".to_owned(), |id| format!("id column {id}")));
+        parts.push(match (id, self.proposed_id(text).filter(|_| asked.is_none())) {
+            (Some(id), _) => format!("id column {id}"),
+            (None, Some(other)) => {
+                format!("ids are row numbers (or --id {other}, whose inspected values are unique)")
+            }
+            (None, None) => "ids are row numbers".to_owned(),
+        });
         format!("reading {} as {}: {}", self.shown(), title(self.format), parts.join(", "))
     }
 
@@ -119,7 +131,8 @@ impl Dataset {
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> Result<JobFile> {
         let mut file = JobFile::new(self.format, &self.urls, output)?;
         file.source.text = Some(Names::Many(self.names(text)));
-        file.source.id = id.map(|id| Names::Many(self.names(id)));
+        let numbers = || self.has_own_id().then(|| Names::One("row_number".to_owned()));
+        file.source.id = id.map(|id| Names::Many(self.names(id))).or_else(numbers);
         file.source.encoding = (self.encoding != Encoding::Utf8).then(|| self.encoding.to_string());
         file.source.delimiter = char::from(self.csv.delimiter).to_string();
         file.source.header = self.csv.header;
@@ -242,22 +255,44 @@ impl Dataset {
         }
     }
 
-    /// Chooses the id column: the column `asked` for, or else the column `id` if its inspected values are unique. Returns `None` for row
-    /// numbers, which `row_number` asks for unless a column has this name.
+    /// Chooses the id column: the column `asked` for, or else the column `id` if its inspected values are unique. Formats with fixed columns
+    /// have their own id instead. Returns `None` for row numbers, which `row_number` asks for unless a column has this name.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
         let is_unique =
             |name: &str| self.columns.iter().any(|column| column.name == name && column.is_unique);
         match asked {
             Some("row_number") if self.columns.iter().all(|column| column.name != "row_number") => None,
             Some(asked) => Some(asked.to_owned()),
-            None => is_unique("id").then(|| "id".to_owned()),
+            None => match self.format.rules().columns {
+                // A part of the id suffices for a single file.
+                DocumentColumns::Fixed { id, .. } => match id.iter().find(|name| is_unique(name)) {
+                    Some(part) => Some((*part).to_owned()),
+                    None => (id.len() > 1).then(|| id.join(",")),
+                },
+                _ => is_unique("id").then(|| "id".to_owned()),
+            },
         }
     }
 
-    /// Returns a column to propose for ids. The column has a usual name, and its inspected values are unique.
-    pub(super) fn proposed_id(&self) -> Option<&str> {
-        let unique: Vec<&InspectedColumn> = self.columns.iter().filter(|column| column.is_unique).collect();
-        named(&unique, &IDS).map(|column| column.name.as_str())
+    /// Returns whether ids of this format are not row numbers by default.
+    pub(super) fn has_own_id(&self) -> bool {
+        matches!(self.format.rules().columns, DocumentColumns::Fixed { .. })
+    }
+
+    /// Returns a column to propose for ids, besides the column `text`. The inspected values are unique. Usual names come first, then columns
+    /// without white space and fractions.
+    pub(super) fn proposed_id(&self, text: &str) -> Option<&str> {
+        let texts = self.names(text);
+        let is_key = |column: &&InspectedColumn| {
+            column.is_unique && !texts.contains(&column.name) && !column.kind.contains("array")
+        };
+        let unique: Vec<&InspectedColumn> = self.columns.iter().filter(is_key).collect();
+        let is_unlikely = |column: &&&InspectedColumn| {
+            let example = column.example.as_deref().unwrap_or_default();
+            example.contains(char::is_whitespace) || is_number(example) && example.contains('.')
+        };
+        let found = named(&unique, &IDS).or_else(|| unique.iter().min_by_key(is_unlikely).copied());
+        found.map(|column| column.name.as_str())
     }
 
     /// Returns the columns that can contain the text.
@@ -342,7 +377,16 @@ mod tests {
         let some = dataset(&[("url", true, true, 9.0), ("key", true, true, 9.0), ("id", true, false, 9.0)]);
         assert_eq!(some.id_column(None), None);
         assert_eq!(some.id_column(Some("id")).as_deref(), Some("id"));
-        assert_eq!(some.proposed_id(), Some("key"));
+        assert_eq!(some.proposed_id("text"), Some("key"));
+        let other = dataset(&[("title", true, true, 9.0), ("sku", true, true, 9.0), ("n", true, false, 1.0)]);
+        assert_eq!((other.id_column(None), other.proposed_id("title")), (None, Some("sku")));
+        assert_eq!(other.proposed_id("title,sku"), None);
+        let said = other.sentence("title", None, None);
+        assert!(
+            said.ends_with("ids are row numbers (or --id sku, whose inspected values are unique)"),
+            "{said}"
+        );
+        assert!(other.sentence("title", None, Some("row_number")).ends_with("ids are row numbers"));
         assert_eq!(dataset(&[("id", false, true, 1.0)]).id_column(None).as_deref(), Some("id"));
     }
 }

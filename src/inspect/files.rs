@@ -7,7 +7,7 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::dataset::{any_source, title};
-use super::sniff::{FileKind, ending, kind};
+use super::sniff::{self, FileKind, JUDGED_BYTES, ending, kind};
 use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile, first_names, quoted};
@@ -22,7 +22,6 @@ const NEGLIGIBLE: u64 = 20;
 /// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
-/// Files in one format.
 pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
@@ -61,16 +60,18 @@ impl<'a> FileGroup<'a> {
 }
 
 /// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read in their current form, and files of
-/// other formats if they are small. Detects the encoding of texts if `given` is `None`. Messages propose calls of `command`.
+/// other formats if they are small. Detects the encoding of texts if `given` is `None`. If `by_lines` is true, the format of texts is
+/// [`Format::Lines`]. Messages propose calls of `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats, or if none of them can be read in its current form.
+/// have several formats, if none of them can be read in its current form, or if there are no lines of text despite `by_lines`.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     given: Option<Encoding>,
+    by_lines: bool,
 ) -> Result<FilesOfFormat> {
     let mut tables = Vec::new();
     for path in paths {
@@ -79,6 +80,9 @@ pub(super) async fn find(
         }
     }
     if let Some(table) = tables.first() {
+        if by_lines {
+            return Err(no_lines(table, Format::Delta));
+        }
         if tables.len() == paths.len() {
             let (urls, [left_out, said]) = (paths.to_vec(), [const { Vec::new() }; 2]);
             return Ok(FilesOfFormat {
@@ -109,6 +113,11 @@ pub(super) async fn find(
     let Some((format, main)) = main.and_then(|group| Some((group.kind.ok()?, group))) else {
         return Err(refusal(ctx, command, paths, &all, &groups, &said).await);
     };
+    let format = match format {
+        Format::Parquet if by_lines => return Err(no_lines(&paths.join(", "), format)),
+        _ if by_lines => Format::Lines,
+        format => format,
+    };
     said.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
     let mut read: BTreeSet<&str> = main.paths().into_iter().collect();
     let has_old_encodings = format == Format::Text && given.is_none() && !main.old.is_empty();
@@ -123,7 +132,38 @@ pub(super) async fn find(
     let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
     let left_out = left_out.chain(hidden).collect();
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
-    Ok(FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single: read.len() == 1 })
+    let is_single = read.len() == 1;
+    if let (Format::Text, [only], true) = (format, main.files.as_slice(), is_single) {
+        refuse_lines(ctx, command, only, given, &urls).await?;
+    }
+    Ok(FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single })
+}
+
+/// Refuses the `only` file, a text at `urls`, if it has several lines. It is then unclear whether the file or each line is a document.
+async fn refuse_lines(
+    ctx: &SessionContext,
+    command: &str,
+    only: &SourceFile,
+    given: Option<Encoding>,
+    urls: &[String],
+) -> Result<()> {
+    let head = only.head(ctx, JUDGED_BYTES).await?;
+    let encoding = given.unwrap_or_else(|| Encoding::detected(&head.bytes, head.whole));
+    if sniff::lines(&sniff::decode(&head.bytes, encoding), true).nth(1).is_none() {
+        return Ok(());
+    }
+    let urls: Vec<String> = urls.iter().map(|url| quoted(url)).collect();
+    Err(Error::job(format!(
+        "{} is the only file, and it has several lines: if each line is a document, run `resemblance {command} {} --lines`; if the \
+         whole file is a document, name more files",
+        only.path(),
+        urls.join(" ")
+    )))
+}
+
+fn no_lines(shown: &str, format: Format) -> Error {
+    let title = title(format);
+    Error::job(format!("--lines reads lines of text, and {shown} is {title}: leave --lines out"))
 }
 
 /// Groups the files by kind. The kind with the most bytes comes first.

@@ -37,19 +37,21 @@ pub(crate) struct InspectedPaths {
     pub dataset: Option<Dataset>,
 }
 
-/// Inspects the files at `paths`. Detects their encoding if `given` is `None`. Messages propose calls of `command`.
+/// Inspects the files at `paths`. Detects their encoding if `given` is `None`. If `by_lines` is true, each line is a document. Messages
+/// propose calls of `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats or an unknown format.
+/// have several formats or an unknown format, or if the documents are unclear in a single text.
 pub(crate) async fn look(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     given: Option<Encoding>,
+    by_lines: bool,
 ) -> Result<InspectedPaths> {
     let FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single } =
-        files::find(ctx, command, paths, given).await?;
+        files::find(ctx, command, paths, given, by_lines).await?;
     let dataset = match format {
         Format::Text => None,
         format => Some(Dataset::open(ctx, &urls, format, given).await?),

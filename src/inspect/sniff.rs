@@ -20,7 +20,7 @@ const JUDGED: usize = 100;
 /// decide between dialects.
 const PARTS: usize = 20;
 /// The number of bytes that are read to determine the format of a file.
-const JUDGED_BYTES: usize = 64 * 1024;
+pub(super) const JUDGED_BYTES: usize = 64 * 1024;
 /// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
 /// The maximum number of bytes in an ending that can name a format.
@@ -36,8 +36,7 @@ pub(super) async fn kind(
     given: Option<Encoding>,
     alone: bool,
 ) -> Result<(FileKind, Encoding)> {
-    let named = Format::from_path(file.path())
-        .filter(|format| matches!(format, Format::Parquet | Format::Csv | Format::Jsonl));
+    let named = Format::from_path(file.path()).filter(|format| *format != Format::Text);
     if file.size() == 0 {
         return Ok((Ok(named.unwrap_or(Format::Text)), Encoding::Utf8));
     }
@@ -46,6 +45,8 @@ pub(super) async fn kind(
     let head = file.head(ctx, JUDGED_BYTES).await?;
     let encoding = given.unwrap_or_else(|| Encoding::detected(&head.bytes, head.whole));
     let text = decode(&head.bytes, encoding);
+    // Other SGML has other elements for its documents, so it is read as text.
+    let named = named.filter(|format| *format != Format::Reuters || has_stories(&text));
     let kind = match (named, other_file(&head.bytes)) {
         _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(&COMPRESSED_PARQUET),
         _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
@@ -61,6 +62,11 @@ pub(super) async fn kind(
         _ => Ok(Format::Text),
     };
     Ok((kind, encoding))
+}
+
+/// Returns whether the text contains the beginning of a Reuters story.
+fn has_stories(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("<reuters")
 }
 
 /// Returns whether more than 1 % of the characters are control characters that do not occur in texts.

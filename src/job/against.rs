@@ -25,6 +25,10 @@ pub struct AgainstSection {
     /// The treatment of a new document with the same id as a reference document. `error` ends the run, `replace` replaces the reference
     /// document, and `skip` puts the new document into `rejects`. Requires `output`. Default: `error`.
     pub same_id: Option<SameId>,
+    /// Whether this is the first day if no output in `output` exists yet. The documents of the source are then only compared with each
+    /// other. Requires `output`. Default: a missing output is an error.
+    #[serde(default)]
+    pub first_day: bool,
 }
 
 impl AgainstSection {
@@ -33,7 +37,7 @@ impl AgainstSection {
     /// Resolves the section. `reuses` is true if the job reuses the sketches of an output instead of reading texts.
     pub(super) fn resolved(self, reuses: bool, shingle: &Shingle) -> Checked<Against> {
         const SAME_ID: &str = "against.same_id";
-        let Self { output, source, pairs, same_id } = self;
+        let Self { output, source, pairs, same_id, first_day } = self;
         require(
             shingle.hash != ShingleHash::Dictionary,
             "shingle.hash",
@@ -44,6 +48,11 @@ impl AgainstSection {
             source.is_none() || same_id.is_none(),
             SAME_ID,
             "is set, and an id may be in both sources: remove the key, which is for against.output",
+        )?;
+        require(
+            source.is_none() || !first_day,
+            "against.first_day",
+            "is true, and a second source must exist: remove the key, which is for against.output",
         )?;
         let same_id = same_id.unwrap_or_default();
         require(
@@ -62,13 +71,18 @@ impl AgainstSection {
                 return wrong(Self::OUTPUT, "is set, and so is `against.source`: expected one of them");
             }
         };
-        Ok(Against { reference, pairs })
+        Ok(Against { reference, pairs, first_day })
     }
 
-    /// Refuses row numbers as default ids, because rows from two days often have the same numbers.
+    /// Refuses numbers of rows and lines as default ids, because rows from two days often have the same numbers.
     pub(super) fn check_default_id(&self, source: &Source) -> Checked<()> {
+        let is_numbered = match source.format.rules().columns {
+            DocumentColumns::OfFile => true,
+            DocumentColumns::Fixed { id, .. } => id.len() > 1,
+            DocumentColumns::WholeFile => false,
+        };
         require(
-            self.output.is_none() || source.format.rules().columns != DocumentColumns::OfFile,
+            self.output.is_none() || !is_numbered,
             "source.id",
             "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \
              name the column that identifies a document, here and in the jobs of against.output; without such a column, give the files \
@@ -109,6 +123,19 @@ pub struct Against {
     pub reference: Reference,
     /// The kinds of documents that are paired.
     pub pairs: NewPairs,
+    /// Whether the run has no reference documents if none of the outputs exists.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_day: bool,
+}
+
+impl Against {
+    /// Returns the folders or URL prefixes of the reference outputs. Empty for a second source.
+    pub(crate) fn outputs(&self) -> &[String] {
+        match &self.reference {
+            Reference::Outputs { urls, .. } => urls,
+            Reference::Source(_) => &[],
+        }
+    }
 }
 
 /// The location of the reference documents.

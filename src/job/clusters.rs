@@ -168,17 +168,30 @@ pub struct Alarms {
     pub removed_share: Option<f64>,
     /// The maximum number of documents in a cluster. Default: no limit.
     pub largest_cluster: Option<u64>,
-    /// `group`: the limits apply to each group. Default: the limits apply to all documents together.
+    /// The minimum number of compared documents, in all groups together. Default: no limit.
+    pub min_documents: Option<u64>,
+    /// The maximum share of read documents that may be rejected, in \[0, 1\], in all groups together. Default: no limit.
+    pub max_rejected_share: Option<f64>,
+    /// `group`: the limits on removals and clusters apply to each group. Default: they apply to all documents together.
     pub per: Option<Per>,
     /// Whether an exceeded limit ends a run or `apply` with exit code 6 instead of a warning. `apply` then writes nothing.
     pub fail: bool,
 }
 
 impl Alarms {
+    /// Returns whether any limit is set.
+    pub(crate) fn has_bounds(&self) -> bool {
+        Self { per: None, fail: false, ..*self } != Self::default()
+    }
+
     pub(super) fn check(&self, source: &Source) -> Checked<()> {
-        if let Some(share) = self.removed_share {
+        for (key, share) in [
+            ("alarms.removed_share", self.removed_share),
+            ("alarms.max_rejected_share", self.max_rejected_share),
+        ] {
+            let share = share.unwrap_or_default();
             let fault = format!("is {share}: expected a number from 0 to 1");
-            require((0.0..=1.0).contains(&share), "alarms.removed_share", fault)?;
+            require((0.0..=1.0).contains(&share), key, fault)?;
         }
         require(
             self.per != Some(Per::Group) || source.group.is_some(),

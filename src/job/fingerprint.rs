@@ -9,7 +9,7 @@ use super::{Alarms, Choice, EngineSettings, Input, Job, Reference, Reuse, TableF
 use crate::error::{Error, Result};
 
 /// The version of the contents of the tables. Raise this number with every change that produces different rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 15;
+pub const FORMAT_VERSION: u32 = 16;
 
 /// Returns the fingerprint of all settings and inputs that can change a row of the result, in 32 hexadecimal digits. The fingerprint covers
 /// the settings that decide rows, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
@@ -50,16 +50,19 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
 /// omitted, because the fingerprint covers the inputs separately.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
+    job.first_day = None;
     job.source.table_versions.clear();
     match &mut job.input {
         Input::Read => {}
         Input::Reuse(reuse) => *reuse = Reuse { output: String::new(), keeps_shingles: false },
         Input::Merge(outputs) => outputs.clear(),
     }
-    match job.against.as_mut().map(|against| &mut against.reference) {
-        Some(Reference::Outputs { urls, .. }) => urls.clear(),
-        Some(Reference::Source(second)) => **second = job.source.clone(),
-        None => {}
+    if let Some(against) = &mut job.against {
+        against.first_day = false;
+        match &mut against.reference {
+            Reference::Outputs { urls, .. } => urls.clear(),
+            Reference::Source(second) => **second = job.source.clone(),
+        }
     }
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();
@@ -133,7 +136,7 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // This value must not change as long as the tables have version 15. Otherwise, finished outputs would have to be made again.
+        // This value must not change as long as the tables have version 16. Otherwise, finished outputs would have to be made again.
         assert_eq!(hash(&job(), &inputs()), "6455f2c228fb46fc2b9c8a2264d4f719");
     }
 
@@ -185,6 +188,7 @@ mod tests {
         job.engine.memory = "1".into();
         job.lsh.choice = crate::job::Choice::Given;
         job.output.max_pairs = 7;
+        job.first_day = Some(against("out/before/"));
         job.alarms.fail = true;
         job.output.tables = crate::job::TableFormat::Delta;
         let mut inputs = inputs();
@@ -201,6 +205,8 @@ mod tests {
         // The reference outputs are among the inputs.
         let [one, other] = ["one/", "other/"].map(|url| Job { against: Some(against(url)), ..job.clone() });
         assert_eq!(hash(&one, &inputs), hash(&other, &inputs));
+        let allowed = Against { first_day: true, ..against("one/") };
+        assert_eq!(hash(&one, &inputs), hash(&Job { against: Some(allowed), ..job }, &inputs));
     }
 
     type Change<T> = (&'static str, fn(&mut T));
@@ -211,7 +217,7 @@ mod tests {
 
     fn against(url: &str) -> Against {
         let reference = Reference::Outputs { urls: vec![url.into()], same_id: SameId::Skip };
-        Against { reference, pairs: NewPairs::WithReference }
+        Against { reference, pairs: NewPairs::WithReference, first_day: false }
     }
 
     fn job() -> Job {

@@ -21,6 +21,8 @@ pub enum Format {
     Jsonl,
     /// One document per file.
     Text,
+    /// One document per line of a text file, possibly compressed.
+    Lines,
 }
 
 /// The rules for sources of a format.
@@ -42,7 +44,7 @@ pub(crate) enum DocumentColumns {
     /// Each file names its own columns.
     OfFile,
     /// All files have the same columns. `id` and `text` are the default columns for the id and the text.
-    Fixed { id: &'static str, text: &'static str },
+    Fixed { id: &'static [&'static str], text: &'static str },
     /// No columns: each file is one text.
     WholeFile,
 }
@@ -76,7 +78,8 @@ pub(crate) fn without_compression(path: &str) -> Option<&str> {
 
 impl Format {
     /// All formats, in the order in which messages list them.
-    pub const ALL: &[Self] = &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
+    pub const ALL: &[Self] =
+        &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text, Self::Lines];
 
     /// Returns the name of the format in a job file.
     pub fn name(self) -> &'static str {
@@ -87,6 +90,7 @@ impl Format {
             Format::Delta => "delta",
             Format::Jsonl => "jsonl",
             Format::Text => "text",
+            Format::Lines => "lines",
         }
     }
 
@@ -113,13 +117,18 @@ impl Format {
                 FormatRules { has_own_encoding: true, takes_in_outputs: true, ..records }
             }
             Format::Reuters => FormatRules {
-                columns: DocumentColumns::Fixed { id: "oldid", text: "body" },
+                columns: DocumentColumns::Fixed { id: &["oldid"], text: "body" },
                 has_references: true,
                 ..records
             },
             Format::Text => {
                 FormatRules { columns: DocumentColumns::WholeFile, takes_in_outputs: true, ..records }
             }
+            Format::Lines => FormatRules {
+                columns: DocumentColumns::Fixed { id: &["file", "line"], text: "text" },
+                takes_in_outputs: true,
+                ..records
+            },
         }
     }
 }

@@ -22,7 +22,9 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
         found.insert("source.url".into(), output.clone());
     }
     add(&mut found, "lsh", lsh(section("lsh")));
-    add(&mut found, "against", against(section("against")));
+    // On the first day, the section is stored elsewhere, because it had no effect.
+    let reference = if job["first_day"].is_null() { "against" } else { "first_day" };
+    add(&mut found, "against", against(section(reference)));
     if let Some(source_of_reference) = job["against"]["source"].as_object() {
         add(&mut found, "against.source", source(source_of_reference));
     }
@@ -191,7 +193,12 @@ mod tests {
             &[&parquet, &["minhash.family=linear", "minhash.modulus=101", "minhash.permutations=16"]],
             &[
                 &parquet,
-                &["against.output=[\"x\", \"y\"]", "against.same_id=skip", "clusters.keep=[\"length\"]"],
+                &[
+                    "against.output=[\"x\", \"y\"]",
+                    "against.same_id=skip",
+                    "against.first_day=true",
+                    "clusters.keep=[\"length\"]",
+                ],
             ],
             &[&parquet, &["against.source.url=k.jsonl", "against.source.text=body", "against.pairs=new-old"]],
             &[&parquet, &["passages.unit=word", "passages.length=30", "candidates.method=none"]],

@@ -40,7 +40,7 @@ pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per, Prefer, Preferenc
 pub use self::encoding::Encoding;
 pub use self::engine::{EngineSettings, Mode};
 pub use self::fingerprint::{FORMAT_VERSION, InputFile, ReadRanges, fingerprint};
-pub(crate) use self::format::without_compression;
+pub(crate) use self::format::{DocumentColumns, without_compression};
 pub use self::format::{Format, FormatName};
 pub(crate) use self::keys::{first_difference, is_in, keys};
 pub use self::lsh::{BandRule, Choice, Lsh};

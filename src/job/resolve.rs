@@ -102,6 +102,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
         lsh,
         candidates,
         against,
+        first_day: None,
         score,
         clusters,
         passages,

@@ -37,6 +37,9 @@ pub struct Job {
     /// The reference documents, or `None` if only documents of the source are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
+    /// The section `[against]` of a run on the first day, when none of its outputs existed. `against` is then `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_day: Option<Against>,
     /// The threshold and the measure of pairs.
     pub score: Score,
     /// The cluster method, and the rules that choose the representative of a cluster.
@@ -139,6 +142,17 @@ impl Job {
         })
     }
 
+    /// Returns the warning that the run has no reference documents, because it is the first day.
+    pub(crate) fn first_day_warning(&self) -> Option<String> {
+        let outputs = self.first_day.as_ref()?.outputs();
+        let (are, exist) = if outputs.len() == 1 { ("", "does not exist") } else { ("none of ", "exists") };
+        Some(format!(
+            "this is the first day, because {are}{} {exist} yet: documents are only compared with each other \
+             (against.first_day)",
+            outputs.join(", ")
+        ))
+    }
+
     /// Returns the warnings about the job that can be determined without data.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let short = self.candidates.method.uses_buckets() && self.minhash.bits == Bits::Of16;
@@ -183,6 +197,7 @@ impl Job {
             name: "merge".into(),
             input: Input::Merge(outputs),
             against: None,
+            first_day: None,
             passages: None,
             output,
             ..last.clone()
@@ -203,7 +218,7 @@ impl Job {
             Input::Reuse(reuse) => make_absolute(std::slice::from_mut(&mut reuse.output))?,
             Input::Merge(outputs) => make_absolute(outputs)?,
         }
-        match job.against.as_mut().map(|against| &mut against.reference) {
+        match job.against.as_mut().or(job.first_day.as_mut()).map(|against| &mut against.reference) {
             Some(Reference::Outputs { urls, .. }) => make_absolute(urls)?,
             Some(Reference::Source(source)) => make_absolute(&mut source.urls)?,
             None => {}

@@ -14,9 +14,9 @@ use crate::error::one_line;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSection {
-    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output` for a finished output whose sketches are reused. Default: the
-    /// format that belongs to the ending of `url`, such as `.parquet`, `.csv.gz` or `.jsonl`. Required if the ending does not determine a
-    /// format.
+    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl`, `text` (each file is a document) or `lines` (each line of a text file is a document),
+    /// or `output` for a finished output whose sketches are reused. Default: the format that belongs to the ending of `url`, such as
+    /// `.parquet`, `.csv.gz` or `.jsonl`. Required if the ending does not determine a format.
     pub format: Option<FormatName>,
     /// File, folder, glob or URL, or a list of them. With the format `delta`, folders of tables. With `output`, one folder or URL prefix.
     /// Required.
@@ -24,7 +24,7 @@ pub struct SourceSection {
     /// Column, or list of columns, that identifies a document, or one of the words `"row_number"` and `"path"`. A column with the name of
     /// such a word is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below `url`, and the row in the file,
     /// counted from 0. If two folders contain files with the same name, FILE is the whole path. Default: `oldid` for reuters, `path` for
-    /// text, `row_number` for other formats. Required with `against.output` for these other formats.
+    /// text, `["file", "line"]` for lines, `row_number` for other formats. With `against.output`, required for lines and these formats.
     pub id: Option<Names>,
     /// The encoding of the files. `utf-8`: invalid bytes are an error or a rejected document, and Reuters stories read them as Latin-1.
     /// `utf-8-lossy`: invalid bytes become U+FFFD. `latin-1`: ISO 8859-1 as in Python, in which every byte is a character. Labels of the
@@ -34,8 +34,8 @@ pub struct SourceSection {
     /// The separator between the parts of an id with several columns.
     #[serde(default = "SourceSection::id_separator")]
     pub id_separator: String,
-    /// Column, or list of columns, with the text. Default: `body` for reuters. With the format `text`, each file is a document and there is
-    /// no column. Required for other formats.
+    /// Column, or list of columns, with the text. Default: `body` for reuters, `text` for lines. With the format `text`, each file is a
+    /// document and there is no column. Required for other formats.
     pub text: Option<Names>,
     /// Column, or list of columns, that the table `documents` carries after its own columns, under their own names. Parquet columns keep
     /// their types; columns from other formats are text. Default: none.
@@ -136,7 +136,9 @@ impl SourceSection {
             }
             Some(columns) => SourceId::Columns(columns.filled("source.id", "column")?),
             None => match rules.columns {
-                DocumentColumns::Fixed { id, .. } => SourceId::Columns(vec![id.into()]),
+                DocumentColumns::Fixed { id, .. } => {
+                    SourceId::Columns(id.iter().map(|name| (*name).to_owned()).collect())
+                }
                 DocumentColumns::WholeFile => SourceId::Path,
                 DocumentColumns::OfFile => SourceId::RowNumber,
             },
@@ -242,7 +244,7 @@ fn format_of(given: Option<FormatName>, urls: &[String]) -> Checked<Format> {
                     KEY,
                     format!(
                         "is required but missing: `{url}` has no ending that says it, as .parquet, .csv or .jsonl would; expected \
-                         \"parquet\", \"delta\", \"csv\", \"jsonl\", \"reuters\", \"text\" or \"output\""
+                         \"parquet\", \"delta\", \"csv\", \"jsonl\", \"reuters\", \"text\", \"lines\" or \"output\""
                     ),
                 );
             }

@@ -112,7 +112,6 @@ fn batch(rows: &[(String, String)]) -> Result<RecordBatch> {
     )
 }
 
-/// A planted document.
 #[derive(Debug, Clone, PartialEq)]
 struct PlantedDocument {
     id: String,

@@ -9,6 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_string_array;
+use datafusion::functions::expr_fn::greatest;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, cast, col, lit};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use super::rows;
 use crate::error::spelling::near;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
+use crate::job::Measure;
 use crate::output::manifest::ReferenceOutput;
 use crate::output::{Stored, read};
 use crate::page::text::either;
@@ -142,6 +144,14 @@ impl Finished {
         self.job().output.keep.shingles()
     }
 
+    /// The similarity of a row of the table `pairs` by the measure of the job.
+    pub(super) fn similarity(&self) -> Expr {
+        match self.job().score.measure {
+            Measure::Jaccard => col("jaccard"),
+            Measure::Containment => greatest(["containment_a", "containment_b"].map(col).to_vec()),
+        }
+    }
+
     /// Returns pairs (id_a, id_b, jaccard, containment_a, containment_b), sorted by descending similarity and by id. If `most` is given,
     /// returns at most this many pairs.
     ///
@@ -149,12 +159,8 @@ impl Finished {
     /// If the table cannot be read.
     pub async fn top_pairs(&self, most: Option<usize>) -> Result<DataFrame> {
         let pairs = self.session().table("pairs").await?;
-        let order = vec![
-            col("jaccard").sort(false, false),
-            col("id_a").sort(true, false),
-            col("id_b").sort(true, false),
-            col("reference_b").sort(true, false),
-        ];
+        let mut order = vec![self.similarity().sort(false, false)];
+        order.extend(["id_a", "id_b", "reference_b"].map(|name| col(name).sort(true, false)));
         let columns = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"].map(col).to_vec();
         Ok(pairs.sort(order)?.limit(0, most)?.select(columns)?)
     }

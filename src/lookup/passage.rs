@@ -1,8 +1,9 @@
 //! Looks up a repeated passage and its occurrences.
 //!
-//! No table contains the occurrences in reference documents, so the texts of these documents are read again.
+//! No table contains the occurrences in reference documents, or the occurrences inside longer passages, so the texts of these documents are
+//! read again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
@@ -53,7 +54,7 @@ pub struct Passage {
     /// Occurrences in the new documents of the output. Kept occurrences come first.
     #[serde(skip)]
     pub places: PassagePlaces,
-    /// Occurrences in reference documents, sorted by id. `None` if the job has no reference documents.
+    /// Occurrences in reference documents. Kept occurrences come first. `None` if the job has no reference documents.
     #[serde(skip)]
     pub reference: Option<PassagePlaces>,
 }
@@ -77,11 +78,12 @@ impl Passage {
 }
 
 /// Returns the passage with an id that begins with `id`. Lists at most `most` occurrences in new documents, and at most `most` occurrences
-/// in reference documents. The texts of reference documents are read only if a reference document contains the passage.
+/// in reference documents. The texts of reference documents are read only if a reference document contains the passage. The texts of new
+/// documents are read only if longer passages can contain the passage.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if no passage or several passages have such an id. [`Kind::Input`](crate::error::Kind::Input) if
-/// the output has no passages, or if the sources of reference documents are missing or have changed.
+/// the output has no passages, or if the sources of required texts are missing or have changed.
 pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passage> {
     if finished.job().passages.is_none() {
         return Err(Error::input(
@@ -117,10 +119,13 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
         .collect();
     let first = places.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
     passage.places = PassagePlaces { first, all };
+    let length = finished.job().passages.and_then(Passages::words).map(|(length, _)| length as u64);
+    if passage.occurrences > all && length.is_some_and(|length| length <= passage.words) {
+        passage.documents = own_places(finished, &mut passage, most).await?;
+    }
     if passage.reference_documents > 0 {
         let kept = kept_at(stays).await?;
-        passage.reference =
-            Some(reference_places(finished, (&passage.id, passage.words), &kept, most).await?);
+        passage.reference = Some(reference_places(finished, &passage, &kept, most).await?);
     }
     Ok(passage)
 }
@@ -179,31 +184,80 @@ impl PassageSearch {
     }
 }
 
-/// Returns at most `most` occurrences of a passage in reference documents, sorted by id, and the number of all occurrences. `kept` contains
-/// the kept occurrences as (id, first character). Reads all reference documents. One batch and the returned occurrences are in memory. If
-/// the job named a result of `apply`, character positions refer to the texts in this result.
+/// Replaces the occurrences in new documents by all occurrences, also those inside longer passages, and returns the number of documents.
+/// Reads all documents with passages.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
+async fn own_places(finished: &Finished, passage: &mut Passage, most: usize) -> Result<u64> {
+    #[derive(Deserialize)]
+    struct Span {
+        id: Id,
+        char_start: u64,
+        char_end: u64,
+    }
+    let spans = || finished.table(Table::Spans);
+    let long = spans()?.filter(col("kept").and(col("words").gt_eq(lit(passage.words))))?;
+    let mut kept: HashMap<String, Vec<Range<u64>>> = HashMap::new();
+    for span in rows::read::<Span>(long.select_columns(&["id", "char_start", "char_end"])?).await? {
+        kept.entry(span.id.to_string()).or_default().push(span.char_start..span.char_end);
+    }
+    let is_kept = |id: &Id, at: &Range<u64>| {
+        let spans = kept.get(&id.to_string()).into_iter().flatten();
+        spans.into_iter().any(|span| span.start <= at.start && at.end <= span.end)
+    };
+    let documents = spans()?.select_columns(&["source", "position"])?.distinct()?;
+    let documents = documents.with_column("origin_number", lit(0_u64))?;
+    let texts = Reread::open(finished, Need::Texts).await?.documents(documents, None).await?;
+    let (places, documents) = searched(finished, passage, texts, is_kept, most, false).await?;
+    passage.places = places;
+    Ok(documents)
+}
+
+/// Returns at most `most` occurrences of a passage in reference documents, and the number of all occurrences. `kept` contains the kept
+/// occurrences as (id, first character). Reads all reference documents. If the job named a result of `apply`, character positions refer to
+/// the texts in this result.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if the sources of reference documents are missing or have changed.
 async fn reference_places(
     finished: &Finished,
-    (id, words): (&str, u64),
+    passage: &Passage,
     kept: &[(Id, u64)],
     most: usize,
 ) -> Result<PassagePlaces> {
-    let mut search = PassageSearch::new(finished.job(), id, words as usize)?;
+    let is_kept = |id: &Id, at: &Range<u64>| kept.contains(&(id.clone(), at.start));
+    let texts = reference_texts(finished).await?;
+    Ok(searched(finished, passage, texts, is_kept, most, true).await?.0)
+}
+
+/// Searches texts (id, source, text, ..) for a passage. Returns the occurrences, of which at most `most` are listed, and the number of
+/// documents that contain the passage. Kept occurrences come first, then the order is by id. One batch and the listed occurrences are in
+/// memory.
+async fn searched(
+    finished: &Finished,
+    passage: &Passage,
+    texts: Vec<DataFrame>,
+    is_kept: impl Fn(&Id, &Range<u64>) -> bool,
+    most: usize,
+    reference: bool,
+) -> Result<(PassagePlaces, u64)> {
+    let mut search = PassageSearch::new(finished.job(), &passage.id, passage.words as usize)?;
     let kind = finished.manifest().source.id;
-    let (mut first, mut all) = (BTreeMap::new(), 0);
-    for texts in reference_texts(finished).await? {
+    let (mut first, mut all, mut documents) = (BTreeMap::new(), 0, 0);
+    for texts in texts {
         let columns = vec![id_column("id", kind), utf8("source"), utf8("text")];
         let mut rows = texts.filter(col("id").is_not_null())?.select(columns)?.execute_stream().await?;
         while let Some(batch) = rows.try_next().await? {
             let (sources, texts) = (as_string_array(batch.column(1))?, as_string_array(batch.column(2))?);
             for ((id, source), text) in ids(batch.column(0))?.into_iter().zip(sources).zip(texts) {
-                for place in text.map(|text| search.places(text)).unwrap_or_default() {
+                let places = text.map(|text| search.places(text)).unwrap_or_default();
+                documents += u64::from(!places.is_empty());
+                for place in places {
                     all += 1;
+                    let place = place.start as u64..place.end as u64;
                     let source = source.unwrap_or_default().to_owned();
-                    first.insert((id.clone(), place.start as u64), (source, place.end as u64));
+                    first.insert((!is_kept(&id, &place), id.clone(), place.start), (source, place.end));
                     if first.len() > most {
                         first.pop_last();
                     }
@@ -211,14 +265,14 @@ async fn reference_places(
             }
         }
     }
-    let row = |((id, char_start), (source, char_end)): ((Id, u64), (String, u64))| PassageRow {
-        kept: kept.contains(&(id.clone(), char_start)),
+    let places = first.into_iter().map(|((is_cut, id, char_start), (source, char_end))| PassageRow {
+        kept: !is_cut,
         id,
         source,
         char_start,
         char_end,
-        reference: true,
-    };
+        reference,
+    });
     let columns = [
         ("id", kind.arrow()),
         ("source", DataType::Utf8),
@@ -227,11 +281,12 @@ async fn reference_places(
         ("kept", DataType::Boolean),
         ("reference", DataType::Boolean),
     ];
-    let places: Vec<PassageRow> = first.into_iter().map(row).collect();
-    Ok(PassagePlaces { first: vec![rows::batch(&places, &columns)?], all })
+    let places: Vec<PassageRow> = places.collect();
+    let first = vec![rows::batch(&places, &columns[..passage.columns().len()])?];
+    Ok((PassagePlaces { first, all }, documents))
 }
 
-/// An occurrence in a reference document.
+/// An occurrence that was found in a text.
 #[derive(Serialize)]
 struct PassageRow {
     id: Id,

@@ -151,7 +151,6 @@ pub(super) async fn all_of_second_source(finished: &Finished) -> Result<DataFram
     Ok(read.with_column("source", utf8("source"))?)
 }
 
-/// Returns the texts of documents (id, text, ..) by id.
 async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
     let columns = vec![id_column("id", finished.manifest().source.id), utf8("text")];
     let mut rows = documents.select(columns)?.execute_stream().await?;

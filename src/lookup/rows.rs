@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::library_errors::refused_types;
 use crate::error::{Error, Result, one_line};
+use crate::job::{Encoding, Format, Source};
 
 /// Collects the rows of a frame. The columns must have the names of the fields in `T`.
 ///
@@ -64,7 +65,7 @@ pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
 }
 
 /// Calls `take` with the values of each row as text, and their types. NULL becomes an empty text.
-fn each_row<'a>(
+pub(super) fn each_row<'a>(
     batches: &'a [RecordBatch],
     mut take: impl FnMut(Vec<(String, &'a DataType)>) -> Result<()>,
 ) -> Result<()> {
@@ -93,9 +94,34 @@ pub(crate) fn shorten(text: String) -> String {
 pub enum CsvStyle {
     /// UTF-8 with unchanged values.
     Exact,
-    /// CSV for spreadsheets, with a byte order mark that lets Excel detect UTF-8. Texts that look like formulas begin with `'`. Texts that
-    /// are longer than a cell end in `…`.
-    Spreadsheet,
+    /// CSV for spreadsheets. Texts that look like formulas begin with `'`. Texts that are longer than a cell end in `…`. With semicolons
+    /// between fields, numbers have a decimal comma, because both belong to the same regional settings.
+    Spreadsheet {
+        /// The byte between fields.
+        delimiter: u8,
+        /// The encoding of the file.
+        encoding: Encoding,
+    },
+}
+
+impl CsvStyle {
+    /// CSV for spreadsheets, with commas and in UTF-8.
+    pub const SPREADSHEET: Self = Self::Spreadsheet { delimiter: b',', encoding: Encoding::Utf8 };
+
+    /// Returns the style for spreadsheets that opens where the files of `source` open. It has the delimiter and encoding of CSV files.
+    pub fn like(source: &Source) -> Self {
+        match source.format {
+            Format::Csv => Self::Spreadsheet { delimiter: source.csv.delimiter, encoding: source.encoding },
+            _ => Self::SPREADSHEET,
+        }
+    }
+
+    /// Encodes CSV of this style. UTF-8 for spreadsheets begins with a byte order mark, because Excel would assume another encoding. It
+    /// also replaces an encoding that lacks a character of the text.
+    pub fn encoded(self, text: &str) -> Vec<u8> {
+        let Self::Spreadsheet { encoding, .. } = self else { return text.as_bytes().to_vec() };
+        encoding.encode(text).unwrap_or_else(|| format!("\u{feff}{text}").into_bytes())
+    }
 }
 
 /// The maximum number of UTF-16 code units in an Excel cell.
@@ -108,23 +134,24 @@ const UNSEEN: [char; 9] = [
     '\u{ad}', '\u{180e}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{2060}', '\u{feff}',
 ];
 
-/// Formats batches as CSV (RFC 4180) with the header `names`. Values are not shortened unless the style requires it. NULL is an empty
-/// field.
+/// Formats batches as CSV (RFC 4180) with the header `names`. [`CsvStyle::encoded`] converts it to bytes. Values are not shortened
+/// unless the style requires it. NULL is an empty field.
 ///
 /// # Errors
 /// If Arrow cannot format a type.
 pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<String> {
     let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
-    let (terminator, mark) = match kind {
-        CsvStyle::Exact => (Terminator::Any(b'\n'), ""),
-        CsvStyle::Spreadsheet => (Terminator::CRLF, "\u{feff}"),
+    let (terminator, delimiter) = match kind {
+        CsvStyle::Exact => (Terminator::Any(b'\n'), b','),
+        CsvStyle::Spreadsheet { delimiter, .. } => (Terminator::CRLF, delimiter),
     };
     let mut builder = CsvWriterBuilder::new();
-    let mut writer =
-        builder.terminator(terminator).quote_style(QuoteStyle::Necessary).from_writer(Vec::new());
+    builder.terminator(terminator).delimiter(delimiter).quote_style(QuoteStyle::Necessary);
+    let mut writer = builder.from_writer(Vec::new());
     let field = |text: String, is_number: bool| match kind {
-        CsvStyle::Spreadsheet if !is_number => for_a_cell(&text),
-        CsvStyle::Exact | CsvStyle::Spreadsheet => text,
+        CsvStyle::Spreadsheet { .. } if !is_number => for_a_cell(&text),
+        CsvStyle::Spreadsheet { delimiter: b';', .. } => text.replace('.', ","),
+        CsvStyle::Exact | CsvStyle::Spreadsheet { .. } => text,
     };
     let header = names.iter().map(|name| field((*name).to_owned(), false));
     writer.write_record(header).map_err(|e| failed(&e))?;
@@ -133,7 +160,7 @@ pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<St
         writer.write_record(fields).map_err(|e| failed(&e))
     })?;
     let bytes = writer.into_inner().map_err(|e| failed(&e))?;
-    Ok(format!("{mark}{}", String::from_utf8(bytes).map_err(|e| failed(&e))?))
+    String::from_utf8(bytes).map_err(|e| failed(&e))
 }
 
 /// Changes a text so that a spreadsheet shows it in one cell and not as a formula.
@@ -142,7 +169,11 @@ fn for_a_cell(text: &str) -> String {
     let unseen = |c: char| c.is_whitespace() || c.is_control() || UNSEEN.contains(&c);
     let seen = text.trim_start_matches(unseen);
     let is_formula = seen.starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n']);
-    let mut cell = if is_formula { format!("'{text}") } else { text.to_owned() };
+    shortened_to_cell(if is_formula { format!("'{text}") } else { text.to_owned() })
+}
+
+/// Shortens a text that exceeds the limit of an Excel cell.
+pub(super) fn shortened_to_cell(mut cell: String) -> String {
     if fitting(&cell, EXCEL_CELL) < cell.len() {
         // Removes the last character to make room for the mark.
         cell.truncate(fitting(&cell, EXCEL_CELL - 1));
@@ -314,7 +345,9 @@ mod tests {
 
     #[test]
     fn a_spreadsheet_gets_a_mark_and_no_formulas() {
-        let written = csv(&["text", "n", "share"], &[batch()], CsvStyle::Spreadsheet).unwrap();
+        let style = CsvStyle::SPREADSHEET;
+        let written = csv(&["text", "n", "share"], &[batch()], style).unwrap();
+        let written = String::from_utf8(style.encoded(&written)).unwrap();
         let lines: Vec<&str> = written.split("\r\n").collect();
         assert_eq!(lines[0], "\u{feff}text,n,share");
         assert_eq!(lines[2], "'=1+1,2,0.3333333333333333");

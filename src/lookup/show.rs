@@ -22,9 +22,9 @@ use crate::udf;
 /// The order of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairOrder {
-    /// By descending Jaccard similarity, then by ids.
+    /// By descending similarity, then by ids. The measure is that of the job.
     MostSimilar,
-    /// By ascending Jaccard similarity, then by ids.
+    /// By ascending similarity, then by ids.
     LeastSimilar,
     /// By a seeded hash of the two ids, which does not depend on the order of the table.
     Random {
@@ -110,8 +110,8 @@ pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most:
     ];
     let table = table.select(columns)?;
     let mut order = vec![match first {
-        PairOrder::MostSimilar => col("jaccard").sort(false, false),
-        PairOrder::LeastSimilar => col("jaccard").sort(true, false),
+        PairOrder::MostSimilar => finished.similarity().sort(false, false),
+        PairOrder::LeastSimilar => finished.similarity().sort(true, false),
         PairOrder::Random { seed } => drawn_by(seed, &["id_a", "id_b"]).sort(true, false),
     }];
     order.extend(["id_a", "id_b", "reference_b"].map(|name| col(name).sort(true, false)));

@@ -118,7 +118,6 @@ impl Component {
         Ok(())
     }
 
-    /// Ends the component.
     fn end(&mut self) {
         if let Some(root) = self.root.take() {
             self.nodes.end(&mut |row| self.rows.push(root, row));

@@ -74,7 +74,6 @@ impl Counters {
         }
     }
 
-    /// Returns the counter of a token.
     fn count(&self, token: u64) -> u8 {
         self.counts[counter_index(token, self.bits)]
     }

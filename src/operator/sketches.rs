@@ -61,7 +61,6 @@ pub(super) struct SketchRef {
     row: u32,
 }
 
-/// A document and its sketch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SketchedDocument<'a> {
     pub(super) doc: u64,
@@ -70,7 +69,6 @@ pub(super) struct SketchedDocument<'a> {
     signature: Signature<'a>,
 }
 
-/// The sketches of a batch.
 #[derive(Debug)]
 struct SketchBatch {
     shingles: OffsetBuffer<i32>,
@@ -106,7 +104,6 @@ impl SketchBatch {
     }
 }
 
-/// The signatures of a batch.
 #[derive(Debug)]
 enum SignatureColumn {
     Of32(OffsetBuffer<i32>, ScalarBuffer<u32>),
@@ -176,7 +173,6 @@ impl Sketches {
         Ok(())
     }
 
-    /// Returns the batches and their reservation.
     pub(super) fn into_rows(self) -> (Vec<RecordBatch>, MemoryReservation) {
         (self.rows, self.held)
     }

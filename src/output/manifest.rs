@@ -401,6 +401,24 @@ counts! {
 }
 
 impl Counts {
+    /// Returns a warning if the source has no document that meets its condition, or if most documents were rejected.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let Self { documents, rejects, files_left_out, rows_left_out_by_where, .. } = *self;
+        let (all, files) = (documents + rejects, files_left_out.unwrap_or_default());
+        let rows = rows_left_out_by_where.unwrap_or_default();
+        if all == 0 && rows + files > 0 {
+            return Some(format!(
+                "source.where leaves no document (rows left out: {rows}, files left out: {files}): correct the condition"
+            ));
+        }
+        (rejects > documents).then(|| {
+            format!(
+                "{rejects} of {all} documents were rejected, so most of them are not compared: look at their reasons in the table \
+                 rejects, and correct the settings of the source"
+            )
+        })
+    }
+
     /// The number of rows in the read files that `where` and `limit` excluded.
     pub fn rows_left_out(&self) -> u64 {
         self.rows_left_out_by_where.unwrap_or_default() + self.rows_left_out_by_limit.unwrap_or_default()

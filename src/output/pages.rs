@@ -86,7 +86,6 @@ pub(super) fn with_pages(properties: WriterPropertiesBuilder, table: &str) -> Wr
 /// Bounds are read from this many files at the same time.
 const CONCURRENT_FILES: usize = 16;
 
-/// The rows to look up.
 #[derive(Debug)]
 pub(crate) enum LookedUpRows {
     /// The rows with one of these numbers in this column. The numbers are in ascending order.

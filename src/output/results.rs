@@ -333,6 +333,11 @@ impl Layout {
         Ok(self.manifest_bytes().await?.is_some())
     }
 
+    /// Whether nothing is stored here, not even a damaged output or files of other programs.
+    pub(crate) async fn is_missing(&self) -> Result<bool> {
+        Ok(!self.exists().await? && self.holds_beside(|_| false).await?.is_none())
+    }
+
     /// Returns the bytes of `manifest.json` and their version in the store, or `None` if the file does not exist.
     pub(crate) async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.read_bytes(MANIFEST).await

@@ -54,7 +54,6 @@ impl Axis {
     }
 }
 
-/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// Linear, from the smallest to the largest value.

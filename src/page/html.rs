@@ -7,7 +7,6 @@ use super::text::count;
 use crate::error::{Error, Result};
 use crate::job::{Job, Modulus, ScoreBy};
 
-/// A page.
 #[derive(Debug, Clone, PartialEq, Template)]
 #[template(path = "page.html", config = "src/page/askama.toml")]
 pub(crate) struct HtmlPage {
@@ -19,7 +18,6 @@ pub(crate) struct HtmlPage {
     pub sections: Vec<Section>,
 }
 
-/// A section of a page.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Section {
     /// The heading.
@@ -93,7 +91,6 @@ pub(crate) fn job_settings(job: &Job) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns a section with a table of settings.
 pub(crate) fn settings_section(settings: Vec<(&'static str, String)>) -> Section {
     let table = HtmlTable {
         caption: "The settings of the job that affect these measurements.".into(),

@@ -5,7 +5,9 @@
 
 mod chart;
 mod html;
+mod pairs;
 pub(crate) mod palette;
+pub(crate) mod passages;
 pub(crate) mod side_by_side;
 pub(crate) mod text;
 
@@ -13,6 +15,7 @@ pub(crate) use chart::{Axis, Chart, SVG_MARK, Scale, Series, read_series, svg};
 pub(crate) use html::{
     HTML_MARK, HtmlPage, HtmlTable, Section, html, job_settings, settings_section, shingle_name,
 };
-pub(crate) use side_by_side::sides;
+pub(crate) use pairs::{PAIRS_MARK, PairOnPairsPage, PairsPage};
+pub(crate) use side_by_side::{EXCERPT, sides};
 pub use side_by_side::{Side, TextPart};
 pub(crate) use text::{PageWords, count};

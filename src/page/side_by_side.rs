@@ -1,44 +1,29 @@
 //! Shows two texts and marks the passages that they share. Terminals get two columns, and HTML pages get the parts of each text.
-//!
-//! The difference algorithm of Myers compares the texts word by word and ignores case (*An O(ND) difference algorithm and its variations*,
-//! Algorithmica 1, 1986). It finds passages only if they are in the same order in both texts.
-
-use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde::Serialize;
-use similar::{Algorithm, DiffOp, capture_diff_slices};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
+use super::passages::{CommonPassages, MarkedPassage, in_order};
 use super::text::count;
+use crate::error::Result;
 use crate::error::visible::acts;
-use crate::job::{Shingle, Unit};
+use crate::job::Shingle;
 
-/// The maximum number of tokens to compare in each text. The time is proportional to the total length of the texts times the number of
-/// differences.
-const MAX_TOKENS: usize = 5_000;
 /// The minimum width of each text, in terminal columns.
 const MIN_WIDTH: usize = 10;
 /// The separator between the two texts.
 const SEPARATOR: &str = " | ";
+/// The number of terminal columns of a tab.
+const TAB: usize = 4;
 
 /// How common passages are marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassageMark {
-    /// A passage is in brackets: `[` and `]`.
+    /// A passage is in brackets, with its number: `[1: ` and `]`.
     Brackets,
-    /// A passage is bold and green. Escape sequences switch the colour on and off.
+    /// A passage and its number are bold and green. Escape sequences switch the colour on and off.
     Colour,
-}
-
-/// How much of the two texts is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// Only the compared tokens.
-    Compared,
-    /// Both whole texts. Passages are still marked only among the compared tokens.
-    Whole,
 }
 
 /// The layout of two texts.
@@ -48,8 +33,6 @@ pub(crate) struct View<'a> {
     pub width: usize,
     /// How common passages are marked.
     pub mark: PassageMark,
-    /// How much of the texts is shown.
-    pub extent: Extent,
     /// The shingles of the job. Passages shorter than a shingle are not marked, because they do not make texts similar.
     pub shingle: &'a Shingle,
 }
@@ -59,31 +42,28 @@ pub(crate) struct View<'a> {
 pub(crate) struct SideBySide {
     /// The lines, without newlines.
     pub lines: Vec<String>,
-    /// Whether both texts are shown in full.
-    pub whole: bool,
+    /// Whether passages were searched in both whole texts.
+    pub is_complete: bool,
 }
 
-/// Lays out two texts in two columns. `names` are the headings of the columns.
-pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> SideBySide {
+/// Lays out two texts in two columns. Line breaks and indentation are kept. `names` are the headings of the columns.
+///
+/// # Errors
+/// The errors of [`CommonPassages::find`].
+pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Result<SideBySide> {
     let width = (view.width.saturating_sub(SEPARATOR.len()) / 2).max(MIN_WIDTH);
-    let most = match view.extent {
-        Extent::Compared => MAX_TOKENS,
-        Extent::Whole => usize::MAX,
-    };
-    let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, most));
-    let passages = passages(&a[..a.len().min(MAX_TOKENS)], &b[..b.len().min(MAX_TOKENS)], view.shingle);
-    let words = [
-        words(&a, passages.iter().map(|passage| &passage.a), view.mark),
-        words(&b, passages.iter().map(|passage| &passage.b), view.mark),
-    ];
+    let passages = CommonPassages::find(texts, view.shingle)?;
+    let marks = passages.marks();
+    let words = [words(texts[0], &marks[0], view.mark), words(texts[1], &marks[1], view.mark)];
     let names = names.map(|name| {
         let mut column = TextColumn::new(width);
-        column.push_wrapped(&printable(name), false);
+        column.push_word(&Word { pieces: vec![(printable(name), false)], breaks: 1, ..Word::default() });
         column.lines
     });
     let rule = || vec![TextLine { text: "-".repeat(width), width }];
+    let beside = in_order(marks.each_ref().map(Vec::as_slice));
     let mut lines = Vec::new();
-    for [a, b] in [names, [rule(), rule()], columns(&words, passages.len(), width)] {
+    for [a, b] in [names, [rule(), rule()], columns(&words, &beside, width)] {
         let empty = TextLine::default();
         for row in 0..a.len().max(b.len()) {
             let (a, b) = (a.get(row).unwrap_or(&empty), b.get(row).unwrap_or(&empty));
@@ -91,59 +71,7 @@ pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -
             lines.push(format!("{}{padding}{SEPARATOR}{}", a.text, b.text).trim_end().to_owned());
         }
     }
-    SideBySide { lines, whole: whole_a && whole_b }
-}
-
-/// A passage that two texts share. The ranges are in characters (Unicode code points) or in tokens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct CommonPassage {
-    /// The range in the first text.
-    pub a: Range<usize>,
-    /// The range in the second text.
-    pub b: Range<usize>,
-}
-
-/// Returns the passages that [`side_by_side`] marks. Ranges are in characters. Also returns whether both texts were compared in full.
-pub(crate) fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<CommonPassage>, bool) {
-    let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, MAX_TOKENS));
-    let characters =
-        |tokens: &[TextToken], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
-    let passages = passages(&a, &b, shingle).into_iter();
-    let common = passages.map(|p| CommonPassage { a: characters(&a, p.a), b: characters(&b, p.b) });
-    (common.collect(), whole_a && whole_b)
-}
-
-/// A word or a punctuation mark.
-#[derive(Debug)]
-struct TextToken {
-    text: String,
-    /// The range in the text, in characters.
-    at: Range<usize>,
-    /// Whether white space precedes the token.
-    spaced: bool,
-    /// Whether an empty line precedes the token.
-    paragraph: bool,
-}
-
-/// Returns at most `most` tokens from the beginning of a text, and whether the text has no further tokens.
-fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
-    let mut tokens = Vec::new();
-    let (mut spaced, mut newlines, mut end) = (true, 0, 0);
-    for segment in text.split_word_bounds() {
-        let start = end;
-        end += segment.chars().count();
-        if segment.trim().is_empty() {
-            spaced = true;
-            newlines += segment.matches('\n').count();
-            continue;
-        }
-        if tokens.len() == most {
-            return (tokens, false);
-        }
-        tokens.push(TextToken { text: printable(segment), at: start..end, spaced, paragraph: newlines > 1 });
-        (spaced, newlines) = (false, 0);
-    }
-    (tokens, true)
+    Ok(SideBySide { lines, is_complete: passages.are_complete() })
 }
 
 /// Replaces each character that would control the terminal by U+FFFD, so that the rest of the line stays in its column.
@@ -151,90 +79,69 @@ fn printable(text: &str) -> String {
     text.replace(acts, "\u{fffd}")
 }
 
-/// Returns the common passages of two texts. Ranges are in tokens.
-fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonPassage> {
-    // Equal tokens get equal numbers, because comparing numbers is faster than comparing texts.
-    let mut numbers = BTreeMap::new();
-    let mut keys = |tokens: &[TextToken]| -> Vec<usize> {
-        let number = |token: &TextToken| {
-            let next = numbers.len();
-            *numbers.entry(token.text.to_lowercase()).or_insert(next)
-        };
-        tokens.iter().map(number).collect()
-    };
-    let (a_keys, b_keys) = (keys(a), keys(b));
-    let passage = |op| match op {
-        DiffOp::Equal { old_index, new_index, len } => {
-            Some(CommonPassage { a: old_index..old_index + len, b: new_index..new_index + len })
-        }
-        _ => None,
-    };
-    let all = capture_diff_slices(Algorithm::Myers, &a_keys, &b_keys).into_iter().filter_map(passage);
-    all.filter(|passage| is_long_enough(&a[passage.a.clone()], shingle)).collect()
-}
-
-/// Whether adjacent tokens contain at least as many words or characters as a shingle.
-fn is_long_enough(run: &[TextToken], shingle: &Shingle) -> bool {
-    let units = match shingle.unit {
-        Unit::Word => run.iter().filter(|token| token.text.chars().any(char::is_alphanumeric)).count(),
-        Unit::Char => {
-            let spaces = run.iter().skip(1).filter(|token| token.spaced).count();
-            run.iter().map(|token| token.text.chars().count()).sum::<usize>() + spaces
-        }
-    };
-    units >= shingle.size
-}
-
-/// Adjacent tokens without white space between them.
+/// Adjacent characters without white space between them.
 #[derive(Debug, Default)]
 struct Word {
-    /// The texts of adjacent tokens, each with a flag that says whether it is coloured.
+    /// The texts of adjacent parts, each with a flag that says whether it is coloured.
     pieces: Vec<(String, bool)>,
-    paragraph: bool,
-    /// The number of passages that begin in this word or in earlier words.
+    /// The number of line breaks before the word. The first word has one more.
+    breaks: usize,
+    /// The number of spaces before the word, after the last line break.
+    spaces: usize,
+    /// The number of marks that begin in this word or in earlier words.
     begun: usize,
 }
 
-/// Joins tokens into words, and marks the passages.
-fn words<'a>(
-    tokens: &[TextToken],
-    passages: impl Iterator<Item = &'a Range<usize>>,
-    mark: PassageMark,
-) -> Vec<Word> {
-    let mut words: Vec<Word> = Vec::new();
-    let mut passages = passages.peekable();
+/// Splits a text into words, and marks the passages.
+fn words(text: &str, marks: &[MarkedPassage], style: PassageMark) -> Vec<Word> {
+    let mut words = Vec::new();
+    let mut word = Word { breaks: 1, ..Word::default() };
     let mut begun = 0;
-    for (at, token) in tokens.iter().enumerate() {
-        let _ = passages.next_if(|passage| passage.end == at);
-        let passage = passages.peek().filter(|passage| passage.contains(&at));
-        let (first, last) = passage.map_or((false, false), |p| (p.start == at, p.end == at + 1));
-        begun += usize::from(first);
-        let (before, after) = match mark {
-            PassageMark::Brackets => (if first { "[" } else { "" }, if last { "]" } else { "" }),
-            PassageMark::Colour => ("", ""),
-        };
-        let text = format!("{before}{}{after}", token.text);
-        let marked = mark == PassageMark::Colour && passage.is_some();
-        if token.spaced || words.is_empty() {
-            words.push(Word { paragraph: token.paragraph, ..Word::default() });
+    for (at, c) in text.char_indices() {
+        let end = at + c.len_utf8();
+        if c.is_whitespace() {
+            if !word.pieces.is_empty() {
+                words.push(std::mem::take(&mut word));
+            }
+            match c {
+                '\r' if text[end..].starts_with('\n') => {}
+                '\r' | '\n' => (word.breaks, word.spaces) = (word.breaks + 1, 0),
+                '\t' => word.spaces += TAB - word.spaces % TAB,
+                _ => word.spaces += 1,
+            }
+            continue;
         }
-        let Some(word) = words.last_mut() else { continue };
+        if marks.get(begun).is_some_and(|mark| mark.at.start == at) {
+            begun += 1;
+        }
+        let mark = marks[..begun].last().filter(|mark| at < mark.at.end);
+        let is_coloured = style == PassageMark::Colour && mark.is_some();
+        let mut shown = String::new();
+        if let Some(mark) = mark.filter(|mark| mark.at.start == at) {
+            let bracket = if is_coloured { "" } else { "[" };
+            shown = format!("{bracket}{}: ", mark.number);
+        }
+        shown.push(if acts(c) { '\u{fffd}' } else { c });
+        if !is_coloured && mark.is_some_and(|mark| mark.at.end == end) {
+            shown.push(']');
+        }
         word.begun = begun;
-        match word.pieces.last_mut().filter(|piece| piece.1 == marked) {
-            Some((piece, _)) => piece.push_str(&text),
-            None => word.pieces.push((text, marked)),
+        match word.pieces.last_mut().filter(|piece| piece.1 == is_coloured) {
+            Some((piece, _)) => piece.push_str(&shown),
+            None => word.pieces.push((shown, is_coloured)),
         }
     }
+    words.extend((!word.pieces.is_empty()).then_some(word));
     words
 }
 
-/// Returns the lines of both columns. If a passage would begin in different lines of the two columns, empty lines are added to the shorter
-/// column.
-fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<TextLine>; 2] {
+/// Returns the lines of both columns. `beside` are pairs of marks. If the marks of a pair would begin in different lines of the two columns,
+/// empty lines are added to the shorter column.
+fn columns(words: &[Vec<Word>; 2], beside: &[(usize, usize)], width: usize) -> [Vec<TextLine>; 2] {
     let mut sides = words.each_ref().map(|words| (words.as_slice(), TextColumn::new(width)));
-    for passage in 1..=passages {
-        for (words, column) in &mut sides {
-            let before = words.iter().take_while(|word| word.begun < passage).count();
+    for &(in_a, in_b) in beside {
+        for ((words, column), mark) in sides.iter_mut().zip([in_a, in_b]) {
+            let before = words.iter().take_while(|word| word.begun <= mark).count();
             words[..before].iter().for_each(|word| column.push_word(word));
             *words = &words[before..];
         }
@@ -242,7 +149,8 @@ fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<TextLi
         let start = sides.iter().map(row).max().unwrap_or_default();
         for side in &mut sides {
             if row(side) < start {
-                side.1.lines.resize(start + 1, TextLine::default());
+                let breaks = side.0.first().map_or(0, |word| word.breaks);
+                side.1.lines.resize(start + 1 - breaks, TextLine::default());
             }
         }
     }
@@ -272,30 +180,34 @@ struct TextColumn {
 
 impl TextColumn {
     fn new(width: usize) -> Self {
-        Self { lines: vec![TextLine::default()], width }
+        Self { lines: Vec::new(), width }
     }
 
     fn filled(&self) -> usize {
         self.lines.last().map_or(0, |line| line.width)
     }
 
-    /// Whether `word` would begin a new line.
-    fn breaks(&self, word: &Word) -> bool {
+    /// Whether `word` would begin a new line because it does not fit into the last line.
+    fn wraps(&self, word: &Word) -> bool {
         let width: usize = word.pieces.iter().map(|(text, _)| text.width()).sum();
-        self.filled() > 0 && (word.paragraph || self.filled() + 1 + width > self.width)
+        word.breaks == 0 && self.filled() > 0 && self.filled() + word.spaces + width > self.width
     }
 
     /// Returns the index of the line in which `word` would begin.
     fn row(&self, word: &Word) -> usize {
-        self.lines.len() - 1 + usize::from(self.breaks(word))
+        (self.lines.len() + word.breaks + usize::from(self.wraps(word))).saturating_sub(1)
     }
 
     fn push_word(&mut self, word: &Word) {
-        if self.breaks(word) {
-            self.lines.push(TextLine::default());
-        } else if self.filled() > 0 {
+        let mut spaces = word.spaces.min(self.width / 2);
+        if word.breaks == 0 && (self.wraps(word) || self.filled() == 0) {
+            spaces = 0;
+        }
+        self.lines.resize(self.row(word) + 1, TextLine::default());
+        if spaces > 0 {
             let after_mark = self.lines.last().is_some_and(|line| line.text.ends_with(PLAIN));
-            self.push(" ", after_mark && word.pieces.first().is_some_and(|(_, marked)| *marked));
+            let is_marked = after_mark && word.pieces.first().is_some_and(|(_, marked)| *marked);
+            self.push(&" ".repeat(spaces), is_marked);
         }
         word.pieces.iter().for_each(|(text, marked)| self.push_wrapped(text, *marked));
     }
@@ -330,8 +242,8 @@ impl TextColumn {
     }
 }
 
-/// The maximum number of characters of each text on a page.
-const MAX_CHARACTERS: usize = 4_000;
+/// The maximum number of characters of a text on a page that shows examples.
+pub(crate) const EXCERPT: usize = 4_000;
 
 /// The text of a document, split into parts that the other text shares and parts that it does not share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -351,8 +263,8 @@ pub struct Side {
 pub struct TextPart {
     /// The text.
     pub text: String,
-    /// Whether the other text also contains this part.
-    pub common: bool,
+    /// The number of the passage that this part shares with the other text; `None` if the other text does not contain it.
+    pub passage: Option<usize>,
 }
 
 impl Side {
@@ -364,72 +276,55 @@ impl Side {
     }
 }
 
-/// Splits the texts of two documents into parts. Common passages are marked if they are at least as long as a shingle. Long texts are cut
-/// off.
-pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [Side; 2] {
+/// Splits the texts of two documents into parts, and marks common passages. After `most` characters, the texts are cut off.
+///
+/// # Errors
+/// The errors of [`CommonPassages::find`].
+pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], most: usize, shingle: &Shingle) -> Result<[Side; 2]> {
     let cut = texts.map(|text| {
-        let end = text.char_indices().nth(MAX_CHARACTERS).map_or(text.len(), |(end, _)| end);
+        let end = text.char_indices().nth(most).map_or(text.len(), |(end, _)| end);
         &text[..end]
     });
-    let (passages, _) = common(cut, shingle);
+    let marks = CommonPassages::find(cut, shingle)?.marks();
     let [id_a, id_b] = ids;
-    let side = |id, text: &str, shown: &str, range: fn(&CommonPassage) -> &Range<usize>| Side {
+    let side = |id, side: usize| Side {
         id,
-        parts: parts(shown, passages.iter().map(range)),
-        shown: shown.chars().count() as u64,
-        characters: text.chars().count() as u64,
+        parts: parts(cut[side], &marks[side]),
+        shown: cut[side].chars().count() as u64,
+        characters: texts[side].chars().count() as u64,
     };
-    [side(id_a, texts[0], cut[0], |passage| &passage.a), side(id_b, texts[1], cut[1], |passage| &passage.b)]
+    Ok([side(id_a, 0), side(id_b, 1)])
 }
 
-/// Splits a text into parts. `passages` are sorted ranges of characters.
-fn parts<'a>(text: &str, passages: impl Iterator<Item = &'a Range<usize>>) -> Vec<TextPart> {
+/// Splits a text into parts.
+fn parts(text: &str, marks: &[MarkedPassage]) -> Vec<TextPart> {
     let mut parts = Vec::new();
-    let (mut rest, mut at) = (text, 0);
-    let mut take = |characters: usize, common: bool| {
-        let end = rest.char_indices().nth(characters).map_or(rest.len(), |(end, _)| end);
-        let (part, after) = rest.split_at(end);
-        rest = after;
-        if !part.is_empty() {
+    let mut add = |text: &str, passage| {
+        if !text.is_empty() {
             // Keeps line feeds and tabs. Other control characters could affect the page.
-            let text = part.replace(|c| acts(c) && c != '\n' && c != '\t', "\u{fffd}");
-            parts.push(TextPart { text, common });
+            let text = text.replace("\r\n", "\n").replace(|c| acts(c) && c != '\n' && c != '\t', "\u{fffd}");
+            parts.push(TextPart { text, passage });
         }
     };
-    for passage in passages {
-        take(passage.start - at, false);
-        take(passage.len(), true);
-        at = passage.end;
+    let mut at = 0;
+    for mark in marks {
+        add(&text[at..mark.at.start], None);
+        add(&text[mark.at.clone()], Some(mark.number));
+        at = mark.at.end;
     }
-    take(usize::MAX, false);
+    add(&text[at..], None);
     parts
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::passages::two_words;
     use super::*;
-    use crate::job::{ShingleHash, Short, Words};
-
-    fn two_words() -> Shingle {
-        Shingle {
-            normalize: Vec::new(),
-            unit: Unit::Word,
-            words: Words::Unicode,
-            size: 2,
-            separator: " ".into(),
-            hash: ShingleHash::Xxh3,
-            short: Short::Reject,
-            min_words: 0,
-        }
-    }
 
     fn lines(a: &str, b: &str, width: usize, mark: PassageMark) -> Vec<String> {
-        let layout = side_by_side(
-            ["a", "b"],
-            [a, b],
-            View { width, mark, extent: Extent::Compared, shingle: &two_words() },
-        );
-        assert!(layout.whole);
+        let view = View { width, mark, shingle: &two_words() };
+        let layout = side_by_side(["a", "b"], [a, b], view).unwrap();
+        assert!(layout.is_complete);
         // Skips the line of names and the rule.
         layout.lines[2..].to_vec()
     }
@@ -437,31 +332,62 @@ mod tests {
     #[test]
     fn common_passages_are_marked_and_stand_beside_each_other() {
         assert_eq!(
-            lines("one two three four", "zero ONE two, three five", 43, PassageMark::Brackets),
-            ["[one two] three four | zero [ONE two],", "                     | three five"],
+            lines("one two three four", "zero ONE two, three five", 49, PassageMark::Brackets),
+            ["[1: one two three] four | zero [1: ONE two,", "                        | three] five"],
         );
         assert_eq!(
-            lines("x one two three", "y y y y y y y y y y y y one two three", 23, PassageMark::Brackets),
+            lines("x one two three", "y y y y y y y y y y y y one two three", 29, PassageMark::Brackets),
             [
-                "x          | y y y y y",
-                "           | y y y y y",
-                "[one two   | y y [one",
-                "three]     | two three]"
+                "x             | y y y y y y y",
+                "              | y y y y y",
+                "[1: one two   | [1: one two",
+                "three]        | three]"
             ],
+        );
+    }
+
+    #[test]
+    fn moved_and_copied_passages_are_marked_with_the_number_of_their_partner() {
+        assert_eq!(
+            lines("a b. x c d", "c d. a b, c d", 63, PassageMark::Brackets),
+            ["[1: a b]. x [2: c d]           | [2: c d]. [1: a b], [2: c d]"],
+        );
+    }
+
+    #[test]
+    fn line_breaks_and_indentation_stay() {
+        assert_eq!(
+            lines("if x:\r\n\tgo on\n\n    end", "  a\rb  c", 43, PassageMark::Brackets),
+            [
+                "if x:                |   a",
+                "    go on            | b  c",
+                "                     |",
+                "    end              |"
+            ],
+        );
+        // Indentation never fills a line, and a line that is wrapped is not indented.
+        assert_eq!(
+            lines("                one two", "x", 23, PassageMark::Brackets),
+            ["     one   | x", "two        |"],
+        );
+        // A passage is beside its partner also if it begins a line.
+        assert_eq!(
+            lines("one two", "x\n\n  one two", 43, PassageMark::Brackets),
+            ["                     | x", "                     |", "[1: one two]         |   [1: one two]"],
         );
     }
 
     #[test]
     fn a_colour_ends_with_its_line_and_takes_no_room() {
         assert_eq!(
-            lines("one two, three", "one two three", 23, PassageMark::Colour),
-            ["\x1b[1;32mone two\x1b[0m,   | \x1b[1;32mone two\x1b[0m", "three      | three",]
+            lines("one two, three", "one two four", 29, PassageMark::Colour),
+            ["\x1b[1;32m1: one two\x1b[0m,   | \x1b[1;32m1: one two\x1b[0m", "three         | four",]
         );
         assert_eq!(
-            lines("one two three", "one two three", 23, PassageMark::Colour),
+            lines("one two three", "one two three", 29, PassageMark::Colour),
             [
-                "\x1b[1;32mone two\x1b[0m    | \x1b[1;32mone two\x1b[0m",
-                "\x1b[1;32mthree\x1b[0m      | \x1b[1;32mthree\x1b[0m",
+                "\x1b[1;32m1: one two\x1b[0m    | \x1b[1;32m1: one two\x1b[0m",
+                "\x1b[1;32mthree\x1b[0m         | \x1b[1;32mthree\x1b[0m",
             ]
         );
     }
@@ -470,7 +396,7 @@ mod tests {
     fn nothing_in_common_is_not_marked() {
         assert_eq!(lines("one two", "one three", 23, PassageMark::Brackets), ["one two    | one three"]);
         assert_eq!(lines("", "one", 23, PassageMark::Brackets), ["           | one"]);
-        assert_eq!(lines("", "", 23, PassageMark::Brackets), ["           |"]);
+        assert_eq!(lines("", "", 23, PassageMark::Brackets), Vec::<String>::new());
     }
 
     #[test]
@@ -484,48 +410,32 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_begin_lines_and_control_characters_do_not_act() {
+    fn control_characters_do_not_act() {
         assert_eq!(
-            lines("a\nb\n\nc", "\x1b[2J\u{202e}", 23, PassageMark::Brackets),
-            ["a b        | \u{fffd}[2J\u{fffd}", "c          |"]
+            lines("a\u{2028}b", "\x1b[2J\u{202e}", 23, PassageMark::Brackets),
+            ["a b        | \u{fffd}[2J\u{fffd}"]
         );
     }
 
     #[test]
-    fn passages_are_told_by_their_characters() {
-        let (a, b) = ("héron one two, x", "x  One\ntwo, y");
-        let (found, whole) = common([a, b], &two_words());
-        assert_eq!((found.as_slice(), whole), ([CommonPassage { a: 6..14, b: 3..11 }].as_slice(), true));
-        let cut = |text: &str, place: &Range<usize>| {
-            text.chars().skip(place.start).take(place.len()).collect::<String>()
-        };
-        assert_eq!((cut(a, &found[0].a).as_str(), cut(b, &found[0].b).as_str()), ("one two,", "One\ntwo,"));
-        assert_eq!(common(["one two", "two one"], &two_words()), (vec![], true));
-    }
-
-    #[test]
-    fn long_texts_are_cut() {
-        let long = "w ".repeat(MAX_TOKENS + 1);
-        let (tokens, whole) = tokens(&long, MAX_TOKENS);
-        assert_eq!((tokens.len(), whole), (MAX_TOKENS, false));
-        let long = format!("{long}end");
-        let shingle = two_words();
-        let laid_out = |extent| {
-            let view = View { width: 23, mark: PassageMark::Brackets, extent, shingle: &shingle };
-            side_by_side(["a", "b"], [&long, &long], view)
-        };
-        assert!(!laid_out(Extent::Compared).whole);
-        let full = laid_out(Extent::Whole);
-        assert!(full.whole && full.lines.last().unwrap().ends_with("end"), "{:?}", full.lines.last());
+    fn long_texts_are_cut_on_a_page() {
+        let texts = ["one two \u{e9}\u{e9}\u{e9} one two", "x one two"];
+        let part = |text: &str, passage| TextPart { text: text.into(), passage };
+        let [a, b] = sides(["a".into(), "b".into()], texts, 9, &two_words()).unwrap();
+        assert_eq!((a.shown, a.characters, b.shown, b.characters), (9, 19, 9, 9));
+        assert_eq!(a.parts, [part("one two", Some(1)), part(" \u{e9}", None)]);
+        assert_eq!(b.parts, [part("x ", None), part("one two", Some(1))]);
+        assert_eq!(a.cut().unwrap(), "Cut here: 9 of 19 characters are shown.");
+        assert_eq!(b.cut(), None);
     }
 
     #[test]
     fn parts_are_the_text() {
-        let part = |text: &str, common| TextPart { text: text.into(), common };
+        let part = |text: &str, passage| TextPart { text: text.into(), passage };
         assert_eq!(
-            parts("é one two\u{0}\u{202e} x", std::iter::once(&(2..9))),
-            [part("é ", false), part("one two", true), part("\u{fffd}\u{fffd} x", false)]
+            parts("\u{e9} one\r\n\ttwo\u{0}\u{202e} x", &[MarkedPassage { at: 3..12, number: 7 }]),
+            [part("\u{e9} ", None), part("one\n\ttwo", Some(7)), part("\u{fffd}\u{fffd} x", None)]
         );
-        assert_eq!(parts("", std::iter::empty()), []);
+        assert_eq!(parts("", &[]), []);
     }
 }

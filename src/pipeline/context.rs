@@ -65,12 +65,10 @@ impl<'a> StageContext<'a> {
         read::frame(self.session(), self.runner.output, &self.files(table), schema)
     }
 
-    /// The files of a table.
     pub(super) fn files(&self, table: impl Into<AnyTable>) -> Vec<File> {
         self.runner.files(&table.into().name())
     }
 
-    /// The number of rows of a table.
     pub(super) fn rows(&self, table: impl Into<AnyTable>) -> u64 {
         self.runner.rows(&table.into().name())
     }

@@ -103,7 +103,6 @@ impl PreviousResult {
         Ok(Self { stored, manifest })
     }
 
-    /// The files of the result.
     pub(super) fn files(&self) -> Vec<String> {
         self.manifest.iter().flat_map(Manifest::paths).map(str::to_owned).collect()
     }
@@ -142,7 +141,8 @@ impl PreviousResult {
 const NAMED: usize = 3;
 
 /// The job keys that do not change rows.
-const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
+const IRRELEVANT: [&str; 7] =
+    ["name", "engine", "alarms", "against.first_day", "output.url", "output.max_pairs", "output.tables"];
 
 /// The difference between a run of `job` over `input` and the run that wrote `manifest`, for example "of another job (`score.threshold` is
 /// 0.9 and was 0.8)".

@@ -45,7 +45,7 @@ pub use existing::{OnExisting, Outcome};
 use existing::{PreviousResult, finished};
 use input::RunInput;
 use publish::{publish, publish_logs};
-pub(crate) use reference::{reference_texts, with_group};
+pub(crate) use reference::{first_day, reference_texts, with_group};
 use runner::Runner;
 use stage::walk;
 pub(crate) use verify::slices;
@@ -67,6 +67,7 @@ pub async fn run(
 ) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
+    let job = &first_day::settled(session, job).await?;
     let job = &keep_values::settled(session, job).await?;
     let absolute = job.with_absolute_paths()?;
     let attempt = Attempt::random();

@@ -145,7 +145,6 @@ fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
     StageAttempt { config, partitions: count, is_divided: false, sorts_alone: false }
 }
 
-/// A part of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SourcePart {
     /// The hash of the files and row groups in this part.

@@ -140,8 +140,9 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         superseded_reference_documents: totals.optional(Total::Superseded, 0),
         ..Counts::default()
     };
-    let mut warnings = job.warnings();
-    warnings.extend(count_left_out(cx, &mut counts).await?);
+    let skipped = count_left_out(cx, &mut counts).await?;
+    let mut warnings: Vec<String> = job.first_day_warning().into_iter().chain(counts.warning()).collect();
+    warnings.extend(job.warnings().into_iter().chain(skipped));
     if let Some(outputs) = outputs {
         warnings.extend(outputs.not_replaced(cx).await?);
     }

@@ -41,7 +41,6 @@ pub(crate) struct Runner<'a> {
     earlier: Mutex<BTreeMap<String, FinishedStage>>,
 }
 
-/// The work of a stage.
 pub(crate) struct StageWork<'w> {
     /// The name of the stage in logs, records and file names.
     pub(crate) name: &'w str,
@@ -84,7 +83,6 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// The progress of a run.
 #[derive(Default)]
 struct RunProgress {
     /// The number of stages.

@@ -27,7 +27,6 @@ pub(super) struct BoundedRows {
 }
 
 impl BoundedRows {
-    /// The rows of a table.
     pub(super) fn read(cx: &StageContext<'_>, table: WorkTable) -> Result<Self> {
         Ok(Self { frame: cx.table(table)?, count: cx.rows(table) })
     }

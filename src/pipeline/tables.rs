@@ -19,7 +19,6 @@ pub(crate) struct WorkTable {
     columns: &'static [WorkColumns],
 }
 
-/// Columns of a work table.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum WorkColumns {
     /// UInt64.
@@ -81,7 +80,6 @@ impl WorkTable {
         Self { name, round: None, columns }
     }
 
-    /// The table of a round.
     pub(super) const fn round(self, round: u32) -> Self {
         Self { round: Some(round), ..self }
     }
@@ -118,7 +116,6 @@ pub(super) const POSITION_COLUMNS: &[WorkColumns] = &[
 /// Pairs of documents.
 pub(super) const PAIR_COLUMNS: &[WorkColumns] = &[WorkColumns::Numbers(&["a", "b"])];
 
-/// The type of signatures in work tables.
 pub(super) fn signature_type(job: &Job) -> DataType {
     match job.minhash.bits {
         Bits::Of16 => DataType::Binary,
@@ -155,7 +152,6 @@ impl AllSketches {
     }
 }
 
-/// The tables of a stage, and the rows for each table.
 pub(crate) type StageTables = Vec<(AnyTable, TableRows)>;
 
 /// A table that a stage writes.

@@ -161,7 +161,6 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// Returns the number of partitions.
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().partitions.len()
     }

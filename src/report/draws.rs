@@ -16,7 +16,7 @@ use crate::job::{Job, Reference};
 use crate::lookup::Finished;
 use crate::lookup::rows::query;
 use crate::lookup::show::{Member, MemberTexts, similarity};
-use crate::page::sides;
+use crate::page::{EXCERPT, sides};
 use crate::udf::stage_functions;
 
 /// The maximum number of listed documents per cluster.
@@ -67,7 +67,7 @@ pub(super) async fn read(
                 jaccard: pair.jaccard,
                 containment_a: pair.containment_a,
                 containment_b: pair.containment_b,
-                sides: sides([a.id.to_string(), b.id.to_string()], both, &job.shingle),
+                sides: sides([a.id.to_string(), b.id.to_string()], both, EXCERPT, &job.shingle)?,
             });
         }
         clusters.push(cluster);

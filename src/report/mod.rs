@@ -20,6 +20,7 @@ use crate::forecast::Forecast;
 use crate::job::{parse_size, whole};
 use crate::lookup::Finished;
 pub use crate::page::{Side, TextPart};
+pub(crate) use numbers::dataset;
 pub use page::html;
 pub use view::*;
 
@@ -85,7 +86,6 @@ struct ReportRecord {
     /// The peak memory of the process in bytes.
     #[serde(default)]
     peak_memory_bytes: Option<u64>,
-    /// The manifest of the output.
     manifest: OutputIdentity,
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     };
     let bounds = alarms::Bounds { alarms: job.alarms, may_fail: false, contained: None };
     let verdicts = alarms::verdicts(finished, job, bounds).await?;
-    let has_bounds = job.alarms.removed_share.is_some() || job.alarms.largest_cluster.is_some();
+    let has_bounds = job.alarms.has_bounds();
     let per_unit = per_unit(job.score.threshold);
     let (spared, spared_examples) = match job.clusters.contained {
         Some(_) => (Some(query(session, SPARED).await?), query(session, SPARED_EXAMPLES).await?),
@@ -92,7 +92,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
 }
 
 /// Names a dataset by its first URL: by the last part of the path that is not a pattern. The number of further URLs follows.
-fn dataset(urls: &[String]) -> Option<String> {
+pub(crate) fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
     let first = masked(first);
     let name = first.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '[']))?;

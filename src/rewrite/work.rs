@@ -104,7 +104,6 @@ pub struct DocumentCounts {
 }
 
 impl DocumentCounts {
-    /// Counts a document.
     pub(super) fn count(&mut self, action: RowAction) {
         self.read += 1;
         match action {

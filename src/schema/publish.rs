@@ -15,7 +15,6 @@ pub(crate) struct DescribedOutput<'a> {
     pub(crate) name: &'a str,
     /// The folder that contains the tables, as an absolute path or URL without a trailing `/`.
     pub(crate) url: &'a str,
-    /// The contracts of the tables.
     pub(crate) tables: Vec<Contract>,
 }
 

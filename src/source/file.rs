@@ -33,7 +33,6 @@ pub(crate) struct SourceFile {
     pub(super) path: Arc<str>,
     /// The path below the job's URL, separated by `/`. The name is unique in a listing.
     pub(super) name: Arc<str>,
-    /// The URL of the object store.
     #[serde(serialize_with = "as_text", deserialize_with = "store_from_text")]
     pub(super) store: ObjectStoreUrl,
     /// The location in the object store, and the state of the file when it was listed.

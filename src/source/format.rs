@@ -55,6 +55,15 @@ impl SourceFormat {
     pub(crate) fn has_rows(&self) -> bool {
         matches!(self.rewriting, Rewriting::Rows(_))
     }
+
+    /// Whether `apply` can add columns to the files.
+    pub(crate) fn takes_columns(&self) -> bool {
+        match self.rewriting {
+            Rewriting::ParquetValues | Rewriting::AsParquet => true,
+            Rewriting::Rows(format) => format.takes_columns(),
+            Rewriting::WholeFile => false,
+        }
+    }
 }
 
 /// How the files of a source are found.
@@ -193,10 +202,17 @@ pub(crate) trait DocumentReader: Send {
 /// A format whose rows can be copied byte for byte and extended by columns.
 pub(crate) trait RowFormat: Sync {
     /// Returns the bytes that separate fields and records, besides line ends.
-    fn separators(&self, source: &job::Source) -> Vec<u8>;
+    fn separators(&self, _source: &job::Source) -> Vec<u8> {
+        Vec::new()
+    }
 
     /// Returns a cutter for one file.
     fn cutter(&self, source: &job::Source) -> Box<dyn RowCutter>;
+
+    /// Whether a row can have further columns.
+    fn takes_columns(&self) -> bool {
+        true
+    }
 
     /// Whether files begin with a header.
     fn has_header(&self, _source: &job::Source) -> bool {
@@ -311,7 +327,6 @@ pub(crate) struct Row<'a> {
     pub whole: bool,
 }
 
-/// The place of the text in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TextPlace {
     /// The column with this name, or a field of a struct.

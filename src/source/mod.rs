@@ -43,6 +43,7 @@ pub(crate) use self::formats::parquet::pinned_scan;
 pub(crate) use self::formats::parquet::{
     NumberRows, ParquetFile, decoded_arrow_schema, is_string, named_fields,
 };
+pub(crate) use self::formats::reuters::COLUMNS as STORY_COLUMNS;
 pub(crate) use self::formats::text::is_stored_text;
 pub(crate) use self::identity::{Checksums, InputComparison, checksum_of};
 pub use self::listing::{Listed, list};

@@ -203,7 +203,6 @@ pub(super) struct DataPoint {
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// Returns an attribute.
 pub(super) fn attribute(key: impl Into<String>, value: impl Into<Value>) -> KeyValue {
     KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value.into()) }) }
 }
@@ -249,7 +248,6 @@ fn in_quotes<S: Serializer>(number: &impl ToString, serializer: S) -> Result<S::
     serializer.serialize_str(&number.to_string())
 }
 
-/// Returns the attributes of a job.
 pub(crate) fn job_attributes(job: &Job) -> Vec<KeyValue> {
     let inputs = match &job.input {
         Input::Read => job.source.urls.clone(),

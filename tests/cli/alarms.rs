@@ -134,11 +134,96 @@ fn bounds_are_mended_where_the_output_is_applied() {
 #[test]
 fn bounds_that_cannot_be_are_refused() {
     let shops = Shops::new();
-    for (set, part) in
-        [("alarms.removed_share=1.5", "expected a number from 0 to 1"), ("alarms.per=shop", "alarms.per")]
-    {
+    for (set, part) in [
+        ("alarms.removed_share=1.5", "expected a number from 0 to 1"),
+        ("alarms.per=shop", "alarms.per"),
+        ("alarms.max_rejected_share=-0.1", "expected a number from 0 to 1"),
+        ("alarms.min_documents=-1", "alarms.min_documents"),
+    ] {
         let refused = shops.run("out", &[set]).code(2);
         assert!(said(&refused).contains(part), "{}", said(&refused));
     }
     assert!(!finished(&shops.path("out")));
+}
+
+/// Two texts that can be compared, and three that are empty.
+fn with_empty_texts() -> Scene {
+    let texts = ["one two three four five six", "quite another text of this kind", "", " ", "\n"];
+    let documents: Vec<Document> = (1..).zip(texts).map(|(n, text)| (format!("d{n}"), text.into())).collect();
+    Scene::new(&[]).with_job("in.parquet", &documents)
+}
+
+#[test]
+fn too_few_documents_and_too_many_rejects_are_alarms() {
+    let scene = with_empty_texts();
+    let run = |sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        scene.command(&[&["run", "job.toml"][..], &sets.collect::<Vec<_>>()].concat()).assert()
+    };
+    let fine = ["alarms.min_documents=2", "alarms.max_rejected_share=0.6", "alarms.fail=true"];
+    assert!(!said(&run(&fine).success()).contains("alarms."));
+    let told = said(&run(&["alarms.min_documents=3", "alarms.max_rejected_share=0.59"]).success());
+    let few = "2 documents were compared, and alarms.min_documents requires 3";
+    let many = "3 of 5 documents were rejected, a share of 0.6000, and alarms.max_rejected_share allows 0.59";
+    assert!(told.contains(few) && told.contains(many), "{told}");
+    assert!(said(&run(&["alarms.min_documents=3", "alarms.fail=true"]).code(6)).contains(few));
+    assert!(said(&run(&["alarms.max_rejected_share=0.59", "alarms.fail=true"]).code(6)).contains(many));
+    // The record names both, also without groups.
+    let record: Value = printed(&mut scene.command(&["run", "job.toml", "--set", "alarms.min_documents=3"]));
+    let verdict = &record["alarms"][0];
+    assert_eq!(
+        (&verdict["bound"], &verdict["allowed"], &verdict["found"]),
+        (&json!("min_documents"), &json!(3.0), &json!(2.0))
+    );
+}
+
+#[test]
+fn apply_takes_other_bounds_on_what_was_read() {
+    let scene = with_empty_texts();
+    let bounds = [
+        "--set",
+        "alarms.min_documents=3",
+        "--set",
+        "alarms.max_rejected_share=0.5",
+        "--set",
+        "alarms.fail=true",
+    ];
+    scene.command(&[&["run", "job.toml"][..], &bounds].concat()).assert().code(6);
+    let apply =
+        |more: &[&str]| scene.command(&[&["apply", "out", "--to", "clean"][..], more].concat()).assert();
+    let refused = said(&apply(&[]).code(6));
+    assert!(
+        refused.contains("alarms.min_documents requires 3") && refused.contains("allows 0.5"),
+        "{refused}"
+    );
+    apply(&["--min-documents", "2"]).code(6);
+    apply(&["--min-documents", "2", "--max-rejected-share", "1.5"]).code(2);
+    assert!(!scene.path("clean").exists());
+    apply(&["--min-documents", "2", "--max-rejected-share", "0.6"]).success();
+    assert!(finished(&scene.path("clean")));
+}
+
+/// A run over nothing, or over what it could hardly read, says so first; the log and the manifest say it too.
+#[test]
+fn a_summary_begins_with_what_makes_the_result_doubtful() {
+    let nothing =
+        "source.where leaves no document (rows left out: 5, files left out: 0): correct the condition";
+    let rejected = "3 of 5 documents were rejected, so most of them are not compared";
+    for (sets, warning) in [(&["--set", "source.where=id = 'none'"][..], nothing), (&[], rejected)] {
+        let scene = with_empty_texts();
+        let run = scene.command(&[&["run", "job.toml"][..], sets].concat()).assert().success();
+        let printed = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+        assert!(printed.starts_with(warning), "{printed}");
+        assert!(said(&run).contains(warning), "{}", said(&run));
+        assert!(manifest(&scene.path("out")).warnings[0].starts_with(warning));
+    }
+    let scene = with_empty_texts();
+    for (more, warning) in [(&["--where", "id = 'none'"][..], nothing), (&[], rejected)] {
+        let find = scene.command(&[&["find", "in.parquet"][..], more].concat()).assert().success();
+        assert!(String::from_utf8_lossy(&find.get_output().stdout).starts_with(warning));
+    }
+    // Most documents were compared.
+    let scene = with_empty_texts();
+    let run = scene.command(&["run", "job.toml", "--set", "source.where=id < 'd4'"]).assert().success();
+    assert!(!said(&run).contains("rejected") && manifest(&scene.path("out")).warnings.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Results as CSV: `sql`, `show` and `find` for programs and for Excel.
+//! Results as CSV and workbooks: `sql`, `show` and `find` for programs and for Excel.
 
 use crate::support::*;
 
@@ -82,4 +82,131 @@ fn find_prints_its_pairs() {
     let rows = csv_records(&printed(&["find", "--csv", "-q"], &folder.path().join("in.parquet")));
     assert_eq!(rows[0], ["id_a", "id_b", "jaccard", "containment_a", "containment_b"]);
     assert_eq!(rows[1..].iter().map(|row| row[..2].join(" ")).collect::<Vec<_>>(), ["a b", "c d"]);
+}
+
+/// Names with letters that UTF-8 and windows-1252 encode differently; two rows are similar.
+const GERMAN: &str = "Name;Text\nMüller;Straße und Brücke über den Fluß bei Köln\n\
+                      Größe;Straße und Brücke über den Fluß bei Köln am Rhein\nanders;Nichts davon war je in diesem Haus zu sehen\n";
+
+fn windows_1252(text: &str) -> Vec<u8> {
+    text.chars().map(|c| u8::try_from(c).unwrap()).collect()
+}
+
+fn excel(folder: &Path, arguments: &[&str]) -> Vec<u8> {
+    let ran = resemblance().current_dir(folder).args(arguments).arg("-q").assert().success();
+    ran.get_output().stdout.clone()
+}
+
+#[test]
+fn a_sheet_has_the_delimiter_and_encoding_of_the_input() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let find = |file: &str, more: &[&str]| {
+        let find = ["find", file, "--text", "Text", "--id", "Name", "-t", "0.5", "-k", "3", "--excel"];
+        excel(folder.path(), &[&find[..], more].concat())
+    };
+    let header = "id_a;id_b;jaccard;containment_a;containment_b\r\n";
+    let rows = "Größe;Müller;0,75;0,75;1,0\r\n";
+    std::fs::write(path("ansi.csv"), windows_1252(GERMAN)).unwrap();
+    assert_eq!(find("ansi.csv", &[]), windows_1252(&format!("{header}{rows}")));
+    std::fs::write(path("utf8.csv"), GERMAN).unwrap();
+    assert_eq!(String::from_utf8(find("utf8.csv", &[])).unwrap(), format!("\u{feff}{header}{rows}"));
+    let units =
+        |text: &str| format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    std::fs::write(path("wide.csv"), units(&GERMAN.replace(';', "\t"))).unwrap();
+    let tabs = format!("{header}{}", rows.replace(',', ".")).replace(';', "\t");
+    assert_eq!(find("wide.csv", &[]), units(&tabs));
+    // Rows of JSON have neither; programs get the same as ever.
+    let line = |line: &str| {
+        let (name, text) = line.split_once(';').unwrap();
+        format!("{}\n", json!({ "Name": name, "Text": text }))
+    };
+    std::fs::write(path("lines.jsonl"), GERMAN.lines().skip(1).map(line).collect::<String>()).unwrap();
+    let commas = format!("{header}{}", rows.replace(',', ".")).replace(';', ",");
+    assert_eq!(String::from_utf8(find("lines.jsonl", &[])).unwrap(), format!("\u{feff}{commas}"));
+    let csv = excel(
+        folder.path(),
+        &["find", "ansi.csv", "--text", "Text", "--id", "Name", "-t", "0.5", "-k", "3", "--csv"],
+    );
+    assert_eq!(String::from_utf8(csv).unwrap(), commas.replace("\r\n", "\n"));
+}
+
+/// `show` and `sql` know the source of their output; a character that its encoding lacks makes the sheet UTF-8.
+#[test]
+fn sheets_of_an_output_follow_its_source() {
+    let folder = tempdir().unwrap();
+    std::fs::write(folder.path().join("ansi.csv"), windows_1252(GERMAN)).unwrap();
+    let text = "source = { format = 'csv', url = 'ansi.csv', id = 'Name', text = 'Text', delimiter = ';', encoding = \
+                'windows-1252' }\nshingle.size = 3\nscore.threshold = 0.5\noutput.url = 'out'";
+    std::fs::write(folder.path().join("job.toml"), text).unwrap();
+    excel(folder.path(), &["run", "job.toml"]);
+    excel(folder.path(), &["apply", "out", "--to", "clean"]);
+    for output in ["out", "clean"] {
+        let shown = excel(folder.path(), &["show", output, "--excel"]);
+        let has = |part: &str| shown.windows(part.chars().count()).any(|bytes| bytes == windows_1252(part));
+        assert!(
+            has("Größe;Müller;0,7") && has(";Straße und"),
+            "{output}: {}",
+            String::from_utf8_lossy(&shown)
+        );
+        let asked = excel(folder.path(), &["sql", output, "SELECT 'Ü' AS a, 1.5 AS b", "--excel"]);
+        assert_eq!(asked, windows_1252("a;b\r\nÜ;1,5\r\n"), "{output}");
+        let asked = excel(folder.path(), &["sql", output, "SELECT 'Ü→' AS a, 2 AS b", "--excel"]);
+        assert_eq!(String::from_utf8(asked).unwrap(), "\u{feff}a;b\r\nÜ→;2\r\n", "{output}");
+    }
+}
+
+#[test]
+fn a_sheet_is_a_new_file() {
+    let folder = tempdir().unwrap();
+    let (out, _) = output(folder.path());
+    let sheet = folder.path().join("rows.csv");
+    let written = printed(&["sql", "SELECT 1 AS n", &format!("--excel={}", sheet.display())], &out);
+    assert!(written.starts_with("1 row in ") && written.contains("rows.csv"), "{written}");
+    assert_eq!(std::fs::read(&sheet).unwrap(), b"\xef\xbb\xbfn\r\n1\r\n");
+    // An existing file, another ending, and a missing folder are refused, and nothing is changed.
+    for name in ["rows.csv", "rows.xls", "missing/rows.csv"] {
+        let path = format!("--excel={}", folder.path().join(name).display());
+        resemblance().arg("sql").arg(&out).args(["SELECT 2 AS n", &path]).assert().code(2);
+    }
+    assert_eq!(std::fs::read(&sheet).unwrap(), b"\xef\xbb\xbfn\r\n1\r\n");
+}
+
+#[cfg(feature = "xlsx")]
+/// The parts of a workbook are files in a ZIP archive.
+fn part_of_workbook(path: &Path, part: &str) -> String {
+    let script =
+        "import sys, zipfile; sys.stdout.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]).decode())";
+    let read =
+        std::process::Command::new("python3").args(["-c", script]).arg(path).arg(part).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    String::from_utf8(read.stdout).unwrap()
+}
+
+#[cfg(feature = "xlsx")]
+#[test]
+fn a_workbook_has_texts_and_numbers() {
+    let folder = tempdir().unwrap();
+    let (out, _) = output(folder.path());
+    let file = folder.path().join("rows.XLSX");
+    let query = "SELECT '=1+1' AS text, 0.5 AS share, 7 AS n, 12345678901234567 AS id, NULL AS nothing, \
+                 repeat('é', 40000) AS long UNION ALL SELECT '007', -1, 0, 1, NULL, ''";
+    let written = printed(&["sql", query, &format!("--excel={}", file.display())], &out);
+    assert!(written.starts_with("2 rows in ") && written.contains("rows.XLSX"), "{written}");
+    let (sheet, strings) = (
+        part_of_workbook(&file, "xl/worksheets/sheet1.xml"),
+        part_of_workbook(&file, "xl/sharedStrings.xml"),
+    );
+    let texts: Vec<&str> =
+        strings.split("<t>").skip(1).map(|rest| rest.split("</t>").next().unwrap()).collect();
+    assert!(!sheet.contains("<f>") && texts.contains(&"=1+1") && texts.contains(&"007"), "{sheet} {strings}");
+    assert!(
+        texts.contains(&"12345678901234567") && sheet.contains("<v>0.5</v>") && sheet.contains("<v>-1</v>"),
+        "{sheet}"
+    );
+    let long = texts.iter().find(|text| text.starts_with('é')).unwrap();
+    assert!(long.ends_with('…') && long.chars().count() == 32_767);
+    // An existing workbook is refused.
+    let path = format!("--excel={}", file.display());
+    resemblance().arg("sql").arg(&out).args(["SELECT 1", &path]).assert().code(2);
 }

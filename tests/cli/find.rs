@@ -40,7 +40,7 @@ fn common_passages_stand_in_brackets_where_there_is_no_terminal() {
         lines.map(str::trim).collect::<Vec<_>>().join(" ")
     };
     // Before `fox` are fewer words than a shingle has.
-    let expected = TEXT.replace("jumps", "[jumps").replace("hills.", "hills.]");
+    let expected = TEXT.replace("jumps", "[1: jumps").replace("hills.", "hills].");
     assert_eq!(text(0).trim(), expected);
     assert_eq!(text(1).trim(), expected.replace("fox", "cat"));
     assert!(!shown.contains('\u{1b}'));
@@ -81,7 +81,7 @@ fn long_texts_are_cut() {
     write(folder.path(), "two.txt", &long.join("\n"));
     let text = find(folder.path(), &["--show"]).shown(&[]);
     assert_eq!(
-        text.lines().filter(|line| line.contains(" | word") || line.contains(" | [word")).count(),
+        text.lines().filter(|line| line.contains(" | word") || line.contains(" | [1: word")).count(),
         198
     );
     assert!(text.contains(" more lines are left out)"), "{text}");

@@ -225,9 +225,9 @@ fn pages_are_compared_by_the_text_that_a_browser_shows() {
         found(&input, &["-t", "1"]),
         [["a.txt", "b.html"], ["a.txt", "c.cache"], ["b.html", "c.cache"]]
     );
-    assert_eq!(found(&input, &["-t", "1", "--html", "text"]).len(), 3);
-    assert_eq!(found(&input, &["-t", "1", "--html", "source"]), [["b.html", "c.cache"]]);
-    find(&input, &["--html", "words"]).refused(2, &["--html", "source"]);
+    assert_eq!(found(&input, &["-t", "1", "--html-as", "text"]).len(), 3);
+    assert_eq!(found(&input, &["-t", "1", "--html-as", "source"]), [["b.html", "c.cache"]]);
+    find(&input, &["--html-as", "words"]).refused(2, &["--html-as", "source"]);
     let source = format!("format = 'text'\nurl = {input:?}\n[score]\nthreshold = 1.0");
     for (sets, expected) in [(&[][..], 3), (&["source.html=source"], 1), (&["source.html=text"], 3)] {
         run_job(&folder, &source, sets).success();
@@ -245,7 +245,7 @@ fn pages_are_compared_by_the_text_that_a_browser_shows() {
         );
     }
     let csv = write(&folder, "a.csv", "id,text\n1,a\n");
-    find(&csv, &["--html", "text"]).refused(2, &["`source.html`", "format text"]);
+    find(&csv, &["--html-as", "text"]).refused(2, &["--html-as", "a.csv is data"]);
 }
 
 #[test]

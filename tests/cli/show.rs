@@ -99,12 +99,12 @@ fn the_text_of_a_known_output_is_the_one_that_was_compared() {
     assert!(said.contains("was made again") && named.iter().all(|name| said.contains(name)), "{said}");
 }
 
-/// Passages are looked for in the first 5,000 words: for longer texts, a note says that there may be more.
+/// Passages are looked for in the first 100,000 words: for longer texts, a note says that there may be more.
 #[test]
 fn incomplete_passages_are_reported() {
     let folder = tempdir().unwrap();
     let words = |count: usize| (0..count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
-    let (long, short) = (words(6_000), words(4_000));
+    let (long, short) = (words(100_010), words(67_000));
     let documents: Vec<Document> =
         [("a", format!("{long} one two three")), ("b", format!("{long} four")), ("c", short)]
             .map(|(id, text)| (id.to_owned(), text))
@@ -118,6 +118,7 @@ fn incomplete_passages_are_reported() {
         assert_eq!(line["passages_complete"], false, "{first} {second}");
         assert!(end < text(&line, "text_a").len(), "{first} {second}");
     }
+    show(&output, &["--top", "1"]).shown(&["marked only in the first 100,000 words of each text"]);
     let folder = tempdir().unwrap();
     let (short, _) = crate::cli::show::output(folder.path());
     assert!(lines(&short, &["--top", "99"]).iter().all(|line| line["passages_complete"] == true));
@@ -265,7 +266,10 @@ fn neighbors_are_shown_beside_the_document() {
     let left = |shown: &str| {
         let (_, side) = shown.split_once("\njaccard ").unwrap();
         let lines = side.lines().skip(3).map(|line| line.split(" | ").next().unwrap().trim());
-        lines.collect::<Vec<_>>().join(" ").replace(['[', ']'], "")
+        let text = lines.collect::<Vec<_>>().join(" ").replace(']', "");
+        // The number of a passage precedes its first word.
+        let words = text.split_whitespace().filter(|word| !(word.starts_with('[') && word.ends_with(':')));
+        words.collect::<Vec<_>>().join(" ")
     };
     for arguments in [["--id", &id], ["--text", file.to_str().unwrap()]] {
         let shown = ask(&arguments);

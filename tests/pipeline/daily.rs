@@ -637,3 +637,174 @@ fn cut_texts_are_in_no_reference_document() {
     let refused = run(&lake.job("in/two", "two", &["output.url=three", &sets])).unwrap_err().one_line();
     assert!(refused.contains("name the former in its place"), "{refused}");
 }
+
+/// One job file over three days: each day names the output of all days before it, which the first day lacks.
+struct OneJob {
+    scene: Scene,
+}
+
+impl OneJob {
+    fn new() -> Self {
+        let scene = Scene::new(&[]);
+        let text = "source = { format = 'jsonl', url = 'set by each day', id = 'id', text = 'text' }\n\
+                    against = { output = 'set by each day', first_day = true }\n\
+                    output.url = 'set by each day'";
+        std::fs::write(scene.path("daily.toml"), text).unwrap();
+        for day in 1..=3 {
+            let new = (0..20).map(|n| document(format!("new{day}x{n}"), words(100 * day + n, 30)));
+            // Copies of the first day.
+            let copies = (0..day).map(|n| document(format!("copy{day}x{n}"), words(100 + n, 30)));
+            scene.write(&format!("in/day={day}/part.jsonl"), &new.chain(copies).collect::<Vec<_>>());
+        }
+        Self { scene }
+    }
+
+    fn run(&self, day: usize, more: &[&str]) -> assert_cmd::assert::Assert {
+        let sets = [
+            format!("source.url=in/day={day}/"),
+            format!("output.url=similar/day={day}/"),
+            format!("against.output=similar/until={}/", day - 1),
+        ];
+        let mut run = self.scene.command(&["run", "daily.toml"]);
+        for set in sets.iter().map(String::as_str).chain(more.iter().copied()) {
+            run.args(["--set", set]);
+        }
+        run.assert()
+    }
+
+    fn merge(&self, outputs: &[&str], to: usize) -> assert_cmd::assert::Assert {
+        let to = format!("similar/until={to}/");
+        self.scene.command(&[&["merge"][..], outputs, &["--to", &to]].concat()).assert()
+    }
+
+    fn finish(&self, day: usize) {
+        let (before, output) = (format!("similar/until={}/", day - 1), format!("similar/day={day}"));
+        self.scene.command(&["apply", &output, "--to", &format!("clean/day={day}")]).assert().success();
+        self.merge(&[&before, &output], day).success();
+    }
+}
+
+fn said(assert: &assert_cmd::assert::Assert) -> String {
+    stderr(assert.get_output())
+}
+
+#[test]
+fn one_job_file_serves_the_first_day_too() {
+    let days = OneJob::new();
+    let scene = &days.scene;
+    let first = "this is the first day, because similar/until=0/ does not exist yet";
+    for day in 1..=3 {
+        let run = days.run(day, &[]).success();
+        let printed = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+        let recorded = manifest(&scene.path(&format!("similar/day={day}")));
+        assert_eq!(printed.starts_with(first), day == 1, "{printed}");
+        assert_eq!(said(&run).contains(first), day == 1, "{}", said(&run));
+        assert_eq!(recorded.warnings.iter().any(|warning| warning.contains("first day")), day == 1);
+        assert_eq!(recorded.job["first_day"]["outputs"]["urls"][0].is_string(), day == 1, "{}", recorded.job);
+        days.finish(day);
+        // The same commands again do nothing.
+        let again = days.run(day, &[]);
+        if day > 1 {
+            let again = again.success();
+            assert!(String::from_utf8_lossy(&again.get_output().stdout).contains("finished already"));
+        }
+    }
+    let kept: Vec<usize> =
+        (1..=3).map(|day| ids_of_lines(&scene.path(&format!("clean/day={day}"))).len()).collect();
+    assert_eq!(kept, [20, 20, 20]);
+    // All days together have the clusters of one run.
+    let merged = manifest(&scene.path("similar/until=3"));
+    assert_eq!((merged.counts.documents, merged.counts.removed_documents), (66, 6));
+    assert_eq!(merged.job.get("first_day"), None);
+}
+
+/// The ids in all JSON lines files below a folder.
+fn ids_of_lines(folder: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(folder.join("part.jsonl")).unwrap();
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+    text.lines().map(id).collect()
+}
+
+/// The first day has the fingerprint of a job without reference documents, so that a run continues or repeats it.
+#[test]
+fn the_first_day_is_a_run_without_reference_documents() {
+    let days = OneJob::new();
+    days.run(1, &[]).success();
+    let again = days.run(1, &[]).success();
+    let summary = String::from_utf8_lossy(&again.get_output().stdout).into_owned();
+    assert!(summary.contains("finished already") && summary.contains("this is the first day"), "{summary}");
+    let alone = Scene::new(&[]);
+    std::fs::write(
+        alone.path("alone.toml"),
+        "source = { format = 'jsonl', id = 'id', text = 'text', url = 'in' }\noutput.url = 'out'",
+    )
+    .unwrap();
+    let input = format!("source.url={}", days.scene.text("in/day=1/"));
+    let output = format!("output.url={}", days.scene.text("similar/day=1/"));
+    let run = alone.command(&["run", "alone.toml", "--set", &input, "--set", &output]).assert().success();
+    assert!(String::from_utf8_lossy(&run.get_output().stdout).contains("finished already"));
+    // An output that appeared since then is another input.
+    days.finish(1);
+    let refused = said(&days.run(1, &["against.output=similar/until=1/"]).code(2));
+    assert!(refused.contains("until=1"), "{refused}");
+    // `check` shows a job without reference documents.
+    let mut check =
+        days.scene.command(&["check", "daily.toml", "--json", "--no-data", "--set", "output.url=o"]);
+    let checked: Value = printed(&mut check);
+    assert_eq!(
+        (&checked["job"]["against"], checked["job"]["first_day"].is_object()),
+        (&Value::Null, true),
+        "{checked}"
+    );
+}
+
+#[test]
+fn only_a_missing_output_is_the_first_day() {
+    let days = OneJob::new();
+    // Without the key, a missing output stays an error.
+    assert!(said(&days.run(1, &["against.first_day=false"]).code(3)).contains("until=0"));
+    // An output without its manifest, and a folder of other files.
+    days.run(1, &[]).success();
+    days.finish(1);
+    let until = days.scene.path("similar/until=1");
+    std::fs::rename(until.join("manifest.json"), days.scene.path("kept.json")).unwrap();
+    let refused = said(&days.run(2, &[]).code(3));
+    assert!(refused.contains("holds no finished output"), "{refused}");
+    std::fs::write(until.join("manifest.json"), "{\"resemblance").unwrap();
+    days.run(2, &[]).code(3);
+    std::fs::rename(days.scene.path("kept.json"), until.join("manifest.json")).unwrap();
+    days.scene.write("other/notes.jsonl", &[]);
+    days.run(2, &["against.output=other/"]).code(3);
+    // One of two outputs is missing.
+    let refused =
+        said(&days.run(2, &["against.output=[\"similar/until=1/\", \"similar/until=9/\"]"]).code(3));
+    assert!(refused.contains("until=9"), "{refused}");
+    days.run(2, &[]).success();
+    // `merge` leaves out only what the first day recorded as missing.
+    for outputs in [["similar/until=9/", "similar/day=1/"], ["similar/day=1/", "similar/until=0/"]] {
+        assert!(said(&days.merge(&outputs, 8).code(3)).contains("until="));
+    }
+    days.merge(&["similar/until=0/", "similar/day=2/"], 8).code(3);
+    // A run whose own output is its reference could not run twice.
+    let refused = said(&days.run(3, &["against.output=similar/day=3/"]).code(2));
+    assert!(refused.contains("overlaps"), "{refused}");
+}
+
+#[test]
+fn a_second_source_has_no_first_day() {
+    let sets = [
+        "against.source.url=k.jsonl",
+        "against.source.format=jsonl",
+        "against.source.text=t",
+        "against.first_day=true",
+    ];
+    let days = OneJob::new();
+    let text = "source = { format = 'jsonl', url = 'in', id = 'id', text = 'text' }\noutput.url = 'out'";
+    std::fs::write(days.scene.path("daily.toml"), text).unwrap();
+    let mut run = days.scene.command(&["run", "daily.toml"]);
+    sets.iter().for_each(|set| {
+        run.args(["--set", set]);
+    });
+    let refused = said(&run.assert().code(2));
+    assert!(refused.contains("against.first_day") && refused.contains("against.output"), "{refused}");
+}

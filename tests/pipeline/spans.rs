@@ -405,6 +405,60 @@ fn a_passage_is_shown_with_its_places() {
     assert_eq!(shown.status.code(), Some(3));
 }
 
+/// A sequence of words also occurs inside longer ones: the places of all of them are counted and listed.
+#[test]
+fn occurrences_inside_longer_passages_are_counted() {
+    let path = paths();
+    let sequence = |name: &str| (0..12).map(|n| format!("{name}{n}")).collect::<Vec<_>>().join(" ");
+    let (short, long) = (sequence("p"), format!("{}\n{}", sequence("p"), sequence("q")));
+    let documents: Vec<Document> = [
+        ("a", format!("own words of a. {long}!")),
+        ("b", format!("{} and b", long.to_uppercase())),
+        ("c", format!("\u{e9} of c {short} c {short}")),
+    ]
+    .map(|(id, text)| (id.to_owned(), text))
+    .to_vec();
+    write_parquet(&path("in.parquet"), &documents, 10);
+    let sets = ["passages.unit=word", "passages.length=6", "clusters.keep=['id']"];
+    run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+    let passages = table(&path("out"), "passages");
+    let words: BTreeMap<u64, String> =
+        numbers(&passages, "words").into_iter().zip(strings(&passages, "passage_id")).collect();
+    let show = |words_of: u64, more: &[&str]| {
+        let id = &words[&words_of];
+        resemblance().arg("show").arg(path("out")).args(["--passage", id]).args(more).assert()
+    };
+    show(12, &["--top", "1"])
+        .shown(&["12 words, occurs 4 times in 3 documents\n", "3 more places are not shown"]);
+    show(24, &[])
+        .shown(&["24 words, occurs 2 times in 2 documents; the most frequent window in it occurs 4 times"]);
+    let places = |words_of: u64, more: &[&str]| -> Vec<(String, bool)> {
+        let shown = show(words_of, &[&["--json", "--top", "9"], more].concat()).shown(&[]);
+        let place = |line: &str| {
+            let place: Value = serde_json::from_str(line).unwrap();
+            let id = place["id"].as_str().unwrap().to_owned();
+            let at = |key: &str| place[key].as_u64().unwrap() as usize;
+            let (_, text) = documents.iter().find(|document| document.0 == id).unwrap();
+            let cut: String =
+                text.chars().skip(at("char_start")).take(at("char_end") - at("char_start")).collect();
+            let wanted = if words_of == 12 { &short } else { &long };
+            assert_eq!(&cut.to_lowercase(), wanted);
+            (id, place["kept"].as_bool().unwrap())
+        };
+        shown.lines().map(place).collect()
+    };
+    let of = |rows: &[(&str, bool)]| -> Vec<(String, bool)> {
+        rows.iter().map(|(id, kept)| (id.to_string(), *kept)).collect()
+    };
+    assert_eq!(places(12, &[]), of(&[("a", true), ("b", false), ("c", false), ("c", false)]));
+    assert_eq!(places(24, &[]), of(&[("a", true), ("b", false)]));
+    // The texts are read from the source.
+    std::fs::rename(path("in.parquet"), path("moved.parquet")).unwrap();
+    show(12, &[]).refused(3, &["--source"]);
+    let moved = path("moved.parquet").display().to_string();
+    assert_eq!(places(12, &["--source", &moved]).len(), 4);
+}
+
 /// Keys of one unit do not work with another.
 #[test]
 fn keys_of_passages_are_checked() {

@@ -54,6 +54,15 @@ impl AppliedResult {
         Self { places, ..self }
     }
 
+    /// Returns the source of the documents. If there are several, returns the last.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if the job in the manifest cannot be read.
+    pub fn source(&self) -> Result<job::Source> {
+        let origin = self.manifest.origins.last().ok_or_else(|| Error::bug("the result has no source"))?;
+        Ok(read_job(&origin.job, &self.manifest.resemblance)?.source)
+    }
+
     /// The files of kept documents, and of the tables of removed documents and passages.
     pub(crate) fn files(&self) -> Vec<File> {
         let mut files: Vec<File> = self.written().map(file).collect();

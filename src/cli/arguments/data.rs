@@ -15,21 +15,37 @@ use crate::source::first_names;
 /// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
 
-/// Data, and the settings for comparing the data.
+/// Data without a job file, and the way to read the data.
 #[derive(clap::Args)]
-pub(crate) struct FromData {
-    /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, or the folder
-    /// of a Delta table), or text files
+pub(crate) struct DataArguments {
+    /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON, Reuters SGML, or
+    /// the folder of a Delta table), or text files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// The column of data that contains the texts, or several columns separated by commas [default: the only string column, or a column
-    /// named text, body, content ...]
+    /// The column of data that contains the texts; repeat the option or separate names by commas for several columns [default: the only
+    /// string column, or a column named text, body, content ...]
     #[arg(long, value_name = "COL")]
-    text: Option<String>,
+    pub(crate) text: Vec<String>,
     /// The column of data that identifies a document, or `row_number` for row numbers [default: `id` if its values are unique, else
     /// row numbers]
     #[arg(long, value_name = "COL")]
-    id: Option<String>,
+    pub(crate) id: Vec<String>,
+    /// Encoding of the files: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: detected]
+    #[arg(long, value_name = "NAME", value_parser = encoding)]
+    pub(crate) encoding: Option<Encoding>,
+    /// Treatment of HTML files [default: text]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) html_as: Option<Html>,
+    /// Compare the lines of text files; the id of a line is its number, after the name of the file if there are several files
+    #[arg(long)]
+    pub(crate) lines: bool,
+}
+
+/// Data, and the settings for comparing the data.
+#[derive(clap::Args)]
+pub(crate) struct FromData {
+    #[command(flatten)]
+    pub(crate) files: DataArguments,
     /// Compare only the rows that meet this SQL condition over the columns, as in "lang = 'en' AND stars > 2"
     #[arg(long = "where", value_name = "SQL")]
     condition: Option<String>,
@@ -45,12 +61,6 @@ pub(crate) struct FromData {
     /// Unit of shingles
     #[arg(short, long, value_enum, default_value_t = Unit::Word)]
     unit: Unit,
-    /// Encoding of the files: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: detected]
-    #[arg(long, value_name = "NAME", value_parser = encoding)]
-    encoding: Option<Encoding>,
-    /// Treatment of HTML files [default: text]
-    #[arg(long, value_enum, value_name = "HOW")]
-    html: Option<Html>,
     /// Compare all pairs of documents: exact, but slow for many documents
     #[arg(long)]
     all: bool,
@@ -64,10 +74,20 @@ pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
     name.parse().map_err(|e: Error| e.to_string().replacen(&format!("{name:?}: "), "", 1))
 }
 
+/// A job over data without a job file.
+pub(crate) struct DataJob {
+    pub(crate) job: Job,
+    /// The noun for a document: `file`, `line` or `document`.
+    pub(crate) noun: &'static str,
+    /// Files that are skipped.
+    pub(crate) left_out: Vec<String>,
+    /// The temporary folder with the spills of the job, and with its output if no other place is given.
+    pub(crate) folder: SpillFolder,
+}
+
 impl FromData {
-    /// Creates a job from these arguments. Also returns the noun for the documents, which is `file` or `document`, and a temporary folder.
-    /// Spills of the job are in this folder. Its output is `output`, or is also in this folder if `output` is `None`. `change` sets further
-    /// keys. A description of the data is shown on the screen.
+    /// Creates a job from these arguments. If `output` is `None`, the output is in a temporary folder. `change` sets further keys. A
+    /// description of the data is shown on the screen.
     ///
     /// # Errors
     /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if several columns could contain the texts, or
@@ -78,19 +98,17 @@ impl FromData {
         command: &str,
         output: Option<&str>,
         change: impl FnOnce(&mut JobFile),
-    ) -> Result<(Job, &'static str, SpillFolder)> {
-        let folder = files::temporary_folder_outside(&self.paths, files::temporary_folders())?;
+    ) -> Result<DataJob> {
+        let folder = files::temporary_folder_outside(&self.files.paths, files::temporary_folders())?;
         let temporary = folder.path().join("out").to_string_lossy().into_owned();
         let output = output.unwrap_or(&temporary);
-        let columns = (self.text.as_deref(), self.id.as_deref());
-        let (mut file, noun, is_single) = file(screen, command, &self.paths, columns, self.encoding, output)?;
-        if is_single {
+        let (mut file, noun, found) = file(screen, command, &self.files, output)?;
+        if found.is_single_text {
             return Err(Error::input(format!(
                 "{} is one document, and there is no other to compare it with: name more files, or their folder",
-                self.paths.join(", ")
+                self.files.paths.join(", ")
             )));
         }
-        file.source.html = self.html;
         file.shingle = Some(ShingleSection { unit: self.unit, size: self.size, ..ShingleSection::default() });
         file.source.condition = self.condition.clone();
         let limit = self.limit.as_deref().map(str::parse).transpose();
@@ -100,66 +118,77 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        Ok((job, noun, folder))
+        Ok(DataJob { job, noun, left_out: found.left_out, folder })
     }
 }
 
-/// Creates a job file for `paths`, in which `text` and `id` name columns. Also returns the noun for the documents, which is `file` or
-/// `document`, and whether there is only one document. A description of the data is shown on the screen.
+/// Creates a job file for `data`. Also returns the noun for a document and the inspected files. A description of the data is shown on the
+/// screen.
 ///
 /// # Errors
 /// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if several columns could contain the texts, or none.
 pub(crate) fn file(
     screen: &Screen,
     command: &str,
-    paths: &[String],
-    (text, id): (Option<&str>, Option<&str>),
-    encoding: Option<Encoding>,
+    data: &DataArguments,
     output: &str,
-) -> Result<(JobFile, &'static str, bool)> {
-    let InspectedPaths { dataset, urls, encoding, is_single_text, .. } =
-        look(screen, command, paths, encoding)?;
-    let Some(dataset) = dataset else {
-        refuse_columns(&[("--text", text), ("--id", id)])?;
-        let mut file = JobFile::new(job::Format::Text, &urls, output)?;
-        file.source.encoding = encoding.map(|encoding| encoding.to_string());
-        return Ok((file, "file", is_single_text));
+) -> Result<(JobFile, &'static str, InspectedPaths)> {
+    let found = look(screen, command, data)?;
+    let Some(dataset) = &found.dataset else {
+        data.refuse_columns()?;
+        let mut file = JobFile::new(job::Format::Text, &found.urls, output)?;
+        file.source.encoding = found.encoding.map(|encoding| encoding.to_string());
+        file.source.html = data.html_as;
+        return Ok((file, "file", found));
     };
-    let id = dataset.id_column(id);
-    let text = dataset.text_column(text, id.as_deref())?;
-    screen.say(&dataset.sentence(&text, id.as_deref()));
-    Ok((dataset.job(&text, id.as_deref(), output)?, "document", false))
+    let [text, asked] = data.columns();
+    let id = dataset.id_column(asked.as_deref());
+    let text = dataset.text_column(text.as_deref(), id.as_deref())?;
+    screen.say(&dataset.sentence(&text, id.as_deref(), asked.as_deref()));
+    let noun = if data.lines { "line" } else { "document" };
+    Ok((dataset.job(&text, id.as_deref(), output)?, noun, found))
 }
 
-/// Inspects the files at `paths`, and shows the names of skipped files and the detected encodings of texts on the screen.
+/// Inspects the files of `data`, and shows the names of skipped files and the detected encodings of texts on the screen.
 ///
 /// # Errors
-/// Returns the errors of [`inspect::look`].
-pub(crate) fn look(
-    screen: &Screen,
-    command: &str,
-    paths: &[String],
-    encoding: Option<Encoding>,
-) -> Result<InspectedPaths> {
-    let found =
-        on_session(LOOK_MEMORY, async |session, _| inspect::look(session, command, paths, encoding).await)?;
+/// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if `--html-as` is given for data.
+pub(crate) fn look(screen: &Screen, command: &str, data: &DataArguments) -> Result<InspectedPaths> {
+    let DataArguments { paths, encoding, html_as, lines, .. } = data;
+    let found = on_session(LOOK_MEMORY, async |session, _| {
+        inspect::look(session, command, paths, *encoding, *lines).await
+    })?;
     let names = &found.left_out;
     if !names.is_empty() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         screen.say(&format!("left out, because they are no data of this format: {}", first_names(&names)));
     }
     found.said.iter().for_each(|sentence| screen.say(sentence));
+    if let (Some(dataset), Some(_)) = (&found.dataset, html_as) {
+        return Err(Error::job(format!(
+            "--html-as is for HTML files, each of which is a document, and {} is data: leave it out",
+            dataset.shown()
+        )));
+    }
     Ok(found)
 }
 
-/// Refuses options that name columns, because text files have no columns.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) with the name of the option.
-pub(crate) fn refuse_columns(options: &[(&str, Option<&str>)]) -> Result<()> {
-    let Some((option, _)) = options.iter().find(|(_, given)| given.is_some()) else { return Ok(()) };
-    Err(Error::job(format!(
-        "{option} names a column, and text files have no columns: leave it out, or name only data (Parquet, CSV, JSON lines or a \
-         Delta table)"
-    )))
+impl DataArguments {
+    /// Returns the columns of the text and of the id, if given. Several columns are joined by commas.
+    pub(crate) fn columns(&self) -> [Option<String>; 2] {
+        [&self.text, &self.id].map(|names| (!names.is_empty()).then(|| names.join(",")))
+    }
+
+    /// Refuses options that name columns, because text files have no columns.
+    ///
+    /// # Errors
+    /// Returns [`Kind::Job`](crate::error::Kind::Job) with the name of the option.
+    pub(crate) fn refuse_columns(&self) -> Result<()> {
+        let options = ["--text", "--id"].into_iter().zip(self.columns());
+        let Some((option, _)) = options.into_iter().find(|(_, given)| given.is_some()) else { return Ok(()) };
+        Err(Error::job(format!(
+            "{option} names a column, and text files have no columns: leave it out, or name only data (Parquet, CSV, JSON lines or a \
+             Delta table)"
+        )))
+    }
 }

@@ -4,18 +4,21 @@ pub(crate) mod data;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 
-use crate::cli::process::{MANIFEST_MEMORY, on_session};
+use crate::cli::process::{MANIFEST_MEMORY, files, on_session};
 use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 pub(crate) use crate::job::parse_size as memory;
-use crate::job::{self, Names, ParsedArgument, Preference};
+use crate::job::{self, Names, ParsedArgument, Preference, Source};
 use crate::lookup::rows::{self, CsvStyle};
+#[cfg(feature = "xlsx")]
+use crate::lookup::workbook::workbook;
 use crate::output::Stored;
-use crate::pipeline::OnExisting;
+use crate::pipeline::{OnExisting, first_day};
 
 /// The maximum number of pairs in an audit. Their texts are held in memory.
 pub(crate) const MAX_AUDITED: usize = 100_000;
@@ -61,39 +64,75 @@ pub(crate) struct CsvArguments {
     /// Print CSV in UTF-8, with a header and exact values
     #[arg(long, conflicts_with_all = ["json", "excel"])]
     csv: bool,
-    /// Print CSV that Excel opens by double click: with a byte order mark, and with ' before texts that look like formulas
-    #[arg(long, conflicts_with = "json")]
-    excel: bool,
+    /// Print CSV that Excel opens by double click, with ' before texts that look like formulas. It has the delimiter and the encoding of
+    /// CSV files that were read. With =FILE, write a new file, which is a workbook if its name ends in .xlsx
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "json", value_parser = new_sheet)]
+    excel: Option<Option<PathBuf>>,
+}
+
+/// Parses the path of a sheet that does not exist yet.
+fn new_sheet(text: &str) -> ParsedArgument<PathBuf> {
+    let path = PathBuf::from(text);
+    if !is_named(&path, "csv") && !is_named(&path, "xlsx") {
+        return Err("expected a file name that ends in .csv or .xlsx".to_owned());
+    }
+    if cfg!(not(feature = "xlsx")) && is_named(&path, "xlsx") {
+        return Err(
+            "this program was built without the feature `xlsx`: name a file that ends in .csv".to_owned()
+        );
+    }
+    if path.symlink_metadata().is_ok() {
+        return Err("it exists: name another file, or remove it".to_owned());
+    }
+    if files::folder(&path).is_dir() {
+        Ok(path)
+    } else {
+        Err("its folder does not exist: create it first".to_owned())
+    }
+}
+
+fn is_named(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 impl CsvArguments {
-    /// Prints rows as JSON lines if `json` is set, as CSV if the options ask for CSV, and otherwise as `text`. `names` are the columns.
+    /// Prints rows as JSON lines if `json` is set, as the options ask for, and otherwise as `text`. `names` are the columns. `source` is
+    /// the source of the documents.
     pub(crate) fn print(
         &self,
         json: bool,
         names: &[&str],
         rows: &[RecordBatch],
+        source: &Source,
         text: impl FnOnce() -> Result<String>,
     ) -> Result<()> {
-        match self.kind().filter(|_| !json) {
-            Some(kind) => self.print_csv(&rows::csv(names, rows, kind)?),
-            None if json => print::result(&rows::json_lines(rows)?),
-            None => print::result(&text()?),
+        if !json && self.is_set() {
+            return self.print_rows(names, rows, source);
         }
+        print::result(&if json { rows::json_lines(rows)? } else { text()? })
     }
 
-    /// Prints CSV. Control characters are escaped if the output is a terminal.
-    pub(crate) fn print_csv(&self, text: &str) -> Result<()> {
-        if std::io::stdout().is_terminal() { print::result(text) } else { print::exact(text) }
+    /// Returns whether the options ask for CSV or a workbook.
+    pub(crate) fn is_set(&self) -> bool {
+        self.csv || self.excel.is_some()
     }
 
-    /// Returns the style of CSV; `None` if the options do not ask for CSV.
-    pub(crate) fn kind(&self) -> Option<CsvStyle> {
-        match (self.csv, self.excel) {
-            (_, true) => Some(CsvStyle::Spreadsheet),
-            (true, false) => Some(CsvStyle::Exact),
-            (false, false) => None,
-        }
+    /// Prints rows as CSV, or writes them to the file that the options name. Control characters are escaped if the output is a terminal.
+    pub(crate) fn print_rows(&self, names: &[&str], rows: &[RecordBatch], source: &Source) -> Result<()> {
+        let style = if self.csv { CsvStyle::Exact } else { CsvStyle::like(source) };
+        let csv = || rows::csv(names, rows, style);
+        let Some(Some(path)) = &self.excel else {
+            let is_terminal = std::io::stdout().is_terminal();
+            return if is_terminal { print::result(&csv()?) } else { print::exact(&style.encoded(&csv()?)) };
+        };
+        let content = match path {
+            #[cfg(feature = "xlsx")]
+            path if is_named(path, "xlsx") => workbook(names, rows)?,
+            _ => style.encoded(&csv()?),
+        };
+        files::write(path, &content, false)?;
+        let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
+        print::result(&format!("{} in {}\n", print::counted(count as u64, "row"), path.display()))
     }
 }
 
@@ -102,7 +141,7 @@ impl CsvArguments {
 pub(crate) struct JobArguments {
     /// The job file (TOML)
     #[arg(value_name = "JOB.toml")]
-    job: std::path::PathBuf,
+    job: PathBuf,
     /// Set a key of the job, such as `--set score.threshold=0.9`; a value that is not TOML is used as a string
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -117,14 +156,19 @@ impl JobArguments {
         job::Job::load(&self.job, &self.sets)
     }
 
-    /// Loads and resolves the job. If the job reuses a finished output, reads the job that made this output.
+    /// Loads and resolves the job. If the job reuses a finished output, reads the job that made this output. On the first day of a daily
+    /// job, returns the job without reference outputs.
     ///
     /// # Errors
     /// Returns the errors of [`Self::load`], and fails if the output cannot be read.
     pub(crate) fn load_over_output(&self) -> Result<job::Job> {
         let draft = job::Draft::read(&self.job, &self.sets)?;
-        let Some(url) = draft.reuse()? else { return draft.resolve(None) };
-        draft.resolve(Some(&made_by(&url)?))
+        let made = draft.reuse()?.map(|url| made_by(&url)).transpose()?;
+        let job = draft.resolve(made.as_ref())?;
+        if job.against.as_ref().is_none_or(|against| !against.first_day) {
+            return Ok(job);
+        }
+        on_session(MANIFEST_MEMORY, async |session, _| first_day::settled(session, &job).await)
     }
 
     /// Whether the job is valid with the additional override `set`, which is a `KEY=VALUE`.

@@ -69,6 +69,12 @@ pub(crate) struct Apply {
     /// The maximum number of documents in a cluster; replaces alarms.largest_cluster in the job
     #[arg(long, value_name = "N")]
     largest_cluster: Option<u64>,
+    /// The minimum number of compared documents; replaces alarms.min_documents in the job
+    #[arg(long, value_name = "N")]
+    min_documents: Option<u64>,
+    /// The maximum share of documents that the run may have rejected; replaces alarms.max_rejected_share in the job
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    max_rejected_share: Option<f64>,
     /// Print how many documents would be kept and removed, in total and in each group, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -125,8 +131,10 @@ impl ApplyRecord {
             either("its", "their")
         );
         numbers.line(lossy, "", &rest);
-        let rest = "shingles lost in all: no document that stays of the same cluster has them";
-        numbers.line(losses.lost_shingles, "", rest);
+        let one = losses.lost_shingles == Some(1);
+        let (noun, it) = if one { ("shingle", "it") } else { ("shingles", "them") };
+        let rest = format!("{noun} lost in all: no document that stays of the same cluster has {it}");
+        numbers.line(losses.lost_shingles, "", &rest);
     }
 }
 
@@ -161,6 +169,8 @@ impl Apply {
             let alarms = Alarms {
                 removed_share: self.removed_share.or(bounds.removed_share),
                 largest_cluster: self.largest_cluster.or(bounds.largest_cluster),
+                min_documents: self.min_documents.or(bounds.min_documents),
+                max_rejected_share: self.max_rejected_share.or(bounds.max_rejected_share),
                 ..bounds
             };
             opened.check_alarms(alarms, to.is_some() && !self.annotate).await?;

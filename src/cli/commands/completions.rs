@@ -20,6 +20,6 @@ impl Completions {
     pub(crate) fn run(&self, line: impl FnOnce() -> clap::Command) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut line(), "resemblance", &mut script);
-        print::exact(&String::from_utf8_lossy(&script))
+        print::exact(&script)
     }
 }

@@ -4,21 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::{self, ApplySettings, Opened, Rejects};
 use crate::cli::arguments::KeepArguments;
-use crate::cli::arguments::data::FromData;
+use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::commands::apply::{
     ApplyRecord, count_lines, finish, left_out, rejects_in_words, short_texts,
 };
 use crate::cli::process::run_job::run_job;
 use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, not_resumable, on_session};
+use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
-use crate::cli::screen::{Screen, side_by_side};
+use crate::cli::screen::side_by_side::{self, FIRST_LINES};
 use crate::engine::{Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::lookup::show::MemberTexts;
 use crate::lookup::{self, Finished, Id, rows};
 use crate::output::manifest::Run;
-use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
 /// The maximum number of removed documents that --dry-run lists.
@@ -83,7 +83,7 @@ struct DedupRecord {
 
 impl Dedup {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let (job, _, _folder) =
+        let DataJob { job, folder: _folder, .. } =
             self.data.job(screen, "dedup", self.output.as_deref(), |file| self.keep.set(file))?;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
         if let Some(to) = to {
@@ -97,7 +97,7 @@ impl Dedup {
         ran.raise_alarms(&job)?;
         let run = &ran.outcome.manifest;
         screen.clear();
-        check_compared(run, &self.data.paths)?;
+        check_compared(run, &self.data.files.paths)?;
         let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
         let ended = apply_to(&job, settings, to, screen)?;
         screen.clear();
@@ -178,7 +178,7 @@ async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<Strin
         let names = [format!("would be removed: {}", gone.id), format!("stays: {}", stays.id)];
         let texts = [beginning(texts.text(gone)?), beginning(texts.text(stays)?)];
         let texts = texts.each_ref().map(String::as_str);
-        shown += &side_by_side::two(*jaccard, names, texts, &finished.job().shingle, Extent::Compared);
+        shown += &side_by_side::two(*jaccard, names, texts, &finished.job().shingle, FIRST_LINES)?;
     }
     Ok(shown)
 }

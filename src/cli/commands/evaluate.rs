@@ -211,7 +211,7 @@ fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
 
 /// Writes a pack to `paths`. Existing files are not replaced.
 fn write_pack(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
-    let contents = [pack.html()?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
+    let contents = [pack.html()?.into_bytes(), pack.csv()?, pack.parquet()?];
     for (path, content) in paths.iter().zip(contents) {
         let folder = files::folder(path);
         std::fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))?;

@@ -1,17 +1,23 @@
 //! `resemblance find`: finds similar files or rows without a job file.
 
-use crate::cli::arguments::data::FromData;
+use std::collections::BTreeMap;
+
+use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::arguments::{self, CsvArguments};
 use crate::cli::commands::apply::{left_out, short_texts};
+use crate::cli::process::pair_page::{page_file, write_page};
+use crate::cli::process::rejects_file::RejectsFile;
 use crate::cli::process::run_job::{TopPairs, run_job};
 use crate::cli::process::{JobRuntime, not_resumable};
-use crate::cli::screen::{Screen, print, side_by_side};
+use crate::cli::screen::side_by_side::{self, FIRST_LINES};
+use crate::cli::screen::{Screen, print};
 use crate::error::Result;
-use crate::job::{Job, ParsedArgument, whole};
-use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
+use crate::error::visible::visible;
+use crate::job::file::JobFile;
+use crate::job::{Job, Measure, Method, ParsedArgument, similarity, whole};
+use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow, PairsView};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
-use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
 /// Find similar documents, without a job file
@@ -21,10 +27,21 @@ use crate::pipeline::OnExisting;
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance find essays/ --show 3
   resemblance find reviews.parquet --text body --threshold 0.7
-  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000")]
+  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000
+  resemblance find essays/ --contains 0.5 --top 20
+  resemblance find titles.txt --lines --rejects rejects.csv")]
 pub(crate) struct Find {
     #[command(flatten)]
     data: FromData,
+    /// Find documents of which at least this share is contained in another one, whatever the length of the other; this search is exact
+    #[arg(long, value_name = "SHARE", value_parser = similarity, conflicts_with = "threshold")]
+    contains: Option<f64>,
+    /// Print only the N most similar pairs
+    #[arg(long, value_name = "N", value_parser = whole(1..=arguments::MAX_TOP))]
+    top: Option<usize>,
+    /// Write the documents that were not compared, with the reasons, to this new file, which ends in .csv, .jsonl or .parquet
+    #[arg(long, value_name = "FILE", value_parser = RejectsFile::parse)]
+    rejects: Option<RejectsFile>,
     /// Print one JSON object per pair
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -34,37 +51,66 @@ pub(crate) struct Find {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
     #[arg(conflicts_with_all = ["csv", "excel"])]
     show: Option<usize>,
+    /// Also write the pairs side by side to this HTML file, to read, print or mail; an earlier page of pairs is replaced
+    #[arg(long, value_name = "FILE")]
+    html: Option<String>,
 }
+
+/// The default maximum number of pairs on a page.
+const PAIRS_ON_PAGE: usize = 1_000;
 
 fn pairs_to_show(text: &str) -> ParsedArgument<usize> {
     whole(1..=arguments::MAX_TOP)(text)
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
-/// Returns the texts of at most `most` pairs of the finished job, the pairs with the highest similarities first.
-fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
+/// Returns at most `most` pairs of the finished job, the pairs with the highest similarities first, and their texts.
+fn first_pairs(job: &Job, most: usize) -> Result<(PairsView, MemberTexts)> {
     JobRuntime::start(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
         let finished = Finished::open(&session, &job.output.url).await?;
         let found = show::pairs(&finished, PairOrder::MostSimilar, None, most).await?;
         if found.first.is_empty() {
-            return Ok(String::new());
+            return Ok((found, BTreeMap::new().into()));
         }
         let texts = MemberTexts::open(&finished, found.first.iter().flat_map(PairRow::documents)).await?;
-        let sides = side_by_side::pairs(&found.first, &texts, &job.shingle, Extent::Compared)?;
-        Ok(format!("{sides}{}", side_by_side::left_out(found.all, found.first.len(), "pair", "--show")))
+        Ok((found, texts))
     })
 }
 
 impl Find {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let (job, noun, _folder) = self.data.job(screen, "find", None, |_| ())?;
+        let page = page_file(self.html.as_deref())?;
+        if let Some(file) = &self.rejects {
+            file.check()?;
+        }
+        let DataJob { job, noun, left_out, folder: _folder } =
+            self.data.job(screen, "find", None, |file| self.set(file))?;
         // The tables are in a temporary folder, so a stopped run cannot be continued.
-        let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable)?;
+        let ran = run_job(&job, screen.progress(), OnExisting::Fail, self.top).map_err(not_resumable)?;
         ran.raise_alarms(&job)?;
+        if let Some(file) = &self.rejects {
+            file.write(&job, &left_out)?;
+        }
         let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
+        if let Some(page) = &page {
+            let (found, texts) = first_pairs(&job, self.top.unwrap_or(PAIRS_ON_PAGE))?;
+            let (shown, all) = (print::count(found.first.len() as u64), print::counted(found.all, "pair"));
+            let intro = format!("{shown} of {all} of {} or more, the most similar first.", job.score.bound());
+            write_page(page, &job, vec![intro], (&found.first, &texts), false)?;
+        }
         screen.clear();
-        self.csv.print(self.json, &COLUMNS, pairs, || self.text(&job, noun, run, pairs))
+        self.csv.print(self.json, &COLUMNS, pairs, &job.source, || self.text(&job, noun, run, pairs))
+    }
+
+    /// Sets the measure and the method for `--contains`.
+    fn set(&self, file: &mut JobFile) {
+        let Some(share) = self.contains else { return };
+        (file.score.measure, file.score.threshold) = (Measure::Containment, share);
+        // Bands cannot find a short document in a long one.
+        if file.candidates.method.uses_buckets() {
+            file.candidates.method = Method::Prefix;
+        }
     }
 
     /// Formats the pairs, the counts, and the texts of the first pairs.
@@ -78,19 +124,26 @@ impl Find {
             .collect();
         let rejected = print::reasons(&manifest.rejects, ["; not compared: ", ""]);
         let summary = format!(
-            "{} of similarity {} or more among {}{rejected}{notes}\n",
+            "{} of {} or more among {}{rejected}{notes}\n{}",
             print::counted(counts.pairs, "pair"),
-            job.score.threshold,
+            job.score.bound(),
             print::counted(counts.documents, noun),
+            side_by_side::left_out(counts.pairs, cells.len(), "pair", "--top"),
         );
         let share = format!("share of {noun}");
         let header = [noun, "similar to", "jaccard", &share, "share of other"];
         let table = if cells.is_empty() { String::new() } else { print::table(&header, &cells) };
-        let shown = match self.show {
-            Some(most) => texts_of_pairs(job, most)?,
-            None => String::new(),
-        };
-        Ok(format!("{table}{summary}{shown}"))
+        let mut shown = String::new();
+        if let Some(most) = self.show {
+            let (found, texts) = first_pairs(job, most)?;
+            shown += &side_by_side::pairs(&found.first, &texts, &job.shingle, FIRST_LINES)?;
+            shown += &side_by_side::left_out(found.all, found.first.len(), "pair", "--show");
+        }
+        if let Some(file) = &self.html {
+            shown += &format!("written to {}\n", visible(file));
+        }
+        let warning = counts.warning().map(|warning| format!("{warning}\n")).unwrap_or_default();
+        Ok(format!("{warning}{table}{summary}{shown}"))
     }
 }
 

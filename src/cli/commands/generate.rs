@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::address::absolute;
 use crate::cli::arguments;
-use crate::cli::arguments::data::file;
+use crate::cli::arguments::data::{DataArguments, file};
 use crate::cli::process::files::{self, WriteFolder};
 use crate::cli::process::on_session;
 use crate::cli::screen::Screen;
@@ -47,6 +47,9 @@ pub(crate) struct Generate {
     /// With --from, the column of data that identifies a document
     #[arg(long, value_name = "COL", requires = "from")]
     id: Option<String>,
+    /// With --from, take each line of a text file as a document
+    #[arg(long, requires = "from")]
+    lines: bool,
     /// Number of documents; with --from, the maximum number taken from the source, all by default
     #[arg(long, value_name = "N", required_unless_present = "from", value_parser = whole(1..=MAX_DOCUMENTS))]
     documents: Option<u64>,
@@ -143,8 +146,15 @@ impl Generate {
                 self.out.display()
             )));
         }
-        let columns = (self.text.as_deref(), self.id.as_deref());
-        let job = source_job(screen, from, columns, self.settings.shingle)?;
+        let data = DataArguments {
+            paths: vec![from.to_owned()],
+            text: self.text.clone().into_iter().collect(),
+            id: self.id.clone().into_iter().collect(),
+            encoding: None,
+            html_as: None,
+            lines: self.lines,
+        };
+        let job = source_job(screen, &data, self.settings.shingle)?;
         let most = self.documents.map(|documents| documents as usize);
         let places = (self.out.as_path(), self.truth.as_deref(), arguments::on_existing(self.overwrite));
         let written = on_session(job.engine.memory_bytes(), async |session, _| {
@@ -220,17 +230,12 @@ impl Generated {
     }
 }
 
-/// Returns a job that reads `from` and splits texts into shingles of `size` words. `columns` are the columns with the texts and the ids.
+/// Returns a job that reads `data` and splits texts into shingles of `size` words.
 ///
 /// # Errors
 /// Returns the errors of [`file`].
-fn source_job(
-    screen: &Screen,
-    from: &str,
-    columns: (Option<&str>, Option<&str>),
-    size: usize,
-) -> Result<Job> {
-    let (mut file, ..) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
+fn source_job(screen: &Screen, data: &DataArguments, size: usize) -> Result<Job> {
+    let (mut file, ..) = file(screen, "generate --from", data, NO_OUTPUT)?;
     file.shingle =
         Some(ShingleSection { unit: job::Unit::Word, size: Some(size), ..ShingleSection::default() });
     job::resolve(file)

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::arguments::data::{encoding, look, refuse_columns};
+use crate::cli::arguments::data::{DataArguments, look};
 use crate::cli::process::files;
 use crate::cli::screen::{Screen, print};
 use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
-use crate::job::{self, Encoding, Format};
+use crate::job::{self, Format};
 
 /// Write a commented job file for data
 ///
@@ -16,22 +16,11 @@ use crate::job::{self, Encoding, Format};
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance init reviews.csv --output my.toml")]
 pub(crate) struct Init {
-    /// Files, folders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, or the folder of a Delta table),
-    /// or text files
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<String>,
+    #[command(flatten)]
+    data: DataArguments,
     /// The job file to write, which must not exist; - writes to standard output [default: the name of the data with .toml]
     #[arg(short, long, value_name = "JOB.toml")]
     output: Option<PathBuf>,
-    /// The column that contains the texts, or several columns separated by commas
-    #[arg(long, value_name = "COL")]
-    text: Option<String>,
-    /// The column that identifies a document
-    #[arg(long, value_name = "COL")]
-    id: Option<String>,
-    /// Encoding of the files [default: detected]
-    #[arg(long, value_name = "NAME", value_parser = encoding)]
-    encoding: Option<Encoding>,
 }
 
 impl Init {
@@ -45,15 +34,16 @@ impl Init {
             )));
         }
         let shown = if is_printed { format!("{}.toml", self.stem()) } else { path.display().to_string() };
-        let text = match look(screen, "init", &self.paths, self.encoding)? {
+        let text = match look(screen, "init", &self.data)? {
             InspectedPaths { dataset: None, urls, encoding, .. } => {
-                refuse_columns(&[("--text", self.text.as_deref()), ("--id", self.id.as_deref())])?;
-                inspect::texts_job(&urls, &shown, encoding)?
+                self.data.refuse_columns()?;
+                inspect::texts_job(&urls, &shown, encoding, self.data.html_as)?
             }
             InspectedPaths { dataset: Some(dataset), .. } => {
-                let id = dataset.id_column(self.id.as_deref());
-                let (text, is_guess) = dataset.guessed_text(self.text.as_deref(), id.as_deref())?;
-                screen.say(&dataset.sentence(&text, id.as_deref()));
+                let [text, asked] = self.data.columns();
+                let id = dataset.id_column(asked.as_deref());
+                let (text, is_guess) = dataset.guessed_text(text.as_deref(), id.as_deref())?;
+                screen.say(&dataset.sentence(&text, id.as_deref(), asked.as_deref()));
                 inspect::dataset_job(&dataset, &shown, (&text, is_guess), id.as_deref())?
             }
         };
@@ -66,7 +56,7 @@ impl Init {
 
     /// Returns the name of the data, without the ending of the file.
     fn stem(&self) -> String {
-        let path = self.paths.first().map_or("job", String::as_str).trim_end_matches('/');
+        let path = self.data.paths.first().map_or("job", String::as_str).trim_end_matches('/');
         let mut name =
             path.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '['])).unwrap_or("");
         name = job::without_compression(name).unwrap_or(name);

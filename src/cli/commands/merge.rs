@@ -3,14 +3,17 @@
 use crate::cli::arguments::{self, made_by};
 use crate::cli::commands::run;
 use crate::cli::process::run_job::run_job;
+use crate::cli::process::{MANIFEST_MEMORY, on_session};
 use crate::cli::screen::{Screen, print};
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::pipeline::first_day;
 
 /// Merge finished outputs into one, as if one run had read all documents
 ///
 /// Each output must come from a run that named all earlier outputs in [against]. Give the outputs in the order of their runs. No text is
-/// read. Documents that a later run replaced are omitted. The outputs are not changed.
+/// read. Documents that a later run replaced are omitted. The outputs are not changed. On the first day, the output of earlier days, which
+/// does not exist yet, is left out.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance merge out/monday/ out/tuesday/ --to out/until-tuesday/")]
 pub(crate) struct Merge {
@@ -52,6 +55,15 @@ impl Merge {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
         let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
         let made = made_by(last)?;
-        Ok(Job { engine, ..Job::merge(self.outputs.clone(), &made, &self.to) })
+        let outputs = on_session(MANIFEST_MEMORY, async |session, _| {
+            first_day::without_missing(session, &self.outputs).await
+        })?;
+        for missing in self.outputs.iter().take(self.outputs.len() - outputs.len()) {
+            tracing::warn!(
+                "{missing} is left out: it did not exist on the first day, whose output is {}",
+                outputs[0]
+            );
+        }
+        Ok(Job { engine, ..Job::merge(outputs, &made, &self.to) })
     }
 }

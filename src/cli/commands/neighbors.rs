@@ -8,7 +8,8 @@ use datafusion::prelude::SessionContext;
 use crate::address;
 use crate::cli::arguments;
 use crate::cli::process::on_session;
-use crate::cli::screen::{print, side_by_side};
+use crate::cli::screen::print;
+use crate::cli::screen::side_by_side::{self, FIRST_LINES};
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
 use crate::job::{Job, whole};
@@ -16,7 +17,6 @@ use crate::lookup::neighbors::{self, Neighbor, NeighborOrder, Query};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::MemberTexts;
 use crate::lookup::{Finished, not_found};
-use crate::page::side_by_side::Extent;
 
 /// Find the documents of a finished output that are most similar to one document
 #[derive(clap::Args)]
@@ -151,7 +151,7 @@ impl NeighborsCommand {
             let missing = || Error::bug("a neighbor without its similarities was shown");
             let jaccard = neighbor.jaccard.ok_or_else(missing)?;
             let texts = [text, texts.text(&neighbor.id.own())?];
-            shown += &side_by_side::two(jaccard, names, texts, &job.shingle, Extent::Compared);
+            shown += &side_by_side::two(jaccard, names, texts, &job.shingle, FIRST_LINES)?;
         }
         Ok(shown)
     }

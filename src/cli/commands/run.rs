@@ -164,6 +164,9 @@ fn warn_on_error(written: Result<()>) {
 pub(crate) fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
     let manifest = &outcome.manifest;
     let mut text = finished_already(job, outcome);
+    for warning in job.first_day_warning().into_iter().chain(manifest.counts.warning()) {
+        let _ = writeln!(text, "{warning}");
+    }
     text.push_str(&numbers(job, manifest));
     for warning in job.warnings() {
         let _ = writeln!(text, "             {warning}");

@@ -1,29 +1,35 @@
 //! `resemblance show`: shows pairs of a finished output with their texts. For a result of apply, shows removed documents with their texts.
 
+use std::collections::BTreeMap;
+
 use arrow::datatypes::DataType;
 use serde::Serialize;
 
 use crate::apply::result::{AppliedResult, RemovedFilter};
 use crate::cli::arguments::{self, CsvArguments};
+use crate::cli::process::files::OwnFile;
 use crate::cli::process::on_session;
-use crate::cli::screen::{print, side_by_side};
+use crate::cli::process::pair_page::{page_file, write_page};
+use crate::cli::screen::print;
+use crate::cli::screen::side_by_side::{self, FIRST_LINES};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::{Job, whole};
 use crate::lookup::passage;
-use crate::lookup::rows::{self, CsvStyle};
+use crate::lookup::rows;
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{Finished, Id, not_found};
-use crate::page::side_by_side::{CommonPassage, Extent, common};
+use crate::page::passages::{CommonPassage, CommonPassages};
 
 /// Show pairs of a finished output with their texts side by side
 ///
-/// Common passages with the length of at least one shingle, in the same order in both texts, are marked: in colour on a terminal, and with
-/// [brackets] in a pipe. The texts come from the job's source, which must not have changed since the run. For a result of apply or dedup,
+/// Common passages with the length of at least one shingle are marked and numbered, also moved and copied ones: in colour on a terminal,
+/// and with [brackets] in a pipe. A passage has the same number in both texts. The texts come from the job's source, which must not have changed since the run. For a result of apply or dedup,
 /// the command shows the removed documents, each next to the document that was kept instead.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance show out/reviews/ --pairs least-similar --top 5
   resemblance show out/reviews/ --cluster 42
+  resemblance show out/reviews/ --top 20 --html pairs.html
   resemblance show out/pages/ --passage 0f3a9c
   resemblance show out/reviews/ --top 1000 --excel > pairs.csv
   resemblance show clean/ --pairs least-similar")]
@@ -40,7 +46,7 @@ pub(crate) struct Show {
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     cluster: Option<String>,
     /// Show a repeated passage and its places; give the id of the passage or the first digits of the id
-    #[arg(long, value_name = "ID", conflicts_with_all = ["cluster", "id", "pairs", "seed", "full", "source"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["cluster", "id", "pairs", "seed", "full"])]
     passage: Option<String>,
     /// Maximum number of pairs, of documents next to the representative of a cluster, or of places of a passage
     #[arg(long, value_name = "N", default_value = "3", value_parser = whole(1..=arguments::MAX_TOP))]
@@ -48,6 +54,9 @@ pub(crate) struct Show {
     /// Seed for random pairs; a different seed shows different pairs [default: the seed in the job]
     #[arg(long, value_name = "N", conflicts_with = "cluster")]
     seed: Option<u64>,
+    /// Write the pairs side by side to this HTML file instead, to read, print or mail; an earlier page of pairs is replaced
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "excel", "passage"])]
+    html: Option<String>,
     /// Show long texts completely
     #[arg(long, conflicts_with_all = ["json", "csv", "excel"])]
     full: bool,
@@ -66,9 +75,9 @@ pub(crate) struct Show {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
-    /// Highest Jaccard similarity first
+    /// Highest similarity first, by the measure of the job
     MostSimilar,
-    /// Lowest Jaccard similarity first
+    /// Lowest similarity first, by the measure of the job
     LeastSimilar,
     /// A random sample; the same seed gives the same pairs
     Random,
@@ -111,6 +120,7 @@ impl Show {
         if let Some(id) = &self.passage {
             return self.passage(id);
         }
+        let page = page_file(self.html.as_deref())?;
         let shown = on_session(self.memory, async |session, _| {
             if let Some(applied) = AppliedResult::find(session, &self.output).await? {
                 return self.removed(&applied.with_source_in(self.source.clone())).await;
@@ -121,20 +131,23 @@ impl Show {
                 None => self.pairs(&finished).await,
             }
         })?;
-        match (self.json, self.csv.kind()) {
-            (true, _) => print::result(&shown.json_lines()?),
-            (false, Some(kind)) => self.csv.print_csv(&shown.csv(kind)?),
-            (false, None) => print::result(&self.text(&shown)?),
+        if let Some(page) = &page {
+            return self.page(page, shown);
         }
+        if !self.json && self.csv.is_set() {
+            return shown.print_rows(&self.csv);
+        }
+        print::result(&if self.json { shown.json_lines()? } else { self.text(&shown)? })
     }
 
     fn passage(&self, id: &str) -> Result<()> {
-        let passage = on_session(self.memory, async |session, _| {
-            let finished = Finished::open(session, &self.output).await?;
-            passage::passage(&finished, id, self.top).await
+        let (passage, source) = on_session(self.memory, async |session, _| {
+            let finished = Finished::open(session, &self.output).await?.with_source_in(self.source.clone());
+            let source = finished.job().source.clone();
+            Ok((passage::passage(&finished, id, self.top).await?, source))
         })?;
         let rows = passage.rows();
-        self.csv.print(self.json, passage.columns(), &rows, || side_by_side::passage(&passage))
+        self.csv.print(self.json, passage.columns(), &rows, &source, || side_by_side::passage(&passage))
     }
 
     fn first(&self, job_seed: u64) -> PairOrder {
@@ -225,6 +238,18 @@ impl Show {
         })
     }
 
+    /// Writes the pairs to a page.
+    fn page(&self, page: &OwnFile, shown: ShowView) -> Result<()> {
+        let ShowView { pairs, head, noun, all, job, .. } = shown;
+        let texts = shown.texts.unwrap_or_else(|| BTreeMap::new().into());
+        let counts = format!("{} of {}.", print::count(pairs.len() as u64), print::counted(all, noun));
+        let intro = head.lines().map(str::to_owned).chain([counts]).collect();
+        write_page(page, &job, intro, (&pairs, &texts), self.full)?;
+        let path = page.path().display().to_string();
+        let left_out = side_by_side::left_out(all, pairs.len(), noun, "--top");
+        print::result(&format!("written to {}\n{left_out}", visible(&path)))
+    }
+
     fn text(&self, shown: &ShowView) -> Result<String> {
         let Some(texts) = &shown.texts else {
             return Ok(match &self.id {
@@ -233,8 +258,8 @@ impl Show {
                 None => format!("there is no {}\n", shown.noun),
             });
         };
-        let extent = if self.full { Extent::Whole } else { Extent::Compared };
-        let sides = side_by_side::pairs(&shown.pairs, texts, &shown.job.shingle, extent)?;
+        let most = if self.full { usize::MAX } else { FIRST_LINES };
+        let sides = side_by_side::pairs(&shown.pairs, texts, &shown.job.shingle, most)?;
         let head = &shown.head;
         let left_out = side_by_side::left_out(shown.all, shown.pairs.len(), shown.noun, "--top");
         let all = format!("{head}{sides}{left_out}");
@@ -243,9 +268,9 @@ impl Show {
 }
 
 impl ShowView {
-    fn csv(&self, kind: CsvStyle) -> Result<String> {
+    fn print_rows(&self, csv: &CsvArguments) -> Result<()> {
         use DataType::{Float64, Utf8};
-        let lines = self.lines(|_| (Vec::new(), true))?;
+        let lines = self.lines(|_| Ok((Vec::new(), true)))?;
         let id = self.pairs.first().map_or(Utf8, |pair| pair.id_a.data_type());
         let columns = [
             ("cluster_id", id.clone()),
@@ -260,21 +285,28 @@ impl ShowView {
         // The column with the cluster id is printed only with `--cluster`.
         let columns = &columns[usize::from(self.cluster_id.is_none())..];
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-        rows::csv(&names, &[rows::batch(&lines, columns)?], kind)
+        csv.print_rows(&names, &[rows::batch(&lines, columns)?], &self.job.source)
     }
 
     fn json_lines(&self) -> Result<String> {
-        self.lines(|texts| common(texts, &self.job.shingle))?.iter().map(print::json_line).collect()
+        let common = |texts: [&str; 2]| {
+            let passages = CommonPassages::find(texts, &self.job.shingle)?;
+            Ok((passages.places(texts), passages.are_complete()))
+        };
+        self.lines(common)?.iter().map(print::json_line).collect()
     }
 
     /// Returns the pairs with both texts, and with the passages that `common` finds.
-    fn lines(&self, common: impl Fn([&str; 2]) -> (Vec<CommonPassage>, bool)) -> Result<Vec<PairLine<'_>>> {
+    fn lines(
+        &self,
+        common: impl Fn([&str; 2]) -> Result<(Vec<CommonPassage>, bool)>,
+    ) -> Result<Vec<PairLine<'_>>> {
         let Some(texts) = &self.texts else { return Ok(Vec::new()) };
         let mut lines = Vec::with_capacity(self.pairs.len());
         for pair in &self.pairs {
             let [a, b] = pair.documents();
             let [text_a, text_b] = [texts.text(&a)?, texts.text(&b)?];
-            let (passages, passages_complete) = common([text_a, text_b]);
+            let (passages, passages_complete) = common([text_a, text_b])?;
             lines.push(PairLine {
                 cluster_id: self.cluster_id.as_ref(),
                 pair,

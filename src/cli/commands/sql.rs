@@ -60,8 +60,8 @@ impl Sql {
         let context = session::session(&engine)?;
         // Users write joins in any order, so the optimizer is allowed to reorder them.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
-        runtime.run(self.open(&context))?;
-        let answer = |query: &str| runtime.run(self.answer(&context, query));
+        let source = runtime.run(self.open(&context))?;
+        let answer = |query: &str| runtime.run(self.answer(&context, query, &source));
         match &self.query {
             Some(query) => answer(query),
             None if std::io::stdin().is_terminal() => {
@@ -71,15 +71,18 @@ impl Sql {
         }
     }
 
-    /// Registers the tables of a finished output or of a result of `apply`.
-    async fn open(&self, session: &SessionContext) -> Result<()> {
+    /// Registers the tables of a finished output or of a result of `apply`. Returns the source of its documents.
+    async fn open(&self, session: &SessionContext) -> Result<job::Source> {
         match AppliedResult::find(session, &self.output).await? {
-            Some(applied) => applied.register().await,
-            None => Finished::open(session, &self.output).await.map(|_| ()),
+            Some(applied) => {
+                applied.register().await?;
+                applied.source()
+            }
+            None => Ok(Finished::open(session, &self.output).await?.job().source.clone()),
         }
     }
 
-    async fn answer(&self, session: &SessionContext, query: &str) -> Result<()> {
+    async fn answer(&self, session: &SessionContext, query: &str, source: &job::Source) -> Result<()> {
         let frame = if self.allow_writes {
             rows::with_writes(session, query).await?
         } else {
@@ -88,7 +91,8 @@ impl Sql {
         let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
         let batches = rows::collected(frame).await?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        self.csv.print(self.json, &names, &batches, || Ok(print::table(&names, &rows::cells(&batches)?)))
+        let text = || Ok(print::table(&names, &rows::cells(&batches)?));
+        self.csv.print(self.json, &names, &batches, source, text)
     }
 }
 

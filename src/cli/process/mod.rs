@@ -1,8 +1,11 @@
-//! The process: threads, memory, panics and local files. `run_job` runs a job in this process.
+//! The process: threads, memory, panics and local files. `run_job` runs a job in this process, and `rejects_file` lists the documents that
+//! were not compared.
 
 pub(crate) mod allocator;
 pub(crate) mod files;
+pub(crate) mod pair_page;
 pub(crate) mod panics;
+pub(crate) mod rejects_file;
 pub(crate) mod run_job;
 
 use std::sync::RwLock;

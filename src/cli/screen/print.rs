@@ -18,15 +18,17 @@ pub(crate) use crate::page::text::{bytes, count, counted, either, plural};
 pub(crate) fn result(text: &str) -> Result<()> {
     let shown = escaped(text);
     if !colour() {
-        return exact(&shown);
+        return exact(shown.as_bytes());
     }
-    exact(&COLOURS.iter().fold(shown.into_owned(), |shown, colour| shown.replace(&*escaped(colour), colour)))
+    let coloured =
+        COLOURS.iter().fold(shown.into_owned(), |shown, colour| shown.replace(&*escaped(colour), colour));
+    exact(coloured.as_bytes())
 }
 
 /// Writes a result to standard output unchanged. A pipe that the reader closed, as `head` does, is not an error.
-pub(crate) fn exact(text: &str) -> Result<()> {
+pub(crate) fn exact(content: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(content).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {
             Err(Error::input("the result cannot be written to standard output").because(e))
         }

@@ -11,55 +11,53 @@ use crate::job::Shingle;
 use crate::lookup::passage::{Passage, PassagePlaces};
 use crate::lookup::rows;
 use crate::lookup::show::{MemberTexts, PairRow};
-use crate::page::side_by_side::{Extent, PassageMark, View, side_by_side};
+use crate::page::passages::MAX_UNITS;
+use crate::page::side_by_side::{PassageMark, View, side_by_side};
 
 /// The maximum number of lines that are shown of two texts, unless the user asks for the whole texts.
-const MAX_LINES: usize = 200;
+pub(crate) const FIRST_LINES: usize = 200;
 
-/// Formats pairs: the similarity of each pair, followed by the two texts in two columns.
+/// Formats pairs: the similarity of each pair, followed by at most `most` lines of the two texts in two columns.
 pub(crate) fn pairs(
     pairs: &[PairRow],
     texts: &MemberTexts,
     shingle: &Shingle,
-    extent: Extent,
+    most: usize,
 ) -> Result<String> {
     let mut shown = String::new();
     for pair in pairs {
         let names = [pair.id_a.to_string(), pair.id_b.to_string()];
         let [a, b] = pair.documents();
         let texts = [texts.text(&a)?, texts.text(&b)?];
-        shown += &two(pair.jaccard, names, texts, shingle, extent);
+        shown += &two(pair.jaccard, names, texts, shingle, most)?;
     }
     Ok(shown)
 }
 
-/// Formats a pair: the similarity, and the two texts in two columns under their names.
+/// Formats a pair: the similarity, and at most `most` lines of the two texts in two columns under their names.
 pub(crate) fn two(
     jaccard: f64,
     names: [String; 2],
     texts: [&str; 2],
     shingle: &Shingle,
-    extent: Extent,
-) -> String {
+    most: usize,
+) -> Result<String> {
     let mark = if print::colour() { PassageMark::Colour } else { PassageMark::Brackets };
     let names = names.each_ref().map(String::as_str);
-    let layout = side_by_side(names, texts, View { width: print::width(), mark, extent, shingle });
+    let layout = side_by_side(names, texts, View { width: print::width(), mark, shingle })?;
     let mut shown = format!("\njaccard {jaccard:.6}\n");
-    let most = match extent {
-        Extent::Compared => MAX_LINES,
-        Extent::Whole => usize::MAX,
-    };
     for line in layout.lines.iter().take(most) {
         let _ = writeln!(shown, "{line}");
     }
-    let left_out = print::count(layout.lines.len().saturating_sub(most) as u64);
-    let _ = match (layout.lines.len() > most, layout.whole) {
-        (true, true) => writeln!(shown, "({left_out} more lines are left out)"),
-        (true, false) => writeln!(shown, "({left_out} more lines and what follows them are left out)"),
-        (false, false) => writeln!(shown, "(what follows is left out)"),
-        (false, true) => Ok(()),
-    };
-    shown
+    if layout.lines.len() > most {
+        let left_out = print::count((layout.lines.len() - most) as u64);
+        let _ = writeln!(shown, "({left_out} more lines are left out)");
+    }
+    if !layout.is_complete {
+        let units = print::counted(MAX_UNITS as u64, shingle.unit.noun());
+        let _ = writeln!(shown, "(passages are marked only in the first {units} of each text)");
+    }
+    Ok(shown)
 }
 
 /// Returns a sentence that contains the number of items that are not shown, and the `option` that shows all items. If all items are shown,

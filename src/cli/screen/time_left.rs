@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_table_names_stages_that_exist() {
-        let page = include_str!("../../../docs/architecture.md");
+        let page = include_str!("../../../docs/internals/architecture.md");
         for (name, cost) in TYPICAL {
             assert!(page.contains(&format!("| `{name}` |")) && cost > SMALL, "{name}");
         }

@@ -38,7 +38,6 @@ use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY};
 use crate::error::{Context, Error, Result};
 use crate::job::parse_size;
 
-/// The settings of an executor.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ExecutorSettings {
     /// Address of the scheduler

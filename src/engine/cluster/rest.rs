@@ -226,7 +226,6 @@ impl Rest {
         })
     }
 
-    /// Cancels a job.
     pub(super) async fn cancel(&self, job_id: &str) -> Result<(), String> {
         let url = format!("{}/api/job/{job_id}", self.scheduler);
         self.client.patch(&url).send().await.map_err(|e| one_line(&e))?;

@@ -46,7 +46,6 @@ use crate::address::socket_address;
 use crate::engine::session;
 use crate::error::{Error, Result};
 
-/// The settings of a scheduler.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SchedulerSettings {
     /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api

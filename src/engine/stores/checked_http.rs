@@ -186,7 +186,6 @@ impl Service {
     }
 }
 
-/// The purpose of a request.
 enum RequestPurpose {
     /// A page of a listing of S3 or Google Cloud Storage.
     Page {

@@ -20,7 +20,6 @@ use crate::error::{Error, Result, chain, one_line};
 /// The maximum number of characters of a store's message that an error repeats.
 const MESSAGE_CHARS: usize = 300;
 
-/// The URL of a bucket.
 #[derive(Debug, Clone)]
 pub(super) struct BucketUrl {
     scheme: String,
@@ -187,7 +186,6 @@ pub(super) fn lost(error: &object_store::Error) -> bool {
         || library_errors::is_conflict(&error.to_string())
 }
 
-/// A fault of a store.
 #[derive(Debug)]
 pub(super) enum StoreFault {
     /// An explained error. The text names the object.

@@ -26,7 +26,7 @@ use crate::kernel::hash::document_key;
 use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::lookup::{Finished, Id};
-use crate::page::{self, PageWords, Side, sides};
+use crate::page::{self, EXCERPT, PageWords, Side, sides};
 
 /// The settings of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,11 +205,12 @@ impl Pack {
     ///
     /// # Errors
     /// Fails only if there is a bug.
-    pub fn csv(&self) -> Result<String> {
+    pub fn csv(&self) -> Result<Vec<u8>> {
         let batch = self.batch()?;
         let schema = batch.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        rows::csv(&names, &[batch], CsvStyle::Spreadsheet)
+        let style = CsvStyle::SPREADSHEET;
+        rows::csv(&names, &[batch], style).map(|text| style.encoded(&text))
     }
 
     /// Renders the pack as an HTML page. The page needs no other file.
@@ -220,16 +221,16 @@ impl Pack {
         let pairs = self.rows.iter().map(|row| {
             let stratum = self.strata.iter().find(|stratum| stratum.name == row.stratum);
             let ids = [row.id_a.to_string(), row.id_b.to_string()];
-            let [a, b] = sides(ids, [&row.text_a, &row.text_b], &self.shingle);
-            PairOnPage {
+            let [a, b] = sides(ids, [&row.text_a, &row.text_b], EXCERPT, &self.shingle)?;
+            Ok(PairOnPage {
                 row,
                 what: stratum.map_or("", |stratum| stratum.what.as_str()),
                 sides: [(a, row.source_a.as_deref()), (b, row.source_b.as_deref())],
-            }
+            })
         });
         page::html(&AuditPage {
             pack: self,
-            pairs: pairs.collect(),
+            pairs: pairs.collect::<Result<_>>()?,
             script: SCRIPT,
             script_hash: STANDARD.encode(Sha256::digest(SCRIPT)),
         })

@@ -133,7 +133,6 @@ impl PlantedKind {
     }
 }
 
-/// A planted document.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CorpusDocument {
     /// The number of the document.
@@ -153,7 +152,6 @@ pub(crate) struct CorpusDocument {
 /// to slots.
 #[derive(Debug)]
 pub struct Corpus {
-    /// The number of documents.
     pub(crate) documents: u64,
     settings: CorpusSettings,
     vocabulary: Vocabulary,
@@ -307,12 +305,10 @@ impl Permutation {
         Self { n, half_bits, keys: std::array::from_fn(|_| random.next()) }
     }
 
-    /// Returns the slot of a document.
     fn slot(&self, document: u64) -> u64 {
         self.walk(document, |x| self.keys.iter().fold(x, |x, key| self.round(x, *key)))
     }
 
-    /// Returns the document in a slot.
     fn document(&self, slot: u64) -> u64 {
         // A round is inverted by the same round, if the halves are exchanged before and after it.
         let undone = |x| self.keys.iter().rev().fold(self.exchange(x), |x, key| self.round(x, *key));

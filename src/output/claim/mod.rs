@@ -142,7 +142,6 @@ pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) 
 struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
 impl Others {
-    /// Whether a claim is dead.
     fn is_dead(&mut self, claim: &StoredClaim) -> bool {
         let now = Instant::now();
         let seen = self.0.entry(claim.path.clone()).or_insert_with(|| (claim.bytes.clone(), now));

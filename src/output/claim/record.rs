@@ -41,7 +41,6 @@ pub(super) struct Content {
     pub(super) reading: Vec<String>,
 }
 
-/// A claim in the store.
 pub(super) struct StoredClaim {
     pub(super) attempt: Attempt,
     pub(super) path: Path,
@@ -215,7 +214,6 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Returns this process.
     pub(super) fn own() -> Self {
         let pid = std::process::id();
         let host = read_line("/proc/sys/kernel/hostname")
@@ -223,7 +221,6 @@ impl Process {
         Self { host: host.unwrap_or_else(|| "unknown host".into()), pid, place: place(), began: began(pid) }
     }
 
-    /// Returns an unknown process.
     pub(super) fn unknown() -> Self {
         Self { host: "unknown host".into(), pid: 0, place: None, began: None }
     }

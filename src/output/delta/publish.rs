@@ -106,12 +106,10 @@ async fn refuse_foreign(output: &Layout, table: Table, log: &Log) -> Result<()> 
     )))
 }
 
-/// The logs of all tables.
 async fn read(output: &Layout) -> Result<Vec<(Table, FoundLog)>> {
     try_join_all(Table::ALL.map(|table| async move { Ok((table, log::read(output, table).await?)) })).await
 }
 
-/// The published result of the output.
 async fn published(output: &Layout) -> Result<Option<Published>> {
     let Some((bytes, at)) = output.published_manifest().await? else { return Ok(None) };
     // `Layout::manifest` reports a damaged manifest.

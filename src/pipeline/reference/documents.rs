@@ -75,7 +75,6 @@ fn before_new(documents: DataFrame, job: &Job, like: &DataFrame) -> Result<(Data
     Ok((keep::without_carried(documents, &job.clusters.order(), like)?, lit(1_u64)))
 }
 
-/// Whether new documents replace reference documents.
 fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }

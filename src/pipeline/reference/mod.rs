@@ -3,6 +3,7 @@
 pub(super) mod ancestors;
 pub(super) mod chain;
 mod documents;
+pub(crate) mod first_day;
 pub(super) mod outputs;
 
 use arrow::datatypes::DataType;

@@ -13,7 +13,6 @@ use crate::pipeline::tables::WorkColumns::Numbers;
 use crate::schema::carried;
 
 impl WorkTable {
-    /// The number of documents in each group.
     pub(crate) const GROUP_SIZES: Self = Self::new("group_sizes", &[Numbers(&["group_key", "documents"])]);
     /// The frequent shingles.
     pub(crate) const FREQUENT: Self =
@@ -51,7 +50,6 @@ fn group_column(cx: &StageContext<'_>) -> Option<String> {
     cx.types.columns.iter().position(|column| column.name == *group).map(carried)
 }
 
-/// The documents with their groups.
 fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     frequent_shingles::with_group_key(first_of_each_id(cx, documents)?, group_column(cx).as_deref())
 }

@@ -147,7 +147,6 @@ fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
 }
 
-/// Counts the totals.
 pub(super) static COUNT_TOTALS: Stage = Stage::work(
     WorkTable::TOTALS,
     |_| "check the tables against their contracts, and count".into(),

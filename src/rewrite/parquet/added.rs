@@ -34,7 +34,6 @@ pub(super) struct Added {
 }
 
 impl Added {
-    /// Returns the added columns.
     fn columns(&self) -> Schema {
         annotated(&Schema::empty(), &self.annotations, self.id)
     }

@@ -122,7 +122,6 @@ impl Read for InputFrom {
     }
 }
 
-/// A writer to an upload.
 pub(super) struct UploadWriter {
     upload: Upload,
     waiter: Waiter,

@@ -3,6 +3,7 @@
 
 pub(in crate::source) mod csv;
 pub(in crate::source) mod jsonl;
+mod lines;
 pub(in crate::source) mod parquet;
 pub(in crate::source) mod reuters;
 pub(in crate::source) mod text;
@@ -16,6 +17,7 @@ pub(crate) fn format_of(format: Format) -> &'static SourceFormat {
         Format::Csv => &csv::CSV,
         Format::Delta => &parquet::DELTA,
         Format::Jsonl => &jsonl::JSONL,
+        Format::Lines => &lines::LINES,
         Format::Parquet => &parquet::PARQUET,
         Format::Reuters => &reuters::REUTERS,
         Format::Text => &text::TEXT,
@@ -29,9 +31,7 @@ mod tests {
     /// A job without a format gets the format from the endings of its files.
     #[test]
     fn endings_determine_the_format() {
-        let formats =
-            [Format::Csv, Format::Delta, Format::Jsonl, Format::Parquet, Format::Reuters, Format::Text];
-        for format in formats {
+        for format in Format::ALL.iter().copied() {
             for ending in format_of(format).endings {
                 let found = Format::from_path(&format!("a{ending}"));
                 // A Delta table is a folder of Parquet files. Most `.txt` files are single texts.

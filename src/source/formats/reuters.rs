@@ -31,7 +31,7 @@ pub(super) const REUTERS: SourceFormat = SourceFormat {
 };
 
 /// The columns of a story. `topics` and `places` contain the `<D>` items, joined by commas.
-const COLUMNS: [&str; 7] = ["oldid", "newid", "date", "topics", "places", "title", "body"];
+pub(crate) const COLUMNS: [&str; 7] = ["oldid", "newid", "date", "topics", "places", "title", "body"];
 
 struct Reuters;
 

@@ -90,7 +90,6 @@ fn unescaped_name(_: &str) -> Option<PathBuf> {
     None
 }
 
-/// An entry of a folder.
 #[derive(Debug)]
 pub(super) struct FolderEntry {
     /// The path relative to the listed folder.
@@ -98,7 +97,6 @@ pub(super) struct FolderEntry {
     pub kind: EntryType,
 }
 
-/// The type of an entry.
 #[derive(Debug)]
 pub(super) enum EntryType {
     File(ObjectMeta),

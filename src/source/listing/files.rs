@@ -37,7 +37,6 @@ impl Listed {
         self.files.iter().map(|file| file.input()).collect()
     }
 
-    /// Returns the files.
     pub(crate) fn files(&self) -> impl Iterator<Item = SourceFile> + '_ {
         self.files.iter().map(|file| file.as_ref().clone())
     }

@@ -1,11 +1,12 @@
-//! Cuts bytes into lines, or into the elements of a JSON array.
+//! Cuts bytes into lines, or into the elements of a JSON array, and reads them as documents.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::array::RowForm;
 use super::bytes::BYTE_ORDER_MARK;
-use super::documents::RowPlace;
-use crate::source::format::{FilePiece, Row, RowCutter};
+use super::documents::{DocumentSink, RowPlace};
+use crate::error::Result;
+use crate::source::format::{DocumentReader, FilePiece, Row, RowCutter};
 
 /// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory.
 ///
@@ -37,16 +38,6 @@ impl Lines {
     /// Returns a cutter that cuts a file into elements if the file contains a JSON array.
     pub(in crate::source) fn with_arrays(self) -> Self {
         Self { form: RowForm::Undecided, ..self }
-    }
-
-    /// Whether the bytes up to now end inside a JSON array.
-    pub(in crate::source) fn is_open(&self) -> bool {
-        self.form.is_open()
-    }
-
-    /// The number of bytes in the line that was returned last, if that line was too long.
-    pub(in crate::source) fn too_long(&self) -> Option<u64> {
-        self.too_long
     }
 
     /// The place of the line that was returned last.
@@ -121,6 +112,48 @@ impl Lines {
 /// Removes the byte order mark from a line. Concatenated files also contain byte order marks after the start.
 pub(in crate::source) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
+}
+
+/// Reads the lines or the elements of a file as documents. A closure takes each of them with its place.
+pub(in crate::source) struct LineReader<F> {
+    lines: Lines,
+    read_line: F,
+}
+
+impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()>> LineReader<F> {
+    /// Returns a reader that rejects lines of more than `most` bytes.
+    pub(in crate::source) fn new(most: u64, read_line: F) -> Self {
+        Self { lines: Lines::limited(most), read_line }
+    }
+
+    /// Returns a reader that reads elements if the file contains a JSON array.
+    pub(in crate::source) fn with_arrays(self) -> Self {
+        Self { lines: self.lines.with_arrays(), ..self }
+    }
+
+    fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
+        match self.lines.too_long {
+            Some(bytes) => documents.push_too_long(self.lines.place(), bytes),
+            None => (self.read_line)(line, self.lines.place(), documents),
+        }
+    }
+}
+
+impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()> + Send> DocumentReader for LineReader<F> {
+    fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
+        while !documents.is_full()
+            && let Some(line) = self.lines.next(chunk)
+        {
+            self.line(&line, documents)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
+        let last = self.lines.end();
+        last.map_or(Ok(()), |line| self.line(&line, documents))?;
+        if self.lines.form.is_open() { documents.open_array() } else { Ok(()) }
+    }
 }
 
 /// Cuts a file into lines or elements. Each of them is a row if it is not blank.
@@ -309,7 +342,7 @@ mod tests {
             while !chunk.is_empty() {
                 lines.next(&mut chunk);
             }
-            assert_eq!(lines.is_open(), is_open, "{text}");
+            assert_eq!(lines.form.is_open(), is_open, "{text}");
         }
     }
 }

@@ -77,12 +77,10 @@ impl RowSet {
         words[word] |= 1 << (row % BITS);
     }
 
-    /// Whether the set contains this row.
     pub(crate) fn contains(&self, row: u64) -> bool {
         self.word(row / BITS) >> (row % BITS) & 1 == 1
     }
 
-    /// The number of rows.
     pub(crate) fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
@@ -92,14 +90,12 @@ impl RowSet {
         self.find(row, |word| word)
     }
 
-    /// Returns the last row.
     pub(crate) fn last(&self) -> Option<u64> {
         let word = self.words.iter().rposition(|word| *word != 0)?;
         let bit = BITS - 1 - u64::from(self.words[word].leading_zeros());
         Some(self.first + word as u64 * BITS + bit)
     }
 
-    /// Returns the rows of the set that are in a range.
     pub(crate) fn within(&self, rows: Range<u64>) -> RowSet {
         let words = rows.start / BITS..rows.end.div_ceil(BITS).max(rows.start / BITS);
         let first = words.start * BITS;

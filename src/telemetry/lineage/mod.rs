@@ -19,10 +19,8 @@ use crate::job::Job;
 use crate::output::manifest::Run as Manifest;
 use dataset::{PRODUCER, facet};
 
-/// The schema of the events.
 const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent";
 
-/// The end of a run.
 pub(crate) enum RunEnd<'e> {
     /// The output is complete. It can still exceed bounds of the job.
     Complete { manifest: &'e Manifest, verdicts: &'e [AlarmVerdict] },
@@ -30,7 +28,6 @@ pub(crate) enum RunEnd<'e> {
     Failed { error: &'e Error, described: String },
 }
 
-/// The events of one run.
 pub(crate) struct Events {
     settings: LineageSettings,
     /// The run's id in the events.
@@ -52,7 +49,6 @@ impl Events {
         Self { settings, id, run_id: run_id.to_owned(), job_name: job_name.to_owned(), job }
     }
 
-    /// Returns the destination of the events.
     pub(crate) fn destination(&self) -> &EventDestination {
         &self.settings.destination
     }

@@ -21,7 +21,6 @@ pub(crate) struct LineageSettings {
     pub(super) parent: Option<Value>,
 }
 
-/// The destination of events.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum EventDestination {
     /// A collector that takes events by POST at `url`.

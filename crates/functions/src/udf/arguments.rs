@@ -122,7 +122,6 @@ fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataTy
 /// The values of a setting and their names. The first value is the default.
 pub(super) type SettingNames<'n, T> = &'n [(&'static str, T)];
 
-/// Returns the name of a value.
 pub(super) fn name<T: PartialEq>(names: SettingNames<'_, T>, value: T) -> &'static str {
     names.iter().find(|(_, named)| *named == value).map_or("", |(name, _)| name)
 }
@@ -250,7 +249,7 @@ pub(super) fn texts<'a>(
 /// Typed access to the rows of a column. The value in a row can be null.
 #[allow(clippy::len_without_is_empty, reason = "no caller asks whether a column has rows")]
 pub trait ValueColumn<'a>: Sized {
-    /// The value of a row.
+    /// The type of a value that is not null.
     type Row;
 
     /// Reads the rows of `array`, which already has the type to which it was coerced.
@@ -265,7 +264,7 @@ pub trait ValueColumn<'a>: Sized {
     /// Returns the value of a row; `None` if it is null.
     fn row(&self, row: usize) -> Option<Self::Row>;
 
-    /// Returns the values of all rows.
+    /// Iterates over the values, in the order of the rows.
     fn iter(&self) -> impl Iterator<Item = Option<Self::Row>> {
         (0..self.len()).map(|row| self.row(row))
     }
@@ -371,7 +370,6 @@ impl<'a> ValueColumn<'a> for SignatureRows<'a> {
 pub(super) trait Elements {
     fn count(&self) -> usize;
 
-    /// Returns the elements as an array.
     fn into_array(self) -> Result<ArrayRef>;
 }
 

@@ -314,7 +314,6 @@ fn short_signature_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
     Ok(Arc::new(BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), bytes.into(), Some(nulls))?))
 }
 
-/// The hashes by name.
 pub(super) const BUCKET_HASHES: SettingNames<BucketHash> =
     &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32), ("crc32-tuple", BucketHash::Crc32Tuple)];
 

@@ -26,10 +26,8 @@ use crate::kernel::text::shingles::{
 use crate::kernel::text::windows::{RepeatedWindow, hash_runs, run_length, runs, windows_around, winnow};
 use crate::kernel::text::written_words::{TextUnit, WrittenWords, units};
 
-/// The units by name.
 pub(super) const SHINGLE_UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
 
-/// The hashes by name.
 pub(super) const SHINGLE_HASHES: SettingNames<ShingleHash> =
     &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
 

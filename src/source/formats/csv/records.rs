@@ -125,7 +125,6 @@ enum RecordEnd {
     Defect(Defect),
 }
 
-/// A record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CsvRecord<'a> {
     /// The syntax. The quote character is unset if quotes are ordinary characters.
@@ -150,7 +149,6 @@ impl<'a> CsvRecord<'a> {
         Some(start..end)
     }
 
-    /// Returns the value of a field.
     pub(super) fn value(&self, field: usize) -> Option<Cow<'a, [u8]>> {
         self.body.get(self.place(field)?).map(|raw| unquoted(self.csv, raw))
     }

@@ -24,7 +24,7 @@ use crate::source::format::{
     RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
-use crate::source::reading::lines::{LineCutter, Lines, without_mark};
+use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
 use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 
 pub(super) const JSONL: SourceFormat = SourceFormat {
@@ -99,20 +99,23 @@ impl ParsedFormat for JsonLines {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
         let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
-        let lines = Lines::limited(parser.source.max_text).with_arrays();
-        Ok(Box::new(JsonReader { lines, wanted, encoding }))
+        let read_row = move |row: &[u8], place, documents: &mut DocumentSink<'_>| match wanted
+            .read(&prepared(row, encoding))
+        {
+            Ok(None) => Ok(()),
+            Ok(Some(values)) => {
+                let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+                documents.push(&values, None)
+            }
+            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", place, &why),
+            Err(UnusableLine::NotUtf8) => documents.reject_bytes(place),
+        };
+        Ok(Box::new(LineReader::new(parser.source.max_text, read_row).with_arrays()))
     }
 
     fn may_be_compressed(&self) -> bool {
         true
     }
-}
-
-/// Reads lines as documents.
-struct JsonReader {
-    lines: Lines,
-    wanted: WantedFields,
-    encoding: Encoding,
 }
 
 /// Prepares a line for the JSON parser.
@@ -123,45 +126,7 @@ fn prepared(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     }
 }
 
-impl DocumentReader for JsonReader {
-    fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
-        while !documents.is_full()
-            && let Some(line) = self.lines.next(chunk)
-        {
-            self.line(&line, documents)?;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
-        let last = self.lines.end();
-        last.map_or(Ok(()), |line| self.line(&line, documents))?;
-        if self.lines.is_open() { documents.open_array() } else { Ok(()) }
-    }
-}
-
-impl JsonReader {
-    fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
-        if let Some(bytes) = self.lines.too_long() {
-            return documents.push_too_long(self.lines.place(), bytes);
-        }
-        match self.wanted.read(&prepared(line, self.encoding)) {
-            Ok(None) => Ok(()),
-            Ok(Some(values)) => {
-                let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
-                documents.push(&values, None)
-            }
-            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", self.lines.place(), &why),
-            Err(UnusableLine::NotUtf8) => documents.reject_bytes(self.lines.place()),
-        }
-    }
-}
-
 impl RowFormat for JsonLines {
-    fn separators(&self, _: &job::Source) -> Vec<u8> {
-        Vec::new()
-    }
-
     fn cutter(&self, _: &job::Source) -> Box<dyn RowCutter> {
         Box::new(LineCutter::with_arrays())
     }

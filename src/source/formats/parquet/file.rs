@@ -88,7 +88,6 @@ impl ParquetFile {
         Ok(coerced.with_timezone(zone.map(Arc::from)).coerce().unwrap_or(schema))
     }
 
-    /// The number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.metadata.row_groups().iter().map(|group| group.num_rows().cast_unsigned()).sum()
     }

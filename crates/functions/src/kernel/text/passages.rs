@@ -1,13 +1,18 @@
-//! Finds the longest common passage of two texts, and removes passages from a text.
+//! Finds the longest common passage of two texts and the common runs of two sequences, and removes passages from a text.
 //!
 //! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. A suffix automaton represents all
 //! sequences of consecutive words in one text (Blumer et al., "The smallest automaton recognizing the subwords of a text", Theoretical
 //! Computer Science 40, 1985), and the other text is its input. The time is linear in the total length of both texts.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
+
+use crate::error::Result;
+use crate::kernel::shingle::{Shingle, Unit};
+use crate::kernel::text::normalize::Normalizer;
+use crate::kernel::text::words::each_word;
 
 /// Returns the byte ranges of the longest common passage in both texts; `None` if there is no common word. Among passages of the same
 /// length, the passage with the earliest end in `b` wins, then the one with the earliest end in `a`.
@@ -109,12 +114,11 @@ impl SequenceRuns {
         self.states.len() as u32 - 1
     }
 
-    /// Finds the longest run that `other` and this sequence have in common. Returns its end in this sequence, its end in `other`, and its
-    /// length, all in tokens. Returns `None` if there is no common token.
-    fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
+    /// For each token of `other`, returns the longest run that ends with this token and that this sequence contains: its first end in this
+    /// sequence, and its length, in tokens.
+    fn suffixes(&self, other: impl Iterator<Item = u32>) -> impl Iterator<Item = (usize, usize)> {
         let (mut state, mut length) = (0, 0);
-        let mut longest = None;
-        for (at, token) in other.enumerate() {
+        other.map(move |token| {
             loop {
                 if let Some(&next) = self.next.get(&(state, token)) {
                     (state, length) = (next, length + 1);
@@ -131,11 +135,102 @@ impl SequenceRuns {
                     }
                 }
             }
-            if longest.is_none_or(|(_, _, most)| length as usize > most) && length > 0 {
-                longest = Some((self.states[state as usize].end as usize, at + 1, length as usize));
+            (self.states[state as usize].end as usize, length as usize)
+        })
+    }
+
+    /// Finds the longest run that `other` and this sequence have in common. Returns its end in this sequence, its end in `other`, and its
+    /// length, all in tokens. Returns `None` if there is no common token.
+    fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
+        let mut longest = None;
+        for (at, (end, length)) in self.suffixes(other).enumerate() {
+            if length > longest.map_or(0, |(_, _, most)| most) {
+                longest = Some((end, at + 1, length));
             }
         }
         longest
+    }
+}
+
+/// A run of tokens that two sequences have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CommonRun {
+    /// The index of its first token in the first sequence.
+    pub a: usize,
+    /// The index of its first token in the second sequence.
+    pub b: usize,
+    /// The number of tokens.
+    pub length: usize,
+}
+
+/// Returns the runs of at least `least` tokens that both sequences contain, sorted by their places. Each run is maximal in `a` or in `b`:
+/// the sequence contains no longer common run at this place. The place in the other sequence is the first occurrence there.
+pub fn common_runs(a: &[u32], b: &[u32], least: usize) -> Vec<CommonRun> {
+    let in_a = maximal_runs(b, a, least).map(|(b, a, length)| CommonRun { a, b, length });
+    let in_b = maximal_runs(a, b, least).map(|(a, b, length)| CommonRun { a, b, length });
+    in_a.chain(in_b).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Returns the common runs that are maximal in `other`: the first place in `sequence`, the place in `other`, and the length.
+fn maximal_runs(
+    sequence: &[u32],
+    other: &[u32],
+    least: usize,
+) -> impl Iterator<Item = (usize, usize, usize)> {
+    let runs = SequenceRuns::new(sequence.iter().copied());
+    let suffixes: Vec<_> = runs.suffixes(other.iter().copied()).collect();
+    (0..suffixes.len()).filter_map(move |at| {
+        let (end, length) = suffixes[at];
+        let is_continued = suffixes.get(at + 1).is_some_and(|(_, next)| *next > length);
+        (length >= least.max(1) && !is_continued).then(|| (end - length, at + 1 - length, length))
+    })
+}
+
+/// The normalised words or characters of a text, from which its shingles are made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PlacedUnits {
+    /// The number of each unit. Equal units have equal numbers.
+    pub numbers: Vec<u32>,
+    /// The byte range of the word or character in the text from which each unit was made. The range of a space is empty.
+    pub places: Vec<Range<usize>>,
+    /// Whether the text has no further units.
+    pub is_complete: bool,
+}
+
+impl PlacedUnits {
+    /// Splits a text into its units, and returns those of the first `most` words or characters. Each word or character is normalised
+    /// separately. `numbers` has the numbers of the units so far, and new units get the next numbers.
+    ///
+    /// # Errors
+    /// If a step of `by` names a language without stop words.
+    pub fn new(text: &str, by: &Shingle, most: usize, numbers: &mut HashMap<String, u32>) -> Result<Self> {
+        let mut normalizer = Normalizer::new(&by.normalize, by.words)?;
+        let mut pieces = Vec::new();
+        match by.unit {
+            Unit::Word => each_word(text, by.words, |word| pieces.push(word)),
+            Unit::Char => {
+                pieces.extend(text.grapheme_indices(true).map(|(start, piece)| start..start + piece.len()));
+            }
+        }
+        let mut units = Self { is_complete: pieces.len() <= most, ..Self::default() };
+        for place in pieces.into_iter().take(most) {
+            if by.unit == Unit::Word {
+                normalizer.begin();
+            }
+            let normalized = normalizer.piece(&text[place.clone()]);
+            let mut add = |unit: &str| {
+                let next = numbers.len() as u32;
+                units.numbers.push(*numbers.entry(unit.to_owned()).or_insert(next));
+                // The normaliser adds a collapsed space to the next character, which may not be part of a common run.
+                let end = if unit.trim().is_empty() { place.start } else { place.end };
+                units.places.push(place.start..end);
+            };
+            match by.unit {
+                Unit::Word => each_word(normalized, by.words, |word| add(&normalized[word])),
+                Unit::Char => normalized.chars().for_each(|c| add(c.encode_utf8(&mut [0; 4]))),
+            }
+        }
+        Ok(units)
     }
 }
 
@@ -205,6 +300,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kernel::shingle::{ShingleHash, Short, Words};
 
     fn passage<'t>(a: &'t str, b: &'t str) -> Option<(&'t str, &'t str)> {
         longest_passage(a, b).map(|(of_a, of_b)| (&a[of_a], &b[of_b]))
@@ -248,6 +344,69 @@ mod tests {
         ) {
             prop_assert_eq!(SequenceRuns::new(a.iter().copied()).longest(b.iter().copied()), plain(&a, &b));
         }
+    }
+
+    proptest! {
+        /// Every token in a window that both sequences contain is in a run, each run is the same on both sides, and no run can be longer.
+        #[test]
+        fn runs_cover_the_windows_of_both(
+            a in prop::collection::vec(0_u32..3, 0..40),
+            b in prop::collection::vec(0_u32..3, 0..40),
+            least in 1_usize..5,
+        ) {
+            let runs = common_runs(&a, &b, least);
+            let is_in = |run: &[u32], of: &[u32]| of.windows(run.len()).any(|window| window == run);
+            for is_a in [true, false] {
+                let (own, other) = if is_a { (&a, &b) } else { (&b, &a) };
+                let mut covered = vec![false; own.len()];
+                for (at, window) in own.windows(least).enumerate().filter(|(_, window)| is_in(window, other)) {
+                    covered[at..at + window.len()].fill(true);
+                }
+                let mut in_runs = vec![false; own.len()];
+                for run in &runs {
+                    let start = if is_a { run.a } else { run.b };
+                    in_runs[start..start + run.length].fill(true);
+                }
+                prop_assert_eq!(in_runs, covered);
+            }
+            for run in &runs {
+                let (in_a, in_b) = (run.a..run.a + run.length, run.b..run.b + run.length);
+                prop_assert!(run.length >= least && a[in_a.clone()] == b[in_b.clone()]);
+                let is_maximal = |own: &[u32], other: &[u32], at: Range<usize>| {
+                    (at.start == 0 || !is_in(&own[at.start - 1..at.end], other))
+                        && (at.end == own.len() || !is_in(&own[at.start..=at.end], other))
+                };
+                prop_assert!(is_maximal(&a, &b, in_a) || is_maximal(&b, &a, in_b));
+            }
+        }
+    }
+
+    #[test]
+    fn units_are_normalised_and_have_places() {
+        let steps = ["nfkc", "lowercase", "collapse-whitespace"].map(|step| step.parse().unwrap()).to_vec();
+        let mut by = Shingle {
+            normalize: steps,
+            unit: Unit::Word,
+            words: Words::Unicode,
+            size: 2,
+            separator: " ".into(),
+            hash: ShingleHash::Xxh3,
+            short: Short::Reject,
+            min_words: 0,
+        };
+        let units = |text, by: &Shingle, most| PlacedUnits::new(text, by, most, &mut HashMap::new()).unwrap();
+        let of = |numbers: &[u32], places: &[Range<usize>], is_complete| PlacedUnits {
+            numbers: numbers.to_vec(),
+            places: places.to_vec(),
+            is_complete,
+        };
+        assert_eq!(
+            units("\u{c9}t\u{e9}, x;\n E\u{301}t\u{e9}", &by, 9),
+            of(&[0, 1, 0], &[0..5, 7..8, 11..17], true)
+        );
+        assert_eq!(units("a b a", &by, 2), of(&[0, 1], &[0..1, 2..3], false));
+        by.unit = Unit::Char;
+        assert_eq!(units("Aa \t\u{c9}", &by, 9), of(&[0, 0, 1, 2], &[0..1, 1..2, 4..4, 4..6], true));
     }
 
     /// The characters of a text. The flag says whether the character is in a span.

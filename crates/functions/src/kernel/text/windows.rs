@@ -104,7 +104,6 @@ pub(crate) struct RepeatedWindow {
     pub(crate) at: usize,
     /// Whether this is the first occurrence.
     pub(crate) is_first: bool,
-    /// The number of occurrences.
     pub(crate) occurrences: u64,
     /// The number of reference documents that contain the window.
     pub(crate) reference_documents: u64,
@@ -113,7 +112,6 @@ pub(crate) struct RepeatedWindow {
 /// Consecutive words that are all in repeated windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WordRun {
-    /// The words.
     pub(crate) words: Range<usize>,
     /// Whether the words are kept, because each of them is in the first occurrence of a window.
     pub(crate) kept: bool,

@@ -1,0 +1,97 @@
+//! The file that lists the documents that a run did not compare.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use datafusion::prelude::{cast, col, lit};
+use datafusion::scalar::ScalarValue;
+use parquet::arrow::ArrowWriter;
+
+use super::{JobRuntime, files};
+use crate::error::{Error, Result};
+use crate::frames::utf8;
+use crate::job::{Format, Job, ParsedArgument};
+use crate::lookup::rows::{self, CsvStyle};
+use crate::lookup::{self, Finished};
+use crate::schema::Table;
+
+/// The columns of the file.
+const COLUMNS: [&str; 4] = ["source", "position", "id", "reason"];
+
+/// The reason for files that were skipped because they have another format or are hidden.
+const LEFT_OUT: &str = "left_out";
+
+/// A new file for documents that were not compared. The ending of its name determines its format.
+#[derive(Debug, Clone)]
+pub(crate) struct RejectsFile {
+    path: PathBuf,
+    format: Format,
+}
+
+impl RejectsFile {
+    /// Parses the path of the file.
+    pub(crate) fn parse(text: &str) -> ParsedArgument<Self> {
+        let ending = Path::new(text).extension().unwrap_or_default().to_ascii_lowercase();
+        let format = match ending.to_str() {
+            Some("csv") => Format::Csv,
+            Some("jsonl" | "ndjson") => Format::Jsonl,
+            Some("parquet") => Format::Parquet,
+            _ => return Err("expected a file that ends in .csv, .jsonl or .parquet".to_owned()),
+        };
+        Ok(Self { path: PathBuf::from(text), format })
+    }
+
+    /// Checks before a run that the file can be created.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) if the file exists, or if its folder does not exist.
+    pub(crate) fn check(&self) -> Result<()> {
+        let fault = match self.path.symlink_metadata() {
+            Ok(_) => "exists: name another file, or remove it",
+            Err(_) if files::folder(&self.path).is_dir() => return Ok(()),
+            Err(_) => "is in a folder that does not exist: create the folder first",
+        };
+        Err(Error::job(format!("--rejects: {} {fault}", self.path.display())))
+    }
+
+    /// Writes the rejects of the finished `job`, and the skipped files `left_out`, sorted by file and position. Position and id are null for
+    /// skipped files.
+    ///
+    /// # Errors
+    /// If the tables cannot be read, or if the file exists or cannot be written.
+    pub(crate) fn write(&self, job: &Job, left_out: &[String]) -> Result<()> {
+        let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, left_out))?;
+        let content = match self.format {
+            Format::Csv => rows::csv(&COLUMNS, &[rejects], CsvStyle::Exact)?.into_bytes(),
+            Format::Parquet => {
+                let mut writer = ArrowWriter::try_new(Vec::new(), rejects.schema(), None)?;
+                writer.write(&rejects)?;
+                writer.into_inner()?
+            }
+            _ => rows::json_lines(&[rejects])?.into_bytes(),
+        };
+        files::write(&self.path, &content, false)
+    }
+}
+
+/// Returns the rows of the file.
+async fn rejects(job: &Job, left_out: &[String]) -> Result<RecordBatch> {
+    let session = lookup::session(&job.engine)?;
+    let finished = Finished::open(&session, &job.output.url).await?;
+    let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason")];
+    let rejects = finished.table(Table::Rejects)?.select(columns)?;
+    let null = |name: &str| -> Result<_> {
+        let kind = rejects.schema().field_with_unqualified_name(name)?.data_type().clone();
+        Ok(cast(lit(ScalarValue::Null), kind).alias(name))
+    };
+    let sources: ArrayRef = Arc::new(StringArray::from_iter_values(left_out));
+    let skipped = session.read_batch(RecordBatch::try_from_iter([("source", sources)])?)?;
+    let columns = vec![col("source"), null("position")?, null("id")?, lit(LEFT_OUT).alias("reason")];
+    let all = rejects.clone().union(skipped.select(columns)?)?;
+    let all = all.sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
+    let schema = Arc::new(all.schema().as_arrow().clone());
+    let batches = all.collect().await?;
+    Ok(concat_batches(&batches.first().map_or(schema, RecordBatch::schema), &batches)?)
+}

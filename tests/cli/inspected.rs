@@ -1,0 +1,100 @@
+//! Data that commands without a job file recognise: ids, several columns of texts, and SGML.
+
+use crate::support::*;
+
+const TEXTS: [&str; 3] = [
+    "the quick brown fox jumps over the lazy dog while the sun goes down",
+    "the quick brown cat jumps over the lazy dog while the sun goes down",
+    "nothing of the kind was ever seen in this house before the winter",
+];
+
+fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn call(arguments: &[&str], path: &Path) -> assert_cmd::assert::Assert {
+    resemblance().args(arguments).arg(path).assert()
+}
+
+#[test]
+fn a_column_of_unique_values_is_proposed_for_ids_whatever_its_name() {
+    let folder = tempdir().unwrap();
+    let row = |(at, text): (usize, &&str)| format!("name {at},{at}.5,x,SKU-{at},{text}\n");
+    let rows: String = TEXTS.iter().enumerate().map(row).collect();
+    let path = write(&folder, "in.csv", format!("name,price,shop,article,text\n{rows}"));
+    let proposal = "ids are row numbers (or --id article, whose inspected values are unique)";
+    for command in [&["find"][..], &["dedup", "--dry-run", "-t", "0.3"], &["init", "-o", "-"]] {
+        assert!(call(command, &path).warned(&[]).contains(proposal), "{command:?}");
+    }
+    call(&["init", "-o", "-"], &path).shown(&["\n# id = \"article\"\n"]);
+    call(&["find", "--id", "article", "-t", "0.3", "--all"], &path).shown(&["SKU-0", "SKU-1"]);
+    let said = call(&["find", "--id", "row_number"], &path).warned(&[]);
+    assert!(said.trim_end().ends_with("ids are row numbers"), "{said}");
+    // Without such a column, nothing is proposed; the text is no id.
+    let path = write(&folder, "same.csv", format!("shop,text\nx,{}\nx,{}\n", TEXTS[0], TEXTS[1]));
+    let said = call(&["find", "--text", "text"], &path).warned(&[]);
+    assert!(said.trim_end().ends_with("ids are row numbers"), "{said}");
+}
+
+#[test]
+fn text_can_be_given_several_times() {
+    let folder = tempdir().unwrap();
+    let row =
+        |(at, text): (usize, &&str)| format!("{at},{},\"{text}\"\n", if at < 2 { TEXTS[0] } else { text });
+    let rows: String = TEXTS.iter().enumerate().map(row).collect();
+    let path = write(&folder, "in.csv", format!("id,title,body\n{rows}"));
+    let shown =
+        |options: &[&str]| call(&[&["find", "-t", "0.1", "--all"], options].concat(), &path).shown(&[]);
+    let both = shown(&["--text", "title", "--text", "body"]);
+    assert_eq!(both, shown(&["--text", "title,body"]));
+    assert_ne!(both, shown(&["--text", "body"]));
+    let job = call(&["init", "-o", "-", "--text", "title", "--text", "body"], &path).shown(&[]);
+    assert!(job.contains("text = [\"title\", \"body\"]"), "{job}");
+    let several = shown(&["--text", "body", "--id", "id", "--id", "title"]);
+    assert!(several.contains("0:the quick"), "{several}");
+}
+
+/// Stories with the ids from `first` on.
+fn stories(first: usize) -> String {
+    let story = |(at, text): (usize, &&str)| {
+        format!(
+            "<REUTERS OLDID=\"{0}\" NEWID=\"{0}\"><TEXT><TITLE>{at}</TITLE><BODY>{text}</BODY></TEXT></REUTERS>\n",
+            first + at
+        )
+    };
+    "<!DOCTYPE lewis SYSTEM \"lewis.dtd\">\n".to_owned()
+        + &TEXTS.iter().enumerate().map(story).collect::<String>()
+}
+
+#[test]
+fn a_folder_of_sgml_files_is_read_as_stories() {
+    let folder = tempdir().unwrap();
+    write(&folder, "in/reut2-000.sgm", stories(10));
+    write(&folder, "in/reut2-001.SGM", stories(20));
+    write(&folder, "in/README.txt", "about the collection");
+    let data = folder.path().join("in");
+    let found = call(&["find", "-t", "0.3", "--all"], &data);
+    found.warned(&["as SGML: text column body, id column oldid"]);
+    found.shown(&[" 10 |", " 21 |", "among 6 documents"]);
+    let by_title = call(&["find", "--text", "title,body", "--id", "newid", "-t", "0.3", "--all"], &data);
+    by_title.warned(&["text column title,body, id column newid"]);
+    // The condition sees the other columns.
+    call(&["find", "--where", "title = '0'", "-t", "0.3"], &data).shown(&["1 pair", "among 2 documents"]);
+    let job = call(&["init", "-o", "-"], &data).shown(&[]);
+    assert!(job.contains("format = \"reuters\"") && job.contains("id = \"oldid\""), "{job}");
+    let path = folder.path().join("my.toml");
+    std::fs::write(&path, job).unwrap();
+    resemblance().current_dir(folder.path()).arg("check").arg(&path).assert().success();
+    let clean = folder.path().join("clean");
+    call(&["dedup", "-t", "0.9", "--to", clean.to_str().unwrap()], &data).shown(&["3 removed"]);
+    // Ids that both files have are no ids.
+    write(&folder, "in/reut2-001.SGM", stories(10));
+    call(&["find"], &data).warned(&["ids are row numbers"]);
+    // SGML of other programs is text.
+    write(&folder, "other/a.sgml", format!("<DOC><TEXT>{}</TEXT></DOC>", TEXTS[0]));
+    write(&folder, "other/b.sgml", format!("<DOC><TEXT>{}</TEXT></DOC>", TEXTS[0]));
+    call(&["find"], &folder.path().join("other")).shown(&["1 pair", "among 2 files"]);
+}
