@@ -26,9 +26,11 @@ pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Files that are skipped, except for the files in `said`.
+    /// Files that are skipped, except for `not_text`.
     pub left_out: Vec<String>,
-    /// Sentences about files that cannot be read in their current form, and about detected encodings.
+    /// Files that cannot be read in their current form.
+    pub not_text: Vec<String>,
+    /// Sentences about `not_text` and about detected encodings.
     pub said: Vec<String>,
     /// Whether a text is not in UTF-8, according to its beginning.
     pub has_old_encodings: bool,
@@ -84,11 +86,12 @@ pub(super) async fn find(
             return Err(no_lines(table, Format::Delta));
         }
         if tables.len() == paths.len() {
-            let (urls, [left_out, said]) = (paths.to_vec(), [const { Vec::new() }; 2]);
+            let (urls, [left_out, not_text, said]) = (paths.to_vec(), [const { Vec::new() }; 3]);
             return Ok(FilesOfFormat {
                 format: Format::Delta,
                 urls,
                 left_out,
+                not_text,
                 said,
                 has_old_encodings: false,
                 is_single: false,
@@ -127,8 +130,8 @@ pub(super) async fn find(
     if has_old_encodings {
         said.extend(main.old_encodings());
     }
-    let named: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
-    let is_left_out = |path: &&str| !read.contains(path) && !named.contains(path);
+    let not_text: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
+    let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains(path);
     let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
     let left_out = left_out.chain(hidden).collect();
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
@@ -136,7 +139,8 @@ pub(super) async fn find(
     if let (Format::Text, [only], true) = (format, main.files.as_slice(), is_single) {
         refuse_lines(ctx, command, only, given, &urls).await?;
     }
-    Ok(FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single })
+    let not_text = not_text.into_iter().map(str::to_owned).collect();
+    Ok(FilesOfFormat { format, urls, left_out, not_text, said, has_old_encodings, is_single })
 }
 
 /// Refuses the `only` file, a text at `urls`, if it has several lines. It is then unclear whether the file or each line is a document.

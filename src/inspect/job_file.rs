@@ -184,9 +184,10 @@ mod tests {
             let least = job::resolve(least).unwrap();
             (least.shingle, least.score, least.clusters.method)
         });
-        let text = texts_job(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding)).unwrap();
-        let job = job::resolve(job::file::read(&text, "essays.toml", &[]).unwrap()).unwrap();
-        let read = (job.source.format, job.source.id, job.source.encoding);
-        assert_eq!(read, (Format::Text, SourceId::Path, dataset.encoding));
+        let text =
+            texts_job(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding), Some(Html::Source));
+        let job = job::resolve(job::file::read(&text.unwrap(), "essays.toml", &[]).unwrap()).unwrap();
+        let read = (job.source.format, job.source.id, job.source.encoding, job.source.html);
+        assert_eq!(read, (Format::Text, SourceId::Path, dataset.encoding, Some(Html::Source)));
     }
 }

@@ -78,12 +78,12 @@ impl Encoding {
         }
     }
 
-    /// Encodes a text. UTF-16 begins with a byte order mark. Returns `None` for UTF-8, and for a text with a character that the encoding
-    /// lacks.
+    /// Encodes a text. UTF-16 begins with a byte order mark. Returns `None` for UTF-8, for detected encodings, and for a text with
+    /// a character that the encoding lacks.
     pub(crate) fn encode(self, text: &str) -> Option<Vec<u8>> {
         let utf_16 = || std::iter::once(0xfeff).chain(text.encode_utf16());
         match self {
-            Encoding::Utf8 | Encoding::Utf8Lossy => None,
+            Encoding::Utf8 | Encoding::Utf8Lossy | Encoding::Detect => None,
             Encoding::Latin1 => text.chars().map(|c| u8::try_from(c).ok()).collect(),
             Encoding::Standard(encoding) if encoding == encoding_rs::UTF_16LE => {
                 Some(utf_16().flat_map(u16::to_le_bytes).collect())

@@ -74,6 +74,11 @@ fn files_without_text_are_named_with_their_remedy() {
         let said = find(&alone, &[]).stdout("").refused(2, &["nothing in", name, advice]);
         assert!(!said.contains("of one format"), "{said}");
     }
+    let rejects = folder.path().join("rejects.csv").display().to_string();
+    find(&input, &["-t", "0.3", "--rejects", &rejects]).success();
+    let records = csv_records(&std::fs::read_to_string(&rejects).unwrap());
+    assert_eq!(records.len(), other_files().len() + 1, "{records:?}");
+    assert!(records[1..].iter().all(|record| record[3] == "not_text"), "{records:?}");
     let clean = folder.path().join("clean");
     let dedup = resemblance().arg("dedup").arg(&input).args(["-t", "0.3", "--to"]).arg(&clean).assert();
     dedup.warned(&["report.pdf", "`pdftotext "]);

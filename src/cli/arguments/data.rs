@@ -1,5 +1,6 @@
 //! Arguments of commands that read data without a job file. The arguments describe a job.
 
+use crate::cli::process::rejects_file::{LEFT_OUT, NOT_TEXT};
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
@@ -79,8 +80,8 @@ pub(crate) struct DataJob {
     pub(crate) job: Job,
     /// The noun for a document: `file`, `line` or `document`.
     pub(crate) noun: &'static str,
-    /// Files that are skipped.
-    pub(crate) left_out: Vec<String>,
+    /// Files that are skipped, with the reasons.
+    pub(crate) skipped: Vec<(String, &'static str)>,
     /// The temporary folder with the spills of the job, and with its output if no other place is given.
     pub(crate) folder: SpillFolder,
 }
@@ -118,7 +119,9 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        Ok(DataJob { job, noun, left_out: found.left_out, folder })
+        let with = |paths: Vec<String>, reason| paths.into_iter().map(move |path| (path, reason));
+        let skipped = with(found.left_out, LEFT_OUT).chain(with(found.not_text, NOT_TEXT)).collect();
+        Ok(DataJob { job, noun, skipped, folder })
     }
 }
 
