@@ -24,7 +24,7 @@ def find(
     size: Optional[int] = None,
     unit: Optional[Literal["word", "char"]] = None,
     encoding: Optional[str] = None,
-    html_source: bool = False,
+    html_as: Optional[Literal["text", "source"]] = None,
     all: bool = False,
     where: Optional[str] = None,
     limit: Union[int, str, None] = None,
@@ -43,7 +43,7 @@ def find(
         size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.
         unit: what shingles are made of; words, unless given.
         encoding: the encoding of the files, such as `latin-1`; detected unless given.
-        html_source: whether HTML files are compared as written, with their tags, instead of as shown by a browser.
+        html_as: whether the shown text of HTML files is compared, or their source with its tags; the text unless given.
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`.
         limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
@@ -58,8 +58,8 @@ def find(
     options = search_options(threshold, size, unit, all)
     if encoding is not None:
         options.append(f"--encoding={encoding}")
-    if html_source:
-        options.append("--html-source")
+    if html_as is not None:
+        options.append(f"--html-as={html_as}")
     documents = in_memory(data[0])
     if documents is not None:
         if len(data) > 1:

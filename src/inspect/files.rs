@@ -26,9 +26,11 @@ pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Files that are skipped.
+    /// Files that are skipped, except for `not_text`.
     pub left_out: Vec<String>,
-    /// Sentences about skipped files and detected encodings.
+    /// Files that cannot be read in their current form.
+    pub not_text: Vec<String>,
+    /// Sentences about `not_text` and about detected encodings.
     pub said: Vec<String>,
     /// Whether a text is not in UTF-8, according to its beginning.
     pub has_old_encodings: bool,
@@ -65,7 +67,7 @@ impl<'a> FileGroup<'a> {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats, no format that can be read, or no lines of text despite `by_lines`.
+/// have several formats, if none of them can be read in its current form, or if there are no lines of text despite `by_lines`.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
@@ -91,12 +93,12 @@ pub(super) async fn find(
     let Some((format, main)) = main.and_then(|group| Some((group.kind.ok()?, group))) else {
         return Err(refusal(ctx, command, paths, &all, &groups, &said).await);
     };
-    said.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
     let format = match format {
         Format::Parquet if by_lines => return Err(no_lines(&paths.join(", "), format)),
         _ if by_lines => Format::Lines,
         format => format,
     };
+    said.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
     let mut read: BTreeSet<&str> = main.paths().into_iter().collect();
     let has_old_encodings = format == Format::Text && given.is_none() && !main.old.is_empty();
     if format == Format::Text {
@@ -105,26 +107,24 @@ pub(super) async fn find(
     if has_old_encodings {
         said.extend(main.old_encodings());
     }
-    let skipped = all.iter().map(SourceFile::path).filter(|path| !read.contains(path)).map(str::to_owned);
-    let left_out: Vec<String> = skipped.chain(hidden).collect();
-    let named: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
-    let unnamed: Vec<&str> =
-        left_out.iter().map(String::as_str).filter(|path| !named.contains(path)).collect();
-    if !unnamed.is_empty() {
-        said.push(format!("left out, because they are no data of this format: {}", first_names(&unnamed)));
-    }
+    let not_text: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
+    let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains(path);
+    let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
+    let left_out = left_out.chain(hidden).collect();
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
-    if let (Format::Text, [only], 1) = (format, main.files.as_slice(), read.len()) {
+    let is_single = read.len() == 1;
+    if let (Format::Text, [only], true) = (format, main.files.as_slice(), is_single) {
         refuse_lines(ctx, command, only, given, &urls).await?;
     }
-    Ok(FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single: read.len() == 1 })
+    let not_text = not_text.into_iter().map(str::to_owned).collect();
+    Ok(FilesOfFormat { format, urls, left_out, not_text, said, has_old_encodings, is_single })
 }
 
 /// Returns the tables at `paths` if they are Delta tables.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path cannot be read. [`Kind::Job`](crate::error::Kind::Job) if only some paths are
-/// tables, or `by_lines` is true.
+/// tables, or if `by_lines` is true.
 async fn delta_tables(
     ctx: &SessionContext,
     paths: &[String],
@@ -149,6 +149,7 @@ async fn delta_tables(
         format: Format::Delta,
         urls: paths.to_vec(),
         left_out: Vec::new(),
+        not_text: Vec::new(),
         said: Vec::new(),
         has_old_encodings: false,
         is_single: false,

@@ -25,9 +25,11 @@ use crate::job::{Encoding, Format};
 pub(crate) struct InspectedPaths {
     /// Paths, URLs and patterns that match the files to read.
     pub urls: Vec<String>,
-    /// Files that are skipped: descriptions of data, and files that have another format or no text.
+    /// Files that are skipped: descriptions of data, and files of another format.
     pub left_out: Vec<String>,
-    /// Sentences about skipped files and detected encodings.
+    /// Files that cannot be read in their current form.
+    pub not_text: Vec<String>,
+    /// Sentences about `not_text` and about detected encodings.
     pub said: Vec<String>,
     /// The given encoding, or [`Encoding::Detect`] if a text is not in UTF-8.
     pub encoding: Option<Encoding>,
@@ -50,7 +52,7 @@ pub(crate) async fn look(
     given: Option<Encoding>,
     by_lines: bool,
 ) -> Result<InspectedPaths> {
-    let FilesOfFormat { format, urls, left_out, said, has_old_encodings, is_single } =
+    let FilesOfFormat { format, urls, left_out, not_text, said, has_old_encodings, is_single } =
         files::find(ctx, command, paths, given, by_lines).await?;
     let dataset = match format {
         Format::Text => None,
@@ -60,6 +62,7 @@ pub(crate) async fn look(
     Ok(InspectedPaths {
         urls,
         left_out,
+        not_text,
         said,
         encoding,
         is_single_text: dataset.is_none() && is_single,

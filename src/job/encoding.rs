@@ -78,8 +78,8 @@ impl Encoding {
         }
     }
 
-    /// Encodes a text. UTF-16 begins with a byte order mark. Returns `None` for UTF-8 and detected encodings, and for a text with a character
-    /// that the encoding lacks.
+    /// Encodes a text. UTF-16 begins with a byte order mark. Returns `None` for UTF-8, for detected encodings, and for a text with
+    /// a character that the encoding lacks.
     pub(crate) fn encode(self, text: &str) -> Option<Vec<u8>> {
         let utf_16 = || std::iter::once(0xfeff).chain(text.encode_utf16());
         match self {

@@ -188,7 +188,8 @@ fn latin_1_is_not_windows_1252() {
 fn find_reads_files_by_their_encoding_and_names_those_that_there_are() {
     let folder = folder_of(&[("a", b"un caf\xE9 noir"), ("b", b"un caf\xE9 noir")]);
     let find = |arguments: &[&str]| resemblance().arg("find").arg(folder.path()).args(arguments).assert();
-    find(&[]).shown(&["2 invalid_utf8"]);
+    find(&["--encoding", "utf-8"]).shown(&["2 invalid_utf8"]);
+    find(&["--show"]).shown(&["un café noir"]);
     find(&["--encoding", "latin-1", "--show"]).shown(&["un café noir"]);
     find(&["--encoding", "latin-7x"]).refused(2, &["utf-8-lossy"]);
 }

@@ -151,6 +151,7 @@ impl Generate {
             text: self.text.clone().into_iter().collect(),
             id: self.id.clone().into_iter().collect(),
             encoding: None,
+            html_as: None,
             lines: self.lines,
         };
         let job = source_job(screen, &data, self.settings.shingle)?;
@@ -234,7 +235,7 @@ impl Generated {
 /// # Errors
 /// Returns the errors of [`file`].
 fn source_job(screen: &Screen, data: &DataArguments, size: usize) -> Result<Job> {
-    let mut file = file(screen, "generate --from", data, NO_OUTPUT)?.file;
+    let (mut file, ..) = file(screen, "generate --from", data, NO_OUTPUT)?;
     file.shingle =
         Some(ShingleSection { unit: job::Unit::Word, size: Some(size), ..ShingleSection::default() });
     job::resolve(file)

@@ -37,7 +37,7 @@ impl Init {
         let text = match look(screen, "init", &self.data)? {
             InspectedPaths { dataset: None, urls, encoding, .. } => {
                 self.data.refuse_columns()?;
-                inspect::texts_job(&urls, &shown, encoding)?
+                inspect::texts_job(&urls, &shown, encoding, self.data.html_as)?
             }
             InspectedPaths { dataset: Some(dataset), .. } => {
                 let [text, asked] = self.data.columns();

@@ -40,11 +40,6 @@ impl Lines {
         Self { form: RowForm::Undecided, ..self }
     }
 
-    /// Whether the bytes up to now end inside a JSON array.
-    fn is_open(&self) -> bool {
-        self.form.is_open()
-    }
-
     /// The place of the line that was returned last.
     pub(in crate::source) fn place(&self) -> RowPlace {
         match self.form {
@@ -119,16 +114,21 @@ pub(in crate::source) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
 }
 
-/// Reads the lines of a file as documents, or the elements of a JSON array. A closure takes each of them, and its place.
+/// Reads the lines or the elements of a file as documents. A closure takes each of them with its place.
 pub(in crate::source) struct LineReader<F> {
     lines: Lines,
     read_line: F,
 }
 
 impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()>> LineReader<F> {
-    /// Returns a reader that cuts files with `lines`, and rejects lines that are too long.
-    pub(in crate::source) fn new(lines: Lines, read_line: F) -> Self {
-        Self { lines, read_line }
+    /// Returns a reader that rejects lines of more than `most` bytes.
+    pub(in crate::source) fn new(most: u64, read_line: F) -> Self {
+        Self { lines: Lines::limited(most), read_line }
+    }
+
+    /// Returns a reader that reads elements if the file contains a JSON array.
+    pub(in crate::source) fn with_arrays(self) -> Self {
+        Self { lines: self.lines.with_arrays(), ..self }
     }
 
     fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
@@ -152,7 +152,7 @@ impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()> + Send> Documen
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
         let last = self.lines.end();
         last.map_or(Ok(()), |line| self.line(&line, documents))?;
-        if self.lines.is_open() { documents.open_array() } else { Ok(()) }
+        if self.lines.form.is_open() { documents.open_array() } else { Ok(()) }
     }
 }
 
@@ -342,7 +342,7 @@ mod tests {
             while !chunk.is_empty() {
                 lines.next(&mut chunk);
             }
-            assert_eq!(lines.is_open(), is_open, "{text}");
+            assert_eq!(lines.form.is_open(), is_open, "{text}");
         }
     }
 }

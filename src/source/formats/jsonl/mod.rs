@@ -23,7 +23,7 @@ use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
     RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
-use crate::source::reading::documents::RowPlace;
+use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
 use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 
@@ -99,18 +99,18 @@ impl ParsedFormat for JsonLines {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
         let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
-        let lines = Lines::limited(parser.source.max_text).with_arrays();
-        Ok(Box::new(LineReader::new(lines, move |line, place, documents| {
-            match wanted.read(&prepared(line, encoding)) {
-                Ok(None) => Ok(()),
-                Ok(Some(values)) => {
-                    let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
-                    documents.push(&values, None)
-                }
-                Err(UnusableLine::Malformed(why)) => documents.reject("malformed", place, &why),
-                Err(UnusableLine::NotUtf8) => documents.reject_bytes(place),
+        let read_row = move |row: &[u8], place, documents: &mut DocumentSink<'_>| match wanted
+            .read(&prepared(row, encoding))
+        {
+            Ok(None) => Ok(()),
+            Ok(Some(values)) => {
+                let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+                documents.push(&values, None)
             }
-        })))
+            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", place, &why),
+            Err(UnusableLine::NotUtf8) => documents.reject_bytes(place),
+        };
+        Ok(Box::new(LineReader::new(parser.source.max_text, read_row).with_arrays()))
     }
 
     fn may_be_compressed(&self) -> bool {
