@@ -28,6 +28,9 @@ def find(
     all: bool = False,
     where: Optional[str] = None,
     limit: Union[int, str, None] = None,
+    contains: Optional[float] = None,
+    top: Optional[int] = None,
+    lines: bool = False,
     progress: bool = False,
 ) -> Rows[Pair]:
     """Finds similar documents without a job, the most similar ones first.
@@ -47,6 +50,9 @@ def find(
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`.
         limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
+        contains: instead of `threshold`, the least share of a document that is in the other one. The search is exact.
+        top: the most pairs to return, the most similar ones; all of them unless given.
+        lines: whether each line of text files is a document. Its id is its number.
         progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Raises:
@@ -60,10 +66,13 @@ def find(
         options.append(f"--encoding={encoding}")
     if html_as is not None:
         options.append(f"--html-as={html_as}")
+    options += _given(contains=contains, top=top)
     documents = in_memory(data[0])
     if documents is not None:
         if len(data) > 1:
             raise TypeError("find takes one list of texts or one data frame")
+        if lines:
+            raise TypeError("lines is for text files: give the lines as a list of texts")
         refuse_rows(where, limit)
         named = labels(documents) if id is None else None
         with as_file(to_table(documents, text, id)) as folder:
@@ -71,6 +80,8 @@ def find(
             options += [f"--text={TEXT}", f"--id={ID}"]
             return rows.pairs(call(["find", "--json", *options, "--", path], progress=progress), named)
     options += rows_options(text, id, where, limit)
+    if lines:
+        options.append("--lines")
     files: list[str] = [os.fspath(cast(Any, path)) for path in data]
     return rows.pairs(call_on_files(["find", "--json", *options, "--", *files], progress=progress))
 

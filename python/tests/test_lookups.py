@@ -28,7 +28,7 @@ def test_rows_are_a_sequence_of_typed_rows_and_a_table() -> None:
 
 
 def test_no_rows_are_a_table_with_its_columns() -> None:
-    table = resemblance.find(DOCUMENTS / "garden.txt").to_arrow()
+    table = resemblance.find(DOCUMENTS / "garden.txt", DOCUMENTS / "tram.txt").to_arrow()
     assert table.num_rows == 0 and table.schema.field("jaccard").type == pyarrow.float64()
 
 
@@ -40,6 +40,23 @@ def test_find_takes_the_options_of_the_command(tmp_path: Path) -> None:
     assert [(pair.id_a, pair.id_b) for pair in found] == [("-a.txt", "b.txt")]
     with pytest.raises(TypeError, match="at least one"):
         resemblance.find()
+
+
+def test_find_takes_shares_numbers_of_pairs_and_lines(tmp_path: Path) -> None:
+    inner = "one two three four five six seven eight nine ten"
+    outer = f"{inner} and then a long text that goes on and on until it is three times as long as the text inside it"
+    texts = {"inner": inner, "outer": outer, "copy": outer, "other": "nothing of all this is in any of the other texts"}
+    assert {(pair.id_a, pair.id_b) for pair in resemblance.find(texts)} == {("copy", "outer")}
+    contained = resemblance.find(texts, contains=1)
+    assert {frozenset((pair.id_a, pair.id_b)) for pair in contained} == {
+        frozenset(pair) for pair in (("copy", "outer"), ("inner", "outer"), ("inner", "copy"))
+    }
+    assert [pair.jaccard for pair in resemblance.find(texts, contains=1, top=1)] == [1.0]
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(texts.values()))
+    assert [(pair.id_a, pair.id_b) for pair in resemblance.find(file, lines=True)] == [(2, 3)]
+    with pytest.raises(TypeError, match="text files"):
+        resemblance.find(texts, lines=True)
 
 
 def test_neighbors_of_a_text_need_not_be_in_the_output(quickstart: resemblance.Run) -> None:
