@@ -196,7 +196,7 @@ def test_nothing_is_printed_unless_asked(capfd: pytest.CaptureFixture[str], tmp_
     job = {"source": source, "score": {"threshold": 0.5}, "output": {"url": tmp_path / "out"}}
     resemblance.find(TEXTS)
     resemblance.dedup(TEXTS)
-    resemblance.find("jobs/quickstart/garden.txt")
+    resemblance.find("jobs/quickstart/garden.txt", "jobs/quickstart/tram.txt")
     run = resemblance.run(job)
     resemblance.plan(job)
     resemblance.neighbors(run, id="garden.txt", top=1)

@@ -59,7 +59,7 @@ def test_a_run_moves_one_bar(notebook: Display, tmp_path: Path, capsys: pytest.C
     assert all("<progress" in shown["text/html"] for shown in notebook.shown)
     # Warnings are lines there too. A bar is only shown if it is asked for.
     before = len(notebook.shown)
-    resemblance.find(DOCUMENTS / "garden.txt")
+    resemblance.find(DOCUMENTS / "garden.txt", DOCUMENTS / "tram.txt")
     assert len(notebook.shown) == before
 
 
