@@ -18,6 +18,7 @@ mod cli {
     mod find_search;
     mod first_minutes;
     mod inspected;
+    mod kinds_of_files;
     mod limits;
     mod mistakes;
     pub(crate) mod neighbors;

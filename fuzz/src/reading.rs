@@ -111,6 +111,7 @@ impl<'a> Reading<'a> {
             max_text: 1 << 27,
             csv: self.csv,
             references: job::References::Decode,
+            html: None,
         };
         let rows = RUNTIME.block_on(collect(&session, &source));
         match &rows {

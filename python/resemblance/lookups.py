@@ -24,6 +24,7 @@ def find(
     size: Optional[int] = None,
     unit: Optional[Literal["word", "char"]] = None,
     encoding: Optional[str] = None,
+    html_as: Optional[Literal["text", "source"]] = None,
     all: bool = False,
     where: Optional[str] = None,
     limit: Union[int, str, None] = None,
@@ -41,7 +42,8 @@ def find(
         threshold: the least similarity of a pair, over 0 and at most 1; 0.8 unless given.
         size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.
         unit: what shingles are made of; words, unless given.
-        encoding: the encoding of the files, such as `latin-1`; detected, or UTF-8, unless given.
+        encoding: the encoding of the files, such as `latin-1`; detected unless given.
+        html_as: whether the shown text of HTML files is compared, or their source with its tags; the text unless given.
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`.
         limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
@@ -56,6 +58,8 @@ def find(
     options = search_options(threshold, size, unit, all)
     if encoding is not None:
         options.append(f"--encoding={encoding}")
+    if html_as is not None:
+        options.append(f"--html-as={html_as}")
     documents = in_memory(data[0])
     if documents is not None:
         if len(data) > 1:

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
+use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
 use datafusion::prelude::ident;
 use futures::TryStreamExt;
@@ -19,7 +20,8 @@ use crate::error::visible::visible;
 use crate::job::{Csv, Encoding, Format, Source};
 use crate::schema;
 use crate::source::{
-    self, Listed, ParquetFile, ReadRequest, SourceFile, first_records, is_string, named_fields, readable_json,
+    self, Listed, ParquetFile, ReadRequest, SourceFile, first_json_rows, first_records, is_string,
+    named_fields, readable_json,
 };
 
 /// The number of stored bytes that are inspected at the beginning of a file.
@@ -148,7 +150,7 @@ impl RecordFile {
         let head = file.head(ctx, SAMPLED_BYTES).await?;
         let encoding = match encoding {
             Some(encoding) => encoding,
-            None => sniff::encoding(&head.bytes, head.whole)?,
+            None => Encoding::detected(&head.bytes, head.whole),
         };
         let text = sniff::decode(&head.bytes, encoding).into_owned();
         let csv = match (csv, format) {
@@ -171,7 +173,8 @@ impl RecordFile {
     pub(super) fn rows(&self) -> u64 {
         (match self.format {
             Format::Csv => csv_rows(&self.text, self.whole, self.csv),
-            _ => sniff::lines(&self.text, self.whole).count(),
+            Format::Lines => sniff::lines(&self.text, self.whole).count(),
+            _ => first_json_rows(&self.text, self.whole).len(),
         }) as u64
     }
 }
@@ -199,14 +202,14 @@ fn csv_rows(text: &str, whole: bool, csv: Csv) -> usize {
     first_records(text, whole, csv, usize::MAX).len().saturating_sub(usize::from(csv.header))
 }
 
-/// Returns the columns of JSON lines. A field `b` of the object `a` is the column `a.b`. Lines that are not objects are skipped.
+/// Returns the columns of JSON lines or of a JSON array. A field `b` of the object `a` is the column `a.b`. Rows that are not objects are
+/// skipped.
 fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
-    let object = |line: &str| -> Option<Map<String, Value>> {
-        serde_json::from_slice(&readable_json(line.as_bytes())).ok()
-    };
+    let object =
+        |row: &Bytes| -> Option<Map<String, Value>> { serde_json::from_slice(&readable_json(row)).ok() };
     let mut columns: BTreeMap<String, ColumnSample> = BTreeMap::new();
     let mut rows = 0;
-    for object in sniff::lines(text, whole).filter_map(object).take(SAMPLED_ROWS) {
+    for object in first_json_rows(text, whole).iter().filter_map(object).take(SAMPLED_ROWS) {
         flatten("", object, MAX_DEPTH, &mut columns);
         rows += 1;
     }
@@ -380,7 +383,9 @@ mod tests {
             found,
             expected.map(|(name, kind, text, unique)| (name.into(), kind.into(), text, unique))
         );
-        assert_eq!((sniff::lines(text, false).count(), sniff::lines(text, true).count()), (3, 4));
+        assert_eq!((first_json_rows(text, false).len(), first_json_rows(text, true).len()), (3, 4));
+        let array = json_columns("[{\"a\":\n[1, {\"c\": 2}]}, {\"b\": \"x\"}, {\"d", false);
+        assert_eq!(array.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     proptest! {

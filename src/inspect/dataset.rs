@@ -4,7 +4,7 @@
 use datafusion::execution::context::SessionContext;
 
 use super::columns::{InspectedColumn, RecordFile, SAMPLED_BYTES, parquet_columns, story_columns};
-use super::sniff::{self, is_number};
+use super::sniff::is_number;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 use crate::job::{
@@ -166,6 +166,7 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
         max_text: SourceSection::MAX_TEXT,
         csv: Csv::new(b','),
         references: References::default(),
+        html: None,
     }
 }
 
@@ -177,7 +178,7 @@ async fn check_encodings(
 ) -> Result<()> {
     for file in files {
         let head = file.head(ctx, SAMPLED_BYTES).await?;
-        let found = sniff::encoding(&head.bytes, head.whole)?;
+        let found = Encoding::detected(&head.bytes, head.whole);
         if found != encoding && !(encoding.has_ascii() && head.bytes.is_ascii()) {
             return Err(Error::input(format!(
                 "{} is {encoding}, and {} is {found}: name files of one encoding, or give it with --encoding",

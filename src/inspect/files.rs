@@ -7,14 +7,16 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::dataset::{any_source, title};
-use super::sniff::{self, FileKind, JSON, JUDGED_BYTES, ending, kind};
+use super::sniff::{self, FileKind, JUDGED_BYTES, ending, kind};
 use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
-use crate::source::{self, SourceFile};
+use crate::source::{self, SourceFile, first_names, quoted};
 
 /// The number of files per ending that are read to determine their format. These are the largest files. All others are assumed to have the
 /// format of the largest file.
-const JUDGED_FILES: usize = 16;
+const JUDGED_FILES: usize = 256;
+/// The number of files that are read at the same time to determine their format.
+const CONCURRENT_HEADS: usize = 16;
 /// Files of other formats are skipped if the files of the main format are together at least this many times as large.
 const NEGLIGIBLE: u64 = 20;
 /// The maximum number of URLs that a message shows.
@@ -24,8 +26,16 @@ pub(super) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Files that are skipped.
+    /// Files that are skipped, except for `not_text`.
     pub left_out: Vec<String>,
+    /// Files that cannot be read in their current form.
+    pub not_text: Vec<String>,
+    /// Sentences about `not_text` and about detected encodings.
+    pub said: Vec<String>,
+    /// Whether a text is not in UTF-8, according to its beginning.
+    pub has_old_encodings: bool,
+    /// Whether there is a single file to read.
+    pub is_single: bool,
 }
 
 /// Files of one kind.
@@ -33,15 +43,31 @@ struct FileGroup<'a> {
     kind: FileKind,
     bytes: u64,
     files: Vec<&'a SourceFile>,
+    /// The paths of files that are not in UTF-8, by their encoding.
+    old: BTreeMap<String, Vec<&'a str>>,
 }
 
-/// Determines the format of the files at `paths`. Skips files that describe a dataset, and files of other formats if they are small.
-/// Detects the encoding of texts if `given` is `None`. If `by_lines` is true, the format of texts is [`Format::Lines`]. Messages propose
-/// calls of `command`.
+impl<'a> FileGroup<'a> {
+    /// The paths of the files.
+    fn paths(&self) -> Vec<&'a str> {
+        self.files.iter().map(|file| file.path()).collect()
+    }
+
+    /// Returns a sentence for each encoding besides UTF-8.
+    fn old_encodings(&self) -> impl Iterator<Item = String> {
+        self.old
+            .iter()
+            .map(|(encoding, paths)| format!("detected encoding: {encoding} in {}", first_names(paths)))
+    }
+}
+
+/// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read in their current form, and files of
+/// other formats if they are small. Detects the encoding of texts if `given` is `None`. If `by_lines` is true, the format of texts is
+/// [`Format::Lines`]. Messages propose calls of `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats, an unknown format, or no lines of text despite `by_lines`.
+/// have several formats, if none of them can be read in its current form, or if there are no lines of text despite `by_lines`.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
@@ -49,22 +75,8 @@ pub(super) async fn find(
     given: Option<Encoding>,
     by_lines: bool,
 ) -> Result<FilesOfFormat> {
-    let mut tables = Vec::new();
-    for path in paths {
-        if source::is_delta_table(ctx, path).await? {
-            tables.push(path);
-        }
-    }
-    if let Some(table) = tables.first() {
-        if by_lines {
-            return Err(no_lines(table, Format::Delta));
-        }
-        if tables.len() == paths.len() {
-            return Ok(FilesOfFormat { format: Format::Delta, urls: paths.to_vec(), left_out: Vec::new() });
-        }
-        return Err(Error::job(format!(
-            "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
-        )));
+    if let Some(tables) = delta_tables(ctx, paths, by_lines).await? {
+        return Ok(tables);
     }
     let (all, hidden) = source::every_file(ctx, paths).await?;
     let (companions, mut files): (Vec<_>, Vec<_>) =
@@ -72,28 +84,76 @@ pub(super) async fn find(
     if files.is_empty() {
         files.clone_from(&companions);
     }
-    let groups = by_kind(ctx, &files, given).await?;
+    let (groups, others): (Vec<_>, Vec<_>) =
+        by_kind(ctx, &files, given).await?.into_iter().partition(|group| group.kind.is_ok());
+    let mut said: Vec<String> =
+        others.iter().filter_map(|group| Some(group.kind.err()?.sentence(&group.paths()))).collect();
     let bytes: u64 = groups.iter().skip(1).map(|group| group.bytes).sum();
     let main = groups.first().filter(|group| bytes.saturating_mul(NEGLIGIBLE) <= group.bytes);
     let Some((format, main)) = main.and_then(|group| Some((group.kind.ok()?, group))) else {
-        return Err(refusal(ctx, command, paths, &all, &groups).await);
+        return Err(refusal(ctx, command, paths, &all, &groups, &said).await);
     };
     let format = match format {
         Format::Parquet if by_lines => return Err(no_lines(&paths.join(", "), format)),
         _ if by_lines => Format::Lines,
         format => format,
     };
-    let mut read: BTreeSet<&str> = main.files.iter().map(|file| file.path()).collect();
+    said.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
+    let mut read: BTreeSet<&str> = main.paths().into_iter().collect();
+    let has_old_encodings = format == Format::Text && given.is_none() && !main.old.is_empty();
     if format == Format::Text {
         read.extend(companions.iter().map(|file| file.path()));
     }
-    let others = all.iter().map(SourceFile::path).filter(|path| !read.contains(path)).map(str::to_owned);
-    let left_out = others.chain(hidden).collect();
+    if has_old_encodings {
+        said.extend(main.old_encodings());
+    }
+    let not_text: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
+    let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains(path);
+    let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
+    let left_out = left_out.chain(hidden).collect();
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
-    if let (Format::Text, [only], 1) = (format, main.files.as_slice(), read.len()) {
+    let is_single = read.len() == 1;
+    if let (Format::Text, [only], true) = (format, main.files.as_slice(), is_single) {
         refuse_lines(ctx, command, only, given, &urls).await?;
     }
-    Ok(FilesOfFormat { format, urls, left_out })
+    let not_text = not_text.into_iter().map(str::to_owned).collect();
+    Ok(FilesOfFormat { format, urls, left_out, not_text, said, has_old_encodings, is_single })
+}
+
+/// Returns the tables at `paths` if they are Delta tables.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if a path cannot be read. [`Kind::Job`](crate::error::Kind::Job) if only some paths are
+/// tables, or if `by_lines` is true.
+async fn delta_tables(
+    ctx: &SessionContext,
+    paths: &[String],
+    by_lines: bool,
+) -> Result<Option<FilesOfFormat>> {
+    let mut tables = Vec::new();
+    for path in paths {
+        if source::is_delta_table(ctx, path).await? {
+            tables.push(path);
+        }
+    }
+    let Some(table) = tables.first() else { return Ok(None) };
+    if by_lines {
+        return Err(no_lines(table, Format::Delta));
+    }
+    if tables.len() < paths.len() {
+        return Err(Error::job(format!(
+            "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
+        )));
+    }
+    Ok(Some(FilesOfFormat {
+        format: Format::Delta,
+        urls: paths.to_vec(),
+        left_out: Vec::new(),
+        not_text: Vec::new(),
+        said: Vec::new(),
+        has_old_encodings: false,
+        is_single: false,
+    }))
 }
 
 /// Refuses the `only` file, a text at `urls`, if it has several lines. It is then unclear whether the file or each line is a document.
@@ -105,7 +165,7 @@ async fn refuse_lines(
     urls: &[String],
 ) -> Result<()> {
     let head = only.head(ctx, JUDGED_BYTES).await?;
-    let encoding = given.map_or_else(|| sniff::encoding(&head.bytes, head.whole), Ok)?;
+    let encoding = given.unwrap_or_else(|| Encoding::detected(&head.bytes, head.whole));
     if sniff::lines(&sniff::decode(&head.bytes, encoding), true).nth(1).is_none() {
         return Ok(());
     }
@@ -138,15 +198,20 @@ async fn by_kind<'a>(
         alike.sort_by_key(|file| Reverse(file.size()));
         let judged: Vec<_> =
             alike.iter().take(JUDGED_FILES).map(|file| kind(ctx, file, given, files.len() == 1)).collect();
-        let kinds: Vec<FileKind> = stream::iter(judged).buffered(JUDGED_FILES).try_collect().await?;
+        let kinds: Vec<(FileKind, Encoding)> =
+            stream::iter(judged).buffered(CONCURRENT_HEADS).try_collect().await?;
         for (at, file) in alike.into_iter().enumerate() {
-            let Some(kind) = kinds.get(at).or(kinds.first()).copied() else { continue };
-            let at = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
-                groups.push(FileGroup { kind, bytes: 0, files: Vec::new() });
+            let Some((kind, _)) = kinds.get(at).or(kinds.first()).copied() else { continue };
+            let found = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
+                groups.push(FileGroup { kind, bytes: 0, files: Vec::new(), old: BTreeMap::new() });
                 groups.len() - 1
             });
-            groups[at].bytes += file.size();
-            groups[at].files.push(file);
+            let group = &mut groups[found];
+            group.bytes += file.size();
+            group.files.push(file);
+            if let Some((_, encoding)) = kinds.get(at).filter(|(_, encoding)| *encoding != Encoding::Utf8) {
+                group.old.entry(encoding.to_string()).or_default().push(file.path());
+            }
         }
     }
     groups.sort_by_key(|group| Reverse((group.bytes, group.files.len())));
@@ -178,52 +243,35 @@ async fn narrowed_urls(
     read.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// Returns the error for files that have several formats or an unknown format. The message lists the kinds of files and a command for each
-/// format.
+/// Returns the error for files that have several formats, or that cannot be read in their current form. The message lists the formats with
+/// a command for each. `others` describes files that cannot be read in their current form.
 async fn refusal(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     all: &[SourceFile],
     groups: &[FileGroup<'_>],
+    others: &[String],
 ) -> Error {
+    if groups.is_empty() {
+        return Error::job(format!("nothing in {} can be compared: {}", paths.join(", "), others.join("; ")));
+    }
     let (mut there, mut commands) = (Vec::new(), Vec::new());
-    for FileGroup { kind, bytes, files } in groups {
-        let Some(first) = files.first().map(|file| file.path()) else { continue };
-        there.push(format!(
-            "{} {} ({bytes} bytes, such as {first})",
-            files.len(),
-            kind.map_or_else(|other| other, title)
-        ));
-        if kind.is_ok() {
-            // The endings do not matter, because the command inspects the contents of files.
-            let read = files.iter().map(|file| file.path()).collect();
-            let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
-            let more = if urls.len() > SHOWN { " ..." } else { "" };
-            let urls: Vec<String> = urls.iter().take(SHOWN).map(|url| quoted(url)).collect();
-            commands.push(format!("`resemblance {command} {}{more}`", urls.join(" ")));
-        } else if *kind == Err(JSON) {
-            let lines = format!("{}.jsonl", first.strip_suffix(".json").unwrap_or(first));
-            let (json, lines) = (quoted(first), quoted(&lines));
-            commands.push(format!("`jq -c '.[]' {json} > {lines} && resemblance {command} {lines}`"));
-        }
+    for group in groups {
+        let (Ok(format), Some(first)) = (group.kind, group.files.first()) else { continue };
+        let FileGroup { bytes, files, .. } = group;
+        there.push(format!("{} {} ({bytes} bytes, such as {})", files.len(), title(format), first.path()));
+        // The endings do not matter, because the command inspects the contents of files.
+        let read = group.paths().into_iter().collect();
+        let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
+        let more = if urls.len() > SHOWN { " ..." } else { "" };
+        let urls: Vec<String> = urls.iter().take(SHOWN).map(|url| quoted(url)).collect();
+        commands.push(format!("`resemblance {command} {}{more}`", urls.join(" ")));
     }
-    let advice = if commands.is_empty() {
-        "decompress or convert them to Parquet, CSV, JSON lines or text".to_owned()
-    } else {
-        format!("run {}", commands.join(" or "))
-    };
     Error::job(format!(
-        "{} cannot be read as files of one format; there are {}: {advice}",
+        "{} cannot be read as files of one format; there are {}: run {}",
         paths.join(", "),
-        there.join(", ")
+        there.join(", "),
+        commands.join(" or ")
     ))
-}
-
-/// Quotes an argument for a shell, if necessary.
-fn quoted(argument: &str) -> String {
-    if argument.chars().all(|c| c.is_alphanumeric() || "/._-:=".contains(c)) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
 }

@@ -7,7 +7,7 @@ use toml::Value;
 use super::dataset::Dataset;
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
-use crate::job::{Clusters, Csv, Encoding, Format, Preference, Score, ShingleSection};
+use crate::job::{Clusters, Csv, Encoding, Format, Html, Preference, Score, ShingleSection};
 
 /// The values for the template, as TOML.
 #[derive(Template)]
@@ -20,6 +20,7 @@ struct JobTemplate {
     /// The dataset, or `None` if each file is a document.
     data: Option<Data>,
     encoding: Option<String>,
+    html: Option<String>,
     normalize: String,
     unit: String,
     size: usize,
@@ -69,15 +70,20 @@ pub(crate) fn dataset_job(
         csv: (dataset.format == Format::Csv).then_some(dataset.csv),
     };
     let encoding = Some(dataset.encoding).filter(|encoding| *encoding != Encoding::Utf8);
-    job_file(&dataset.urls, shown, dataset.format, encoding, Some(data))
+    job_file(&dataset.urls, shown, dataset.format, (encoding, None), Some(data))
 }
 
 /// Renders the job file with the name `shown` for text files, each of which is a document.
 ///
 /// # Errors
 /// Returns an error only if this program has a bug.
-pub(crate) fn texts_job(paths: &[String], shown: &str, given: Option<Encoding>) -> Result<String> {
-    job_file(paths, shown, Format::Text, given, None)
+pub(crate) fn texts_job(
+    paths: &[String],
+    shown: &str,
+    encoding: Option<Encoding>,
+    html: Option<Html>,
+) -> Result<String> {
+    job_file(paths, shown, Format::Text, (encoding, html), None)
 }
 
 /// Renders the template. The job file contains the default values of settings that users often change.
@@ -85,7 +91,7 @@ fn job_file(
     paths: &[String],
     shown: &str,
     format: Format,
-    encoding: Option<Encoding>,
+    (encoding, html): (Option<Encoding>, Option<Html>),
     data: Option<Data>,
 ) -> Result<String> {
     let ShingleSection { normalize, unit, .. } = ShingleSection::default();
@@ -97,6 +103,7 @@ fn job_file(
         url: one_or_many(paths),
         data,
         encoding: encoding.map(|encoding| quoted(&encoding.to_string())),
+        html: html.map(word),
         normalize: strings(&normalize),
         unit: word(unit),
         size: ShingleSection::size_of(unit),
@@ -177,9 +184,10 @@ mod tests {
             let least = job::resolve(least).unwrap();
             (least.shingle, least.score, least.clusters.method)
         });
-        let text = texts_job(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding)).unwrap();
-        let job = job::resolve(job::file::read(&text, "essays.toml", &[]).unwrap()).unwrap();
-        let read = (job.source.format, job.source.id, job.source.encoding);
-        assert_eq!(read, (Format::Text, SourceId::Path, dataset.encoding));
+        let text =
+            texts_job(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding), Some(Html::Source));
+        let job = job::resolve(job::file::read(&text.unwrap(), "essays.toml", &[]).unwrap()).unwrap();
+        let read = (job.source.format, job.source.id, job.source.encoding, job.source.html);
+        assert_eq!(read, (Format::Text, SourceId::Path, dataset.encoding, Some(Html::Source)));
     }
 }

@@ -27,6 +27,14 @@ pub(crate) struct InspectedPaths {
     pub urls: Vec<String>,
     /// Files that are skipped: descriptions of data, and files of another format.
     pub left_out: Vec<String>,
+    /// Files that cannot be read in their current form.
+    pub not_text: Vec<String>,
+    /// Sentences about `not_text` and about detected encodings.
+    pub said: Vec<String>,
+    /// The given encoding, or [`Encoding::Detect`] if a text is not in UTF-8.
+    pub encoding: Option<Encoding>,
+    /// Whether there is a single file, which is one document.
+    pub is_single_text: bool,
     /// The dataset whose rows are documents, or `None` if each file is a document.
     pub dataset: Option<Dataset>,
 }
@@ -44,11 +52,20 @@ pub(crate) async fn look(
     given: Option<Encoding>,
     by_lines: bool,
 ) -> Result<InspectedPaths> {
-    let found = files::find(ctx, command, paths, given, by_lines).await?;
-    let FilesOfFormat { format, urls, left_out } = found;
+    let FilesOfFormat { format, urls, left_out, not_text, said, has_old_encodings, is_single } =
+        files::find(ctx, command, paths, given, by_lines).await?;
     let dataset = match format {
         Format::Text => None,
         format => Some(Dataset::open(ctx, &urls, format, given).await?),
     };
-    Ok(InspectedPaths { urls, left_out, dataset })
+    let encoding = given.or(has_old_encodings.then_some(Encoding::Detect));
+    Ok(InspectedPaths {
+        urls,
+        left_out,
+        not_text,
+        said,
+        encoding,
+        is_single_text: dataset.is_none() && is_single,
+        dataset,
+    })
 }

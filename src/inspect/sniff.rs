@@ -6,7 +6,10 @@ use datafusion::execution::context::SessionContext;
 
 use crate::error::Result;
 use crate::job::{self, Csv, Encoding, Format};
-use crate::source::{SourceFile, first_records};
+use crate::source::{
+    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, SourceFile, UNKNOWN, first_records,
+    other_file,
+};
 
 /// The delimiters that are tried, most usual first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -24,50 +27,47 @@ const PARQUET: &[u8] = b"PAR1";
 /// The maximum number of bytes in an ending that can name a format.
 const MAX_ENDING: usize = 8;
 
-/// The format of a file, or a description of files that cannot be read in their current form.
-pub(super) type FileKind = std::result::Result<Format, &'static str>;
+/// The format of a file, or the kind of a file that cannot be read in its current form.
+pub(super) type FileKind = std::result::Result<Format, &'static OtherFile>;
 
-/// The description of JSON arrays and of a single JSON document.
-pub(super) const JSON: &str = "JSON documents that are not an object per line";
-/// The description of files in other formats, of compressed Parquet files and of compressed texts.
-const UNKNOWN: &str = "files of no known format, or compressed";
-
-/// Returns the kind of a file. `alone` is true if there is no other file.
+/// Returns the kind of a file and its encoding. `alone` is true if there is no other file.
 pub(super) async fn kind(
     ctx: &SessionContext,
     file: &SourceFile,
     given: Option<Encoding>,
     alone: bool,
-) -> Result<FileKind> {
+) -> Result<(FileKind, Encoding)> {
     let named = Format::from_path(file.path()).filter(|format| *format != Format::Text);
     if file.size() == 0 {
-        return Ok(Ok(named.unwrap_or(Format::Text)));
+        return Ok((Ok(named.unwrap_or(Format::Text)), Encoding::Utf8));
     }
     let ending = ending(file.name()).to_ascii_lowercase();
     let may_be_document = ending == ".json" || ending.starts_with(".json.");
     let head = file.head(ctx, JUDGED_BYTES).await?;
-    let encoding = match given {
-        Some(given) => given,
-        None => encoding(&head.bytes, head.whole)?,
-    };
+    let encoding = given.unwrap_or_else(|| Encoding::detected(&head.bytes, head.whole));
     let text = decode(&head.bytes, encoding);
     // Other SGML has other elements for its documents, so it is read as text.
     let named = named.filter(|format| *format != Format::Reuters || has_stories(&text));
-    Ok(match named {
-        _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(UNKNOWN),
+    let kind = match (named, other_file(&head.bytes)) {
+        _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(&COMPRESSED_PARQUET),
+        _ if is_compressed_sgml(file.path()) && has_stories(&text) => Err(&COMPRESSED_SGML),
         _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
-        Some(Format::Parquet) => Ok(Format::Parquet),
-        _ if is_json_array(&text) => Err(JSON),
-        _ if is_json_lines(&text, head.whole) => Ok(Format::Jsonl),
-        Some(Format::Jsonl) if may_be_document && alone => Err(JSON),
-        Some(Format::Jsonl) if may_be_document => Ok(Format::Text),
-        Some(format) => Ok(format),
-        None if is_binary(&text) => Err(UNKNOWN),
+        (_, Some(other)) => Err(other),
+        (Some(Format::Parquet), _) => Ok(Format::Parquet),
+        _ if is_json_array(&text) || is_json_lines(&text, head.whole) => Ok(Format::Jsonl),
+        (Some(Format::Jsonl), _) if may_be_document && alone => Err(&OTHER_JSON),
+        (Some(Format::Jsonl), _) if may_be_document => Ok(Format::Text),
+        (Some(format), _) => Ok(format),
+        _ if is_binary(&text) => Err(&UNKNOWN),
         // A single file that could be a table is read as a table, because a single text could not be compared with another text.
-        None if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
-        None if head.compressed => Err(UNKNOWN),
-        None => Ok(Format::Text),
-    })
+        _ if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
+        _ => Ok(Format::Text),
+    };
+    Ok((kind, encoding))
+}
+
+fn is_compressed_sgml(path: &str) -> bool {
+    job::without_compression(path).and_then(Format::from_path) == Some(Format::Reuters)
 }
 
 /// Returns whether the text contains the beginning of a Reuters story.
@@ -75,10 +75,10 @@ fn has_stories(text: &str) -> bool {
     text.to_ascii_lowercase().contains("<reuters")
 }
 
-/// Returns whether the text is a PDF file, or more than 1 % of the characters are control characters that do not occur in texts.
+/// Returns whether more than 1 % of the characters are control characters that do not occur in texts.
 fn is_binary(text: &str) -> bool {
     let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
-    text.starts_with("%PDF") || text.chars().filter(is_control).count() * 100 > text.chars().count()
+    text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
 /// Returns the ending of a name, including the ending of a compression. Returns an empty string if the ending does not start with a letter
@@ -94,38 +94,12 @@ pub(super) fn ending(name: &str) -> &str {
     }
 }
 
-/// Detects the encoding of a file that begins with `bytes`. If `whole` is true, `bytes` is the whole file. A byte order mark determines the
-/// encoding. Without such a mark, the encoding is UTF-8 if most lines with non-ASCII characters are valid UTF-8. Otherwise it is
-/// windows-1252, in which all bytes except five are characters.
-///
-/// # Errors
-/// Only if this program has a bug, because the parser accepts the names of these encodings.
-pub(super) fn encoding(bytes: &[u8], whole: bool) -> Result<Encoding> {
-    match encoding_rs::Encoding::for_bom(bytes) {
-        Some((encoding, _)) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
-        Some((encoding, _)) => encoding.name().parse(),
-        None if is_utf_8(bytes, whole) => Ok(Encoding::Utf8),
-        None => "windows-1252".parse(),
-    }
-}
-
-/// Returns whether the bytes are UTF-8. A character at the end may be truncated. If there are other invalid bytes, most lines with
-/// non-ASCII characters must be UTF-8.
-fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
-    match std::str::from_utf8(bytes) {
-        Ok(_) => return true,
-        Err(error) if !whole && error.error_len().is_none() => return true,
-        Err(_) => {}
-    }
-    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_ascii());
-    let (utf_8, others): (Vec<_>, Vec<_>) = lines.partition(|line| std::str::from_utf8(line).is_ok());
-    utf_8.len() > others.len()
-}
-
 /// Decodes `bytes` without a byte order mark. Invalid parts become replacement characters.
 pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
     match encoding {
-        Encoding::Utf8 | Encoding::Utf8Lossy => encoding_rs::UTF_8.decode_with_bom_removal(bytes).0,
+        Encoding::Utf8 | Encoding::Utf8Lossy | Encoding::Detect => {
+            encoding_rs::UTF_8.decode_with_bom_removal(bytes).0
+        }
         Encoding::Latin1 => encoding_rs::mem::decode_latin1(bytes),
         Encoding::Standard(label) => label.decode(bytes).0,
     }
@@ -187,9 +161,9 @@ pub(super) fn is_json_lines(text: &str, whole: bool) -> bool {
     begins && (line.ends_with('}') || !whole && text.trim_end().ends_with(line))
 }
 
-/// Returns whether `text` is the beginning of a JSON array of objects.
+/// Returns whether `text` is the beginning of a JSON array of objects, which may be empty.
 pub(super) fn is_json_array(text: &str) -> bool {
-    text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with('{'))
+    text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with(['{', ']']))
 }
 
 /// Returns the lines that are not blank. Omits the last line if it is truncated.
@@ -222,29 +196,21 @@ mod tests {
 
     #[test]
     fn texts_have_few_control_characters() {
-        assert!(is_binary("\0\u{1}ab") && is_binary("%PDF-1.7\n"));
+        assert!(is_binary("\0\u{1}ab"));
         assert!(
             !is_binary("") && !is_binary("a\tb\r\n\u{1b}[1m") && !is_binary(&format!("\0{}", "a".repeat(99)))
         );
     }
 
     #[test]
-    fn encodings_are_known_by_their_bytes() {
-        for (bytes, whole, expected, read) in [
-            (&b"caf\xC3\xA9"[..], true, "utf-8", "café"),
-            (b"\xEF\xBB\xBFa", true, "utf-8", "a"),
-            (b"plain", true, "utf-8", "plain"),
-            (b"caf\xC3", false, "utf-8", "caf\u{fffd}"),
-            (b"caf\xC3", true, "windows-1252", "cafÃ"),
-            (b"\xE9\n\xC3\xA9\n\xC3\xA9\n", true, "utf-8", "\u{fffd}\né\né\n"),
-            (b"caf\xE9 \x93x\x94", true, "windows-1252", "café “x”"),
-            (b"\xFF\xFEa\0", true, "utf-16le", "a"),
-            (b"\xFE\xFF\0a", true, "utf-16be", "a"),
-            (b"", true, "utf-8", ""),
+    fn texts_have_no_byte_order_mark() {
+        for (bytes, read) in [
+            (&b"\xEF\xBB\xBFa"[..], "a"),
+            (b"caf\xE9 \x93x\x94", "café “x”"),
+            (b"\xE9\n\xC3\xA9\n\xC3\xA9\n", "\u{fffd}\né\né\n"),
+            (b"\xFF\xFEa\0", "a"),
         ] {
-            let found = encoding(bytes, whole).unwrap();
-            assert_eq!(found.to_string(), expected, "{bytes:?}");
-            assert_eq!(decode(bytes, found), read, "{bytes:?}");
+            assert_eq!(decode(bytes, Encoding::detected(bytes, true)), read, "{bytes:?}");
         }
     }
 
@@ -288,13 +254,14 @@ mod tests {
         }
         let long = "{\"a\": \"a line that is longer than";
         assert!(is_json_lines(long, false) && !is_json_lines(long, true));
-        assert!(is_json_array(" [\n{\"a\"") && !is_json_array("[1]") && !is_json_array("[words]"));
+        assert!(is_json_array(" [\n{\"a\"") && is_json_array("[]"));
+        assert!(!is_json_array("[1]") && !is_json_array("[words]"));
     }
 
     proptest! {
         #[test]
         fn any_bytes_have_an_encoding(bytes in any::<Vec<u8>>(), whole: bool) {
-            decode(&bytes, encoding(&bytes, whole).unwrap());
+            decode(&bytes, Encoding::detected(&bytes, whole));
         }
 
         #[test]

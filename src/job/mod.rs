@@ -52,7 +52,7 @@ pub use self::resolved::{Input, Job, Reuse};
 pub use self::rows::{Condition, Limit, LimitSize};
 pub use self::score::{Score, ScoreBy};
 pub(crate) use self::shingle::ShingleSection;
-pub use self::source::{Csv, DuplicateIds, OnError, References, Source, SourceId, SourceSection};
+pub use self::source::{Csv, DuplicateIds, Html, OnError, References, Source, SourceId, SourceSection};
 pub(crate) use self::values::{Names, ParsedArgument, parse_size, share, similarity, whole};
 pub use crate::kernel::lsh_bands::BucketHash;
 pub use crate::kernel::measure::Measure;

@@ -126,6 +126,7 @@ pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
         ("source.columns", source.columns.is_some()),
         ("source.encoding", source.encoding.is_some()),
         ("source.references", source.references.is_some()),
+        ("source.html", source.html.is_some()),
         ("source.where", source.condition.is_some()),
         ("source.limit", source.limit.is_some()),
     ] {

@@ -28,8 +28,8 @@ pub struct SourceSection {
     pub id: Option<Names>,
     /// The encoding of the files. `utf-8`: invalid bytes are an error or a rejected document, and Reuters stories read them as Latin-1.
     /// `utf-8-lossy`: invalid bytes become U+FFFD. `latin-1`: ISO 8859-1 as in Python, in which every byte is a character. Labels of the
-    /// Encoding Standard are allowed too, such as `windows-1252`, which also has the labels `latin1` and `iso-8859-1`. Not for parquet and
-    /// delta, whose texts are UTF-8. Default: `utf-8`.
+    /// Encoding Standard are allowed too, such as `windows-1252`, which also has the labels `latin1` and `iso-8859-1`. `detect`, for text:
+    /// each file has the encoding that its beginning shows. Not for parquet and delta, whose texts are UTF-8. Default: `utf-8`.
     pub encoding: Option<String>,
     /// The separator between the parts of an id with several columns.
     #[serde(default = "SourceSection::id_separator")]
@@ -61,13 +61,16 @@ pub struct SourceSection {
     /// row into the table `rejects`.
     #[serde(default)]
     pub on_error: OnError,
-    /// The maximum size of a JSON line or a CSV record, in bytes. A longer JSON line is rejected as `too_long`; a longer CSV record ends
-    /// the run.
+    /// The maximum size of a JSON line, an element of a JSON array, a CSV record or an HTML file, in bytes. Longer JSON and HTML is rejected
+    /// as `too_long`; a longer CSV record ends the run.
     #[serde(default = "SourceSection::max_text")]
     pub max_text: String,
     /// Reuters: `decode` replaces character references such as `&lt;` with their characters, `keep` keeps them unchanged. Default:
     /// `decode`.
     pub references: Option<References>,
+    /// Text: `text` reads the text that a browser shows of HTML files, `source` reads HTML files as written, with their tags. Default:
+    /// `text`.
+    pub html: Option<Html>,
     /// CSV: the character between fields.
     #[serde(default = "SourceSection::delimiter")]
     pub delimiter: String,
@@ -176,6 +179,12 @@ impl SourceSection {
             }
             references => references.unwrap_or_default(),
         };
+        require(
+            source.html.is_none() || whole_file,
+            "source.html",
+            "is set, but only the format text reads HTML files: remove the key",
+        )?;
+        let html = whole_file.then(|| source.html.unwrap_or_default());
         Ok(Source {
             format,
             encoding,
@@ -193,6 +202,7 @@ impl SourceSection {
             max_text,
             csv,
             references,
+            html,
         })
     }
 }
@@ -260,6 +270,10 @@ fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> 
     const KEY: &str = "source.encoding";
     match encoding {
         None => Ok(Encoding::Utf8),
+        Some("detect") if rules.columns != DocumentColumns::WholeFile => wrong(
+            KEY,
+            "is \"detect\", which only works with the format text: expected the encoding of the files",
+        ),
         Some(_) if rules.has_own_encoding => {
             wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
         }
@@ -376,12 +390,15 @@ pub struct Source {
     pub duplicate_ids: DuplicateIds,
     /// The treatment of an unreadable row of a CSV or JSON lines file.
     pub on_error: OnError,
-    /// The maximum size of a JSON line or a CSV record, in bytes.
+    /// The maximum size of a JSON line, an element of a JSON array, a CSV record or an HTML file, in bytes.
     pub max_text: u64,
     /// The syntax of CSV files. Other formats ignore it.
     pub csv: Csv,
     /// The treatment of character references in Reuters stories.
     pub references: References,
+    /// The treatment of HTML files. `None` in other formats than text, and in old outputs, which read HTML files as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub html: Option<Html>,
 }
 
 /// The columns of the table `documents` that are not carried from the source: see `schemas/documents.toml`.
@@ -421,6 +438,17 @@ pub enum References {
     Decode,
     /// References are kept as written.
     Keep,
+}
+
+/// The treatment of HTML files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Html {
+    /// The text that a browser shows is read
+    #[default]
+    Text,
+    /// The files are read as written, with their tags
+    Source,
 }
 
 /// The id of a document.

@@ -31,7 +31,8 @@ use crate::output::{APPLIED, Layout};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
 use crate::source::{
-    FileBytes, FilePiece, ParquetFile, Rewriting, SourceFile, TextPlace, format_of, read_bytes,
+    FileBytes, FilePiece, ParquetFile, Rewriting, SourceFile, TextPlace, format_of, is_stored_text,
+    read_bytes,
 };
 
 /// Source files to rewrite, with the settings.
@@ -224,6 +225,8 @@ async fn rewrite_file(
 
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
+/// The number of bytes that are read to recognise HTML and compressed files.
+const START_BYTES: usize = 1024;
 
 /// Copies a file that contains one document, unless the document is removed.
 async fn whole_file(
@@ -253,12 +256,19 @@ async fn without_spans(
     let mut bytes = file.stored(&work.session.runtime_env()).await?;
     let reading = || format!("reading {} failed", file.path());
     let mut start = BytesMut::new();
-    while start.len() < MARK.len()
+    while start.len() < START_BYTES
         && let Some(bytes) = bytes.try_next().await.context(reading)?
     {
         start.extend_from_slice(&bytes);
     }
     let mut chunk = start.freeze();
+    if !spans.is_empty() && !is_stored_text(&work.source, file.path(), &chunk) {
+        return Err(Error::job(format!(
+            "the text of {} differs from its bytes, because it is HTML or compressed, so no passage can be cut out: set source.html to \
+             \"source\" or decompress it, and run the job again, or apply without --passages",
+            file.path()
+        )));
+    }
     if chunk.starts_with(MARK) {
         upload.put(chunk.split_to(MARK.len())).await?;
     }

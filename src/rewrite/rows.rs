@@ -139,7 +139,7 @@ impl RowCopy<'_> {
                 self.counts.count(decision.action);
                 match (self.work.rejects.destination(decision.action), &mut self.rejected) {
                     (RowDestination::Kept, _) => return self.kept_row(row, decision),
-                    (RowDestination::Rejected, Some(rejected)) => rejected.row(row.body, row.end),
+                    (RowDestination::Rejected, Some(rejected)) => rejected.row(row.before, row.body, row.end),
                     (RowDestination::Rejected | RowDestination::Nowhere, _) => {}
                 }
                 Ok(())
@@ -167,7 +167,7 @@ impl RowCopy<'_> {
 
     fn kept_row(&mut self, row: Row<'_>, Decision { cuts, added, .. }: Decision) -> Result<()> {
         let RewriteSettings { source, annotations, .. } = self.work;
-        let Row { position, line, body, end, whole } = row;
+        let Row { position, place, before, body, end, whole } = row;
         let mut body = Cow::Borrowed(body);
         if !cuts.is_empty() {
             let mut cut = Vec::with_capacity(body.len());
@@ -182,17 +182,17 @@ impl RowCopy<'_> {
             let mut appended = Vec::with_capacity(body.len());
             self.format.append_values(source, &body, &columns, &mut appended).map_err(|why| match why {
                 CannotAppend::Exists(name) => {
-                    name_exists(name, &format!("{} line {line} has a field `{name}`", self.path))
+                    name_exists(name, &format!("{}{place} has a field `{name}`", self.path))
                 }
                 CannotAppend::NeedsQuotes(name) => Error::input(format!(
-                    "the value of `{name}` for line {line} of {} needs quotes, and the file has none: set source.escape and run the \
+                    "the value of `{name}` for {}{place} needs quotes, and the file has none: set source.escape and run the \
                      job again, or apply without this column",
                     self.path
                 )),
             })?;
             body = Cow::Owned(appended);
         }
-        self.kept.row(&body, end);
+        self.kept.row(before, &body, end);
         Ok(())
     }
 
@@ -257,7 +257,10 @@ impl RowFile {
         Ok(Self { upload, encoder, buffer: Vec::new(), rows: 0, has_header: false })
     }
 
-    fn row(&mut self, body: &[u8], end: &[u8]) {
+    fn row(&mut self, before: &[u8], body: &[u8], end: &[u8]) {
+        if self.rows > 0 {
+            self.buffer.extend_from_slice(before);
+        }
         self.buffer.extend_from_slice(body);
         self.buffer.extend_from_slice(end);
         self.rows += 1;

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::SourceFile;
 use super::formats::jsonl::line::JsonValue;
-use super::reading::documents::DocumentSink;
+use super::reading::documents::{DocumentSink, RowPlace};
 use super::rows::columns::NamedExpressions;
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Shingle};
@@ -128,6 +128,14 @@ pub(crate) trait ParsedFormat: Sync {
     fn cuts_into_shingles(&self, _files: &[Arc<SourceFile>], _shingle: &Shingle) -> bool {
         false
     }
+}
+
+/// A step from the contents of a text file, in UTF-8, to its text.
+pub(crate) struct TextStep {
+    /// Whether the step applies to a file with this name, in lower case and without the ending of a compression, and with these first bytes.
+    pub applies: fn(&job::Source, &str, &[u8]) -> bool,
+    /// Returns the text of a file with these contents.
+    pub text: fn(&str) -> String,
 }
 
 /// The plan for parsing files, made from their first bytes.
@@ -293,7 +301,8 @@ pub(crate) trait RowCutter: Send {
 /// A part of a file.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FilePiece<'a> {
-    /// The record with the column names, and its line end.
+    /// A part that every file of rows has, in two pieces: the record with the column names and its line end, or a bracket of a JSON array and
+    /// the bytes before it.
     Header(&'a [u8], &'a [u8]),
     /// A row.
     Row(Row<'a>),
@@ -306,8 +315,10 @@ pub(crate) enum FilePiece<'a> {
 pub(crate) struct Row<'a> {
     /// The number of the row in the file, from 0. This number is also the position of the document.
     pub position: u64,
-    /// The line in which the row starts, from 1.
-    pub line: u64,
+    /// The place of the row in the file, for messages.
+    pub place: RowPlace,
+    /// The comma between this element and an earlier element of a JSON array. In other files, this is empty.
+    pub before: &'static [u8],
     /// The bytes of the row without its line end.
     pub body: &'a [u8],
     /// The line end. The last row of a file without a final line end has an empty line end.

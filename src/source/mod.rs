@@ -2,13 +2,14 @@
 //!
 //! - `listing` finds the files, and `identity` detects replaced files. `file` represents a file of a source.
 //! - `format` is the interface of formats, and `formats` contains a file or folder for each format.
-//! - `reading` parses files, and `rows` selects the rows that are read.
+//! - `reading` parses files, and `rows` selects the rows that are read. `other_files` recognises files that contain no text.
 
 mod file;
 mod format;
 mod formats;
 mod identity;
 mod listing;
+mod other_files;
 mod reading;
 mod rows;
 
@@ -33,6 +34,7 @@ pub(crate) use self::file::{SourceFile, without_rows};
 pub(crate) use self::format::{AddedValue, CannotAppend, FilePiece, Rewriting, Row, RowFormat, TextPlace};
 pub(crate) use self::formats::csv::first_records;
 pub(crate) use self::formats::format_of;
+pub(crate) use self::formats::jsonl::first_json_rows;
 pub(crate) use self::formats::jsonl::line::readable as readable_json;
 #[cfg(test)]
 pub(crate) use self::formats::parquet::SPLIT_COLUMN;
@@ -42,10 +44,14 @@ pub(crate) use self::formats::parquet::{
     NumberRows, ParquetFile, decoded_arrow_schema, is_string, named_fields,
 };
 pub(crate) use self::formats::reuters::COLUMNS as STORY_COLUMNS;
+pub(crate) use self::formats::text::is_stored_text;
 pub(crate) use self::identity::{Checksums, InputComparison, checksum_of};
 pub use self::listing::{Listed, list};
 pub(crate) use self::listing::{
     Reach, every_file, is_companion, is_delta_table, list_again, list_quietly, same_store, without_pattern,
+};
+pub(crate) use self::other_files::{
+    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, other_file, quoted,
 };
 pub(crate) use self::reading::bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::reading::documents::CUT;
@@ -80,7 +86,9 @@ pub struct Documents {
     ///
     /// - `truncated`: the end of the file truncates a story or a CSV record.
     /// - `invalid_utf8`, `invalid_encoding`: the text is invalid in the encoding of the job.
-    /// - `malformed`: a CSV record or a JSON line cannot be read.
+    /// - `malformed`: a CSV record, a JSON line or an element of a JSON array cannot be read.
+    /// - `not_text`: the file is of a kind that contains no text, such as PDF.
+    /// - `too_long`: a JSON line, an element of a JSON array or an HTML file is longer than `source.max_text`.
     pub frame: DataFrame,
     /// The types of the table columns that depend on the source.
     pub types: SourceTypes,

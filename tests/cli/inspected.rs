@@ -93,6 +93,9 @@ fn a_folder_of_sgml_files_is_read_as_stories() {
     // Ids that both files have are no ids.
     write(&folder, "in/reut2-001.SGM", stories(10));
     call(&["find"], &data).warned(&["ids are row numbers"]);
+    // Compressed stories are not read as texts.
+    let packed = write(&folder, "packed/a.sgm.gz", gzipped(stories(10)));
+    call(&["find"], &packed).refused(2, &["compressed SGML", "decompress it"]);
     // SGML of other programs is text.
     write(&folder, "other/a.sgml", format!("<DOC><TEXT>{}</TEXT></DOC>", TEXTS[0]));
     write(&folder, "other/b.sgml", format!("<DOC><TEXT>{}</TEXT></DOC>", TEXTS[0]));

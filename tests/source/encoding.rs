@@ -83,7 +83,7 @@ fn every_format_gives_the_same_tables_in_every_encoding() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 12, "four formats in three encodings");
+    assert_eq!(compared, 15, "four formats, JSON as lines and as an array, in three encodings");
 }
 
 fn rejected(output: &Path) -> Vec<(String, String)> {
@@ -188,7 +188,8 @@ fn latin_1_is_not_windows_1252() {
 fn find_reads_files_by_their_encoding_and_names_those_that_there_are() {
     let folder = folder_of(&[("a", b"un caf\xE9 noir"), ("b", b"un caf\xE9 noir")]);
     let find = |arguments: &[&str]| resemblance().arg("find").arg(folder.path()).args(arguments).assert();
-    find(&[]).shown(&["2 invalid_utf8"]);
+    find(&["--encoding", "utf-8"]).shown(&["2 invalid_utf8"]);
+    find(&["--show"]).shown(&["un café noir"]);
     find(&["--encoding", "latin-1", "--show"]).shown(&["un café noir"]);
     find(&["--encoding", "latin-7x"]).refused(2, &["utf-8-lossy"]);
 }

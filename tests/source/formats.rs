@@ -837,6 +837,7 @@ fn source(format: Format, url: &str) -> Source {
         max_text: 1 << 27,
         csv: Csv::new(b','),
         references: References::Decode,
+        html: None,
     }
 }
 

@@ -46,11 +46,11 @@ fn a_single_text_of_several_lines_asks_whether_each_is_a_document() {
     }
     let inside = folder.path().display().to_string();
     call(&["find", &inside]).refused(2, &["lines.txt is the only file"]);
-    // Two files, and a single line, are documents.
+    // Two files are documents, and a single line has no other to compare it with.
     let other = write(&folder, "other.txt", LINES.join("\n"));
     call(&["find", &text, &other]).shown(&["1 pair", "among 2 files"]);
     let one = write(&folder, "one/a.txt", format!("{}\n\n", LINES[0]));
-    call(&["find", &one]).shown(&["among 1 file"]);
+    call(&["find", &one]).refused(3, &["is one document"]);
 }
 
 #[test]

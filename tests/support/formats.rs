@@ -5,7 +5,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{Document, write_parquet};
+use super::{Document, Value, json, write_parquet};
 
 /// A format, the keys that its job needs, and its files.
 pub struct Format {
@@ -30,6 +30,10 @@ pub fn formats(documents: &[Document]) -> Vec<Format> {
     let jsonl = |half: &[Document]| {
         lines("", |(id, text)| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n"), half)
     };
+    let array = |half: &[Document]| {
+        let rows: Vec<Value> = half.iter().map(|(id, text)| json!({"id": id, "text": text})).collect();
+        serde_json::to_vec_pretty(&rows).unwrap()
+    };
     let sgml = |half: &[Document]| {
         let story = |(id, text): &Document| {
             format!("<REUTERS OLDID=\"{id}\" NEWID=\"{id}\"><TEXT><BODY>{text}</BODY></TEXT></REUTERS>\n")
@@ -46,6 +50,7 @@ pub fn formats(documents: &[Document]) -> Vec<Format> {
         Format { name: "parquet", keys: COLUMNS, files: each("parquet", &parquet) },
         Format { name: "csv", keys: COLUMNS, files: each("csv", &csv) },
         Format { name: "jsonl", keys: COLUMNS, files: each("jsonl", &jsonl) },
+        Format { name: "jsonl", keys: COLUMNS, files: each("json", &array) },
         Format { name: "csv", keys: COLUMNS, files: each("csv.gz", &|half| gzipped(csv(half))) },
         Format { name: "jsonl", keys: COLUMNS, files: each("jsonl.gz", &|half| gzipped(jsonl(half))) },
         Format { name: "reuters", keys: "", files: each("sgm", &sgml) },

@@ -1,5 +1,6 @@
 //! Arguments of commands that read data without a job file. The arguments describe a job.
 
+use crate::cli::process::rejects_file::{LEFT_OUT, NOT_TEXT};
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
@@ -7,20 +8,18 @@ use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
 use crate::job::file::JobFile;
 use crate::job::{
-    self, Encoding, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit, similarity,
-    whole,
+    self, Encoding, Html, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit,
+    similarity, whole,
 };
+use crate::source::first_names;
 
 /// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
 
-/// The maximum number of skipped files whose names are shown.
-const NAMED: usize = 20;
-
 /// Data without a job file, and the way to read the data.
 #[derive(clap::Args)]
 pub(crate) struct DataArguments {
-    /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, Reuters SGML, or
+    /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON, Reuters SGML, or
     /// the folder of a Delta table), or text files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
@@ -32,10 +31,12 @@ pub(crate) struct DataArguments {
     /// row numbers]
     #[arg(long, value_name = "COL")]
     pub(crate) id: Vec<String>,
-    /// Encoding of the files: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: detected for data, utf-8 for
-    /// text files]
+    /// Encoding of the files: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: detected]
     #[arg(long, value_name = "NAME", value_parser = encoding)]
     pub(crate) encoding: Option<Encoding>,
+    /// Treatment of HTML files [default: text]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) html_as: Option<Html>,
     /// Compare the lines of text files; the id of a line is its number, after the name of the file if there are several files
     #[arg(long)]
     pub(crate) lines: bool,
@@ -79,8 +80,8 @@ pub(crate) struct DataJob {
     pub(crate) job: Job,
     /// The noun for a document: `file`, `line` or `document`.
     pub(crate) noun: &'static str,
-    /// Files that are skipped.
-    pub(crate) left_out: Vec<String>,
+    /// Files that are skipped, with the reasons.
+    pub(crate) skipped: Vec<(String, &'static str)>,
     /// The temporary folder with the spills of the job, and with its output if no other place is given.
     pub(crate) folder: SpillFolder,
 }
@@ -102,7 +103,13 @@ impl FromData {
         let folder = files::temporary_folder_outside(&self.files.paths, files::temporary_folders())?;
         let temporary = folder.path().join("out").to_string_lossy().into_owned();
         let output = output.unwrap_or(&temporary);
-        let (mut file, noun, left_out) = file(screen, command, &self.files, output)?;
+        let (mut file, noun, found) = file(screen, command, &self.files, output)?;
+        if found.is_single_text {
+            return Err(Error::input(format!(
+                "{} is one document, and there is no other to compare it with: name more files, or their folder",
+                self.files.paths.join(", ")
+            )));
+        }
         file.shingle = Some(ShingleSection { unit: self.unit, size: self.size, ..ShingleSection::default() });
         file.source.condition = self.condition.clone();
         let limit = self.limit.as_deref().map(str::parse).transpose();
@@ -112,11 +119,13 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        Ok(DataJob { job, noun, left_out, folder })
+        let with = |paths: Vec<String>, reason| paths.into_iter().map(move |path| (path, reason));
+        let skipped = with(found.left_out, LEFT_OUT).chain(with(found.not_text, NOT_TEXT)).collect();
+        Ok(DataJob { job, noun, skipped, folder })
     }
 }
 
-/// Creates a job file for `data`. Also returns the noun for a document and the skipped files. A description of the data is shown on the
+/// Creates a job file for `data`. Also returns the noun for a document and the inspected files. A description of the data is shown on the
 /// screen.
 ///
 /// # Errors
@@ -126,39 +135,43 @@ pub(crate) fn file(
     command: &str,
     data: &DataArguments,
     output: &str,
-) -> Result<(JobFile, &'static str, Vec<String>)> {
-    let InspectedPaths { dataset, urls, left_out } = look(screen, command, data)?;
-    let Some(dataset) = dataset else {
+) -> Result<(JobFile, &'static str, InspectedPaths)> {
+    let found = look(screen, command, data)?;
+    let Some(dataset) = &found.dataset else {
         data.refuse_columns()?;
-        let mut file = JobFile::new(job::Format::Text, &urls, output)?;
-        file.source.encoding = data.encoding.map(|encoding| encoding.to_string());
-        return Ok((file, "file", left_out));
+        let mut file = JobFile::new(job::Format::Text, &found.urls, output)?;
+        file.source.encoding = found.encoding.map(|encoding| encoding.to_string());
+        file.source.html = data.html_as;
+        return Ok((file, "file", found));
     };
     let [text, asked] = data.columns();
     let id = dataset.id_column(asked.as_deref());
     let text = dataset.text_column(text.as_deref(), id.as_deref())?;
     screen.say(&dataset.sentence(&text, id.as_deref(), asked.as_deref()));
     let noun = if data.lines { "line" } else { "document" };
-    Ok((dataset.job(&text, id.as_deref(), output)?, noun, left_out))
+    Ok((dataset.job(&text, id.as_deref(), output)?, noun, found))
 }
 
-/// Inspects the files of `data`, and shows the names of skipped files on the screen.
+/// Inspects the files of `data`, and shows the names of skipped files and the detected encodings of texts on the screen.
 ///
 /// # Errors
-/// Returns the errors of [`inspect::look`].
+/// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if `--html-as` is given for data.
 pub(crate) fn look(screen: &Screen, command: &str, data: &DataArguments) -> Result<InspectedPaths> {
-    let DataArguments { paths, encoding, lines, .. } = data;
+    let DataArguments { paths, encoding, html_as, lines, .. } = data;
     let found = on_session(LOOK_MEMORY, async |session, _| {
         inspect::look(session, command, paths, *encoding, *lines).await
     })?;
     let names = &found.left_out;
     if !names.is_empty() {
-        let more = match names.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        screen.say(&format!("left out, because they are no data of this format: {first}{more}"));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        screen.say(&format!("left out, because they are no data of this format: {}", first_names(&names)));
+    }
+    found.said.iter().for_each(|sentence| screen.say(sentence));
+    if let (Some(dataset), Some(_)) = (&found.dataset, html_as) {
+        return Err(Error::job(format!(
+            "--html-as is for HTML files, each of which is a document, and {} is data: leave it out",
+            dataset.shown()
+        )));
     }
     Ok(found)
 }

@@ -22,7 +22,7 @@ use crate::pipeline::OnExisting;
 
 /// Find similar documents, without a job file
 ///
-/// Compares the rows of Parquet, CSV and JSON lines files and of Delta tables. Other files are compared as whole texts. The detected
+/// Compares the rows of Parquet, CSV and JSON files and of Delta tables. Other files are compared as whole texts. The detected
 /// settings, such as the delimiter and the text column, are printed to standard error.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance find essays/ --show 3
@@ -84,13 +84,13 @@ impl Find {
         if let Some(file) = &self.rejects {
             file.check()?;
         }
-        let DataJob { job, noun, left_out, folder: _folder } =
+        let DataJob { job, noun, skipped, folder: _folder } =
             self.data.job(screen, "find", None, |file| self.set(file))?;
         // The tables are in a temporary folder, so a stopped run cannot be continued.
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, self.top).map_err(not_resumable)?;
         ran.raise_alarms(&job)?;
         if let Some(file) = &self.rejects {
-            file.write(&job, &left_out)?;
+            file.write(&job, &skipped)?;
         }
         let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
         if let Some(page) = &page {

@@ -151,6 +151,7 @@ impl Generate {
             text: self.text.clone().into_iter().collect(),
             id: self.id.clone().into_iter().collect(),
             encoding: None,
+            html_as: None,
             lines: self.lines,
         };
         let job = source_job(screen, &data, self.settings.shingle)?;

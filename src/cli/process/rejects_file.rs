@@ -21,7 +21,9 @@ use crate::schema::Table;
 const COLUMNS: [&str; 4] = ["source", "position", "id", "reason"];
 
 /// The reason for files that were skipped because they have another format or are hidden.
-const LEFT_OUT: &str = "left_out";
+pub(crate) const LEFT_OUT: &str = "left_out";
+/// The reason for files that contain no text. A job that reads them gives the same reason.
+pub(crate) const NOT_TEXT: &str = "not_text";
 
 /// A new file for documents that were not compared. The ending of its name determines its format.
 #[derive(Debug, Clone)]
@@ -56,13 +58,13 @@ impl RejectsFile {
         Err(Error::job(format!("--rejects: {} {fault}", self.path.display())))
     }
 
-    /// Writes the rejects of the finished `job`, and the skipped files `left_out`, sorted by file and position. Position and id are null for
-    /// skipped files.
+    /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons, sorted by file and position. Position and id
+    /// are null for skipped files.
     ///
     /// # Errors
     /// If the tables cannot be read, or if the file exists or cannot be written.
-    pub(crate) fn write(&self, job: &Job, left_out: &[String]) -> Result<()> {
-        let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, left_out))?;
+    pub(crate) fn write(&self, job: &Job, skipped: &[(String, &str)]) -> Result<()> {
+        let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, skipped))?;
         let content = match self.format {
             Format::Csv => rows::csv(&COLUMNS, &[rejects], CsvStyle::Exact)?.into_bytes(),
             Format::Parquet => {
@@ -77,7 +79,7 @@ impl RejectsFile {
 }
 
 /// Returns the rows of the file.
-async fn rejects(job: &Job, left_out: &[String]) -> Result<RecordBatch> {
+async fn rejects(job: &Job, skipped: &[(String, &str)]) -> Result<RecordBatch> {
     let session = lookup::session(&job.engine)?;
     let finished = Finished::open(&session, &job.output.url).await?;
     let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason")];
@@ -86,9 +88,11 @@ async fn rejects(job: &Job, left_out: &[String]) -> Result<RecordBatch> {
         let kind = rejects.schema().field_with_unqualified_name(name)?.data_type().clone();
         Ok(cast(lit(ScalarValue::Null), kind).alias(name))
     };
-    let sources: ArrayRef = Arc::new(StringArray::from_iter_values(left_out));
-    let skipped = session.read_batch(RecordBatch::try_from_iter([("source", sources)])?)?;
-    let columns = vec![col("source"), null("position")?, null("id")?, lit(LEFT_OUT).alias("reason")];
+    let sources: ArrayRef = Arc::new(StringArray::from_iter_values(skipped.iter().map(|(path, _)| path)));
+    let reasons: ArrayRef = Arc::new(StringArray::from_iter_values(skipped.iter().map(|(_, reason)| reason)));
+    let skipped = RecordBatch::try_from_iter([("source", sources), ("reason", reasons)])?;
+    let skipped = session.read_batch(skipped)?;
+    let columns = vec![col("source"), null("position")?, null("id")?, col("reason")];
     let all = rejects.clone().union(skipped.select(columns)?)?;
     let all = all.sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
     let schema = Arc::new(all.schema().as_arrow().clone());

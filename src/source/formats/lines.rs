@@ -14,6 +14,7 @@ use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
     RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
+use crate::source::reading::documents::RowPlace;
 use crate::source::reading::lines::{LineCutter, LineReader, without_mark};
 use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 
@@ -60,13 +61,16 @@ impl ParsedFormat for TextLines {
             return Err(Error::bug("a plan to read lines names no columns"));
         };
         let is_text: Vec<bool> = wanted.iter().map(|name| name == "text").collect();
-        Ok(Box::new(LineReader::new(parser.source.max_text, move |line, number, documents| {
+        Ok(Box::new(LineReader::new(parser.source.max_text, move |line, place, documents| {
             // The line cutter skips the same lines.
             let line = without_mark(line);
             if line.trim_ascii().is_empty() {
                 return Ok(());
             }
-            let Ok(text) = std::str::from_utf8(line) else { return documents.reject_bytes(number) };
+            let Ok(text) = std::str::from_utf8(line) else { return documents.reject_bytes(place) };
+            let RowPlace::Line(number) = place else {
+                return Err(Error::bug("a line of text is an element of an array"));
+            };
             let number = number.to_string();
             let value = |is_text: &bool| Some(if *is_text { text } else { number.as_str() });
             documents.push(&is_text.iter().map(value).collect::<Vec<_>>(), None)

@@ -6,7 +6,7 @@ pub(in crate::source) mod jsonl;
 mod lines;
 pub(in crate::source) mod parquet;
 pub(in crate::source) mod reuters;
-mod text;
+pub(in crate::source) mod text;
 
 use super::format::SourceFormat;
 use crate::job::Format;

@@ -21,6 +21,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
 
 use crate::job::Encoding;
+use crate::source::other_files::other_file;
 
 /// A stream of chunks of bytes. No chunk is empty.
 pub(in crate::source) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
@@ -63,10 +64,10 @@ pub(in crate::source) fn decompress(mut stored: Chunks, path: &str, pool: &Arc<d
             first.extend_from_slice(&chunk);
         }
         let compression = marked_compression(&first).unwrap_or(by_name);
-        let window = zstd_window(&first);
+        let (window, is_empty) = (zstd_window(&first), first.is_empty());
         let first = (!first.is_empty()).then(|| Ok(first.freeze()));
         let stored = stream::iter(first).chain(stored).boxed();
-        if compression == FileCompressionType::UNCOMPRESSED {
+        if compression == FileCompressionType::UNCOMPRESSED || is_empty {
             return Ok(stored);
         }
         let stored = StreamReader::new(stored.map_err(io::Error::other));
@@ -172,9 +173,15 @@ pub(in crate::source) async fn split_mark(chunks: &mut Chunks) -> Result<[Bytes;
 /// A byte that is never valid in UTF-8. This byte replaces a sequence that is invalid in the encoding of the file.
 pub(in crate::source) const INVALID: u8 = 0xFF;
 
+/// The number of bytes by which the encoding of a file is detected.
+const DETECTED_BYTES: usize = 1024 * 1024;
+
 /// Converts `chunks` to UTF-8. A character may be split between two chunks. Invalid sequences become [`INVALID`]. UTF-8 is passed on
 /// without checks.
 pub(in crate::source) fn decoded(chunks: Chunks, encoding: Encoding) -> Chunks {
+    if encoding == Encoding::Detect {
+        return stream::once(detected(chunks)).try_flatten().boxed();
+    }
     let Some(mut decoding) = Decoding::new(encoding) else { return chunks };
     let end = stream::once(ready(Ok(None)));
     let text = chunks.map_ok(Some).chain(end).map_ok(move |chunk| match chunk {
@@ -183,6 +190,21 @@ pub(in crate::source) fn decoded(chunks: Chunks, encoding: Encoding) -> Chunks {
     });
     // A chunk may contain only the start of a character.
     text.try_filter(|text| ready(!text.is_empty())).boxed()
+}
+
+/// Converts `chunks` to UTF-8 from the encoding that is detected by the first chunks. Files that are no text are passed on unchanged.
+async fn detected(mut chunks: Chunks) -> Result<Chunks, DataFusionError> {
+    let (mut start, mut whole) = (BytesMut::new(), false);
+    while !whole && start.len() < DETECTED_BYTES {
+        match chunks.try_next().await? {
+            Some(chunk) => start.extend_from_slice(&chunk),
+            None => whole = true,
+        }
+    }
+    let is_text = other_file(&start).is_none();
+    let encoding = if is_text { Encoding::detected(&start, whole) } else { Encoding::Utf8 };
+    let first = (!start.is_empty()).then(|| Ok(start.freeze()));
+    Ok(decoded(stream::iter(first).chain(chunks.fuse()).boxed(), encoding))
 }
 
 /// The state of a decoder between two chunks.
@@ -195,7 +217,7 @@ impl Decoding {
     /// Returns `None` for UTF-8.
     fn new(encoding: Encoding) -> Option<Self> {
         Some(match encoding {
-            Encoding::Utf8 => return None,
+            Encoding::Utf8 | Encoding::Detect => return None,
             Encoding::Latin1 => Decoding::Latin1,
             Encoding::Utf8Lossy => Decoding::Standard {
                 decoder: encoding_rs::UTF_8.new_decoder_without_bom_handling(),

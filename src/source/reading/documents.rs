@@ -1,5 +1,6 @@
 //! Collects the documents of files in batches.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ListArray, RecordBatch, StringBuilder, StringViewBuilder, UInt64Array};
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::job::{Encoding, OnError};
 use crate::kernel::text::long_text::CutText;
+use crate::source::other_files::OtherFile;
 use crate::source::rows::columns::OriginColumns;
 use crate::source::rows::selection::{RowSet, too_few};
 use crate::source::rows::split::Split;
@@ -17,6 +19,27 @@ use crate::source::rows::split::Split;
 /// The column with the shingles of texts that were cut while they were read. The column is null for other texts. If the column is not null,
 /// the text of the row is only a sample: see [`CutText`].
 pub(crate) const CUT: &str = "cut";
+
+/// The place of a row in its file. Messages show it after the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowPlace {
+    /// The line in which the row starts, from 1.
+    Line(u64),
+    /// The number of an element in a JSON array, from 1.
+    Element(u64),
+    /// The whole file.
+    File,
+}
+
+impl fmt::Display for RowPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(number) => write!(f, " line {number}"),
+            Self::Element(number) => write!(f, " element {number}"),
+            Self::File => Ok(()),
+        }
+    }
+}
 
 /// The progress of reading a file.
 pub(super) struct FileProgress {
@@ -135,11 +158,11 @@ impl DocumentSink<'_> {
         self.end_row(None)
     }
 
-    /// Adds a document that cannot be read. Messages show `why` after the line number.
+    /// Adds a document that cannot be read. Messages show `why` after the place.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if `source.on_error` is `error`.
-    pub(in crate::source) fn reject(&mut self, defect: &str, line: u64, why: &str) -> Result<()> {
+    pub(in crate::source) fn reject(&mut self, defect: &str, place: RowPlace, why: &str) -> Result<()> {
         // A second pass that reads only some documents does not report the error again.
         if self.file.split.wanted.is_some() {
             self.file.count += 1;
@@ -148,28 +171,28 @@ impl DocumentSink<'_> {
         let path = self.path();
         if self.file.on_error == OnError::Error {
             return Err(Error::input(format!(
-                "{path} line {line} {why} (source.on_error = \"reject\" puts such rows into the table rejects)"
+                "{path}{place} {why} (source.on_error = \"reject\" puts such rows into the table rejects)"
             )));
         }
         if self.file.unreadable == 0 {
-            tracing::warn!("{path} line {line} {why}; it goes to the table rejects");
+            tracing::warn!("{path}{place} {why}; it goes to the table rejects");
         }
         self.file.unreadable += 1;
         self.push_defect(defect)
     }
 
-    /// Adds the document in `line`, whose size of `bytes` bytes exceeds `source.max_text`.
+    /// Adds the document at `place`, whose size of `bytes` bytes exceeds `source.max_text`.
     ///
     /// # Errors
     /// See [`Self::push`].
-    pub(in crate::source) fn push_too_long(&mut self, line: u64, bytes: u64) -> Result<()> {
+    pub(in crate::source) fn push_too_long(&mut self, place: RowPlace, bytes: u64) -> Result<()> {
         if self.file.split.wanted.is_some() {
             self.file.count += 1;
             return Ok(());
         }
         let path = self.path();
         tracing::warn!(
-            "{path} line {line} has {bytes} bytes, more than source.max_text; it goes to the table rejects as too_long"
+            "{path}{place} has {bytes} bytes, more than source.max_text; it goes to the table rejects as too_long"
         );
         self.push_defect("too_long")
     }
@@ -178,9 +201,40 @@ impl DocumentSink<'_> {
     ///
     /// # Errors
     /// See [`Self::reject`].
-    pub(in crate::source) fn reject_bytes(&mut self, line: u64) -> Result<()> {
+    pub(in crate::source) fn reject_bytes(&mut self, place: RowPlace) -> Result<()> {
         let encoding = self.file.encoding;
-        self.reject(encoding.defect(), line, &encoding.complaint())
+        self.reject(encoding.defect(), place, &encoding.complaint())
+    }
+
+    /// Adds a file that is no text as a document.
+    ///
+    /// # Errors
+    /// See [`Self::push`].
+    pub(in crate::source) fn push_other_file(&mut self, kind: &OtherFile) -> Result<()> {
+        if self.file.split.wanted.is_none() {
+            let path = self.path();
+            tracing::warn!("{}; it goes to the table rejects as not_text", kind.sentence(&[path]));
+        }
+        self.push_defect("not_text")
+    }
+
+    /// Reports that the file ends before the JSON array that it contains.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if `source.on_error` is `error`.
+    pub(in crate::source) fn open_array(&self) -> Result<()> {
+        let path = self.path();
+        let why = format!(
+            "{path} ends before the `]` of its JSON array, so elements may be missing: get the whole file"
+        );
+        match self.file.on_error {
+            _ if self.file.split.wanted.is_some() => {}
+            OnError::Error => {
+                return Err(Error::input(format!("{why} (source.on_error = \"reject\" reads the others)")));
+            }
+            OnError::Reject => tracing::warn!("{why}"),
+        }
+        Ok(())
     }
 
     fn push_defect(&mut self, defect: &str) -> Result<()> {

@@ -1,19 +1,23 @@
-//! Cuts bytes into lines, and reads lines as documents.
+//! Cuts bytes into lines, or into the elements of a JSON array, and reads them as documents.
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::array::RowForm;
 use super::bytes::BYTE_ORDER_MARK;
-use super::documents::DocumentSink;
+use super::documents::{DocumentSink, RowPlace};
 use crate::error::Result;
 use crate::source::format::{DocumentReader, FilePiece, Row, RowCutter};
 
 /// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory.
+///
+/// In a JSON array, each element with the white space around it counts as a line, which ends in `,` or `]`. The first line ends in `[`.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Lines {
     pending: BytesMut,
     /// Whether the pending line ended in `\r`. A following `\n` belongs to the same line end.
     after_return: bool,
-    /// The number of lines that were returned.
+    form: RowForm,
+    /// The number of lines that were returned, or of elements in the current array.
     count: u64,
     /// The line end of the line that was returned last.
     end: &'static [u8],
@@ -31,9 +35,17 @@ impl Lines {
         Self { most: Some(most), ..Self::default() }
     }
 
-    /// The number of the line that was returned last, from 1.
-    pub(in crate::source) fn line(&self) -> u64 {
-        self.count
+    /// Returns a cutter that cuts a file into elements if the file contains a JSON array.
+    pub(in crate::source) fn with_arrays(self) -> Self {
+        Self { form: RowForm::Undecided, ..self }
+    }
+
+    /// The place of the line that was returned last.
+    pub(in crate::source) fn place(&self) -> RowPlace {
+        match self.form {
+            RowForm::Elements(_) => RowPlace::Element(self.count),
+            RowForm::Lines | RowForm::Undecided => RowPlace::Line(self.count),
+        }
     }
 
     /// Adds bytes to the pending line.
@@ -49,7 +61,7 @@ impl Lines {
 
     /// Ends the pending line.
     fn finish(&mut self, end: &'static [u8]) -> Bytes {
-        self.count += 1;
+        self.count = if end == b"[" { 0 } else { self.count + 1 };
         self.end = end;
         let dropped = std::mem::take(&mut self.dropped);
         self.too_long = (dropped > 0).then_some(dropped);
@@ -58,8 +70,7 @@ impl Lines {
 
     /// Returns the next line that ends in `chunk`, without its line end. Removes the bytes that were read from `chunk`.
     pub(in crate::source) fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
-        let end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        let length = if self.after_return { 0 } else { chunk.iter().position(end).unwrap_or(chunk.len()) };
+        let length = if self.after_return { 0 } else { self.form.end_of_row(chunk).unwrap_or(chunk.len()) };
         let line = chunk.split_to(length);
         let (end, bytes): (&'static [u8], usize) = match (self.after_return, &chunk[..]) {
             (_, []) | (false, [b'\r']) => {
@@ -71,6 +82,9 @@ impl Lines {
             (true, _) => (b"\r", 0),
             (false, [b'\r', b'\n', ..]) => (b"\r\n", 2),
             (false, [b'\r', ..]) => (b"\r", 1),
+            (false, [b'[', ..]) => (b"[", 1),
+            (false, [b',', ..]) => (b",", 1),
+            (false, [b']', ..]) => (b"]", 1),
             (false, _) => (b"\n", 1),
         };
         chunk.advance(bytes);
@@ -100,27 +114,32 @@ pub(in crate::source) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
 }
 
-/// Reads the lines of a file as documents. A closure takes each line, and the number of the line, from 1.
+/// Reads the lines or the elements of a file as documents. A closure takes each of them with its place.
 pub(in crate::source) struct LineReader<F> {
     lines: Lines,
     read_line: F,
 }
 
-impl<F: Fn(&[u8], u64, &mut DocumentSink<'_>) -> Result<()>> LineReader<F> {
+impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()>> LineReader<F> {
     /// Returns a reader that rejects lines of more than `most` bytes.
     pub(in crate::source) fn new(most: u64, read_line: F) -> Self {
         Self { lines: Lines::limited(most), read_line }
     }
 
+    /// Returns a reader that reads elements if the file contains a JSON array.
+    pub(in crate::source) fn with_arrays(self) -> Self {
+        Self { lines: self.lines.with_arrays(), ..self }
+    }
+
     fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
         match self.lines.too_long {
-            Some(bytes) => documents.push_too_long(self.lines.line(), bytes),
-            None => (self.read_line)(line, self.lines.line(), documents),
+            Some(bytes) => documents.push_too_long(self.lines.place(), bytes),
+            None => (self.read_line)(line, self.lines.place(), documents),
         }
     }
 }
 
-impl<F: Fn(&[u8], u64, &mut DocumentSink<'_>) -> Result<()> + Send> DocumentReader for LineReader<F> {
+impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()> + Send> DocumentReader for LineReader<F> {
     fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
         while !documents.is_full()
             && let Some(line) = self.lines.next(chunk)
@@ -132,11 +151,12 @@ impl<F: Fn(&[u8], u64, &mut DocumentSink<'_>) -> Result<()> + Send> DocumentRead
 
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
         let last = self.lines.end();
-        last.map_or(Ok(()), |line| self.line(&line, documents))
+        last.map_or(Ok(()), |line| self.line(&line, documents))?;
+        if self.lines.form.is_open() { documents.open_array() } else { Ok(()) }
     }
 }
 
-/// Cuts a file into lines. Every line that is not blank is a row.
+/// Cuts a file into lines or elements. Each of them is a row if it is not blank.
 #[derive(Debug, Default)]
 pub(in crate::source) struct LineCutter {
     lines: Lines,
@@ -145,7 +165,16 @@ pub(in crate::source) struct LineCutter {
     line: Bytes,
     /// The next piece of the current line.
     next: NextPiece,
+    /// The comma after the previous element of an array.
+    comma: &'static [u8],
     rows: u64,
+}
+
+impl LineCutter {
+    /// Returns a cutter that cuts a file into elements if the file contains a JSON array.
+    pub(in crate::source) fn with_arrays() -> Self {
+        Self { lines: Lines::default().with_arrays(), ..Self::default() }
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -156,6 +185,8 @@ enum NextPiece {
     Row,
     /// The line end after a blank line.
     End,
+    /// The bracket after the last element of an array.
+    Bracket,
 }
 
 impl RowCutter for LineCutter {
@@ -170,6 +201,10 @@ impl RowCutter for LineCutter {
                 self.line = if is_end { line.or_else(|| self.lines.end())? } else { line? };
                 let body = without_mark(&self.line);
                 if body.trim_ascii().is_empty() {
+                    if let b"[" | b"]" = self.lines.end {
+                        self.comma = b"";
+                        return Some(FilePiece::Header(&self.line, self.lines.end));
+                    }
                     self.next = NextPiece::End;
                     return Some(FilePiece::Other(&self.line));
                 }
@@ -180,11 +215,22 @@ impl RowCutter for LineCutter {
                 }
             }
             NextPiece::End => return Some(FilePiece::Other(self.lines.end)),
+            NextPiece::Bracket => return Some(FilePiece::Header(b"", self.lines.end)),
             NextPiece::Row => {}
         }
-        let (position, line) = (self.rows, self.lines.line());
+        let (position, place, mut before, mut end) =
+            (self.rows, self.lines.place(), &b""[..], self.lines.end);
         self.rows += 1;
-        Some(FilePiece::Row(Row { position, line, body: &self.line, end: self.lines.end, whole: true }))
+        if let RowPlace::Element(_) = place {
+            before = std::mem::take(&mut self.comma);
+            match end {
+                b"," => self.comma = b",",
+                b"" => {}
+                _ => self.next = NextPiece::Bracket,
+            }
+            end = b"";
+        }
+        Some(FilePiece::Row(Row { position, place, before, body: &self.line, end, whole: true }))
     }
 }
 
@@ -201,8 +247,8 @@ mod tests {
             let mut take = |cutter: &mut LineCutter, is_end: bool| {
                 while let Some(piece) = cutter.next_piece(is_end) {
                     let parts = match piece {
-                        FilePiece::Row(Row { position, line, body, end, .. }) => {
-                            rows.push((position, line, String::from_utf8(body.to_vec()).unwrap()));
+                        FilePiece::Row(Row { position, place, body, end, .. }) => {
+                            rows.push((position, place, String::from_utf8(body.to_vec()).unwrap()));
                             [body, end]
                         }
                         FilePiece::Header(body, end) => [body, end],
@@ -224,10 +270,79 @@ mod tests {
             let mark = "\u{feff}";
             let expected = ["a", "", "long line", "  ", mark, "\u{feff}mac", mark, "", "last"];
             assert_eq!(found, expected, "chunks of {size}");
-            assert_eq!(lines.line(), 9);
+            assert_eq!(lines.place(), RowPlace::Line(9));
             let expected = [(0, 1, "a"), (1, 3, "long line"), (2, 6, "mac"), (3, 9, "last")];
-            assert_eq!(rows, expected.map(|(position, line, body)| (position, line, body.to_owned())));
+            let row =
+                |(position, line, body): (u64, u64, &str)| (position, RowPlace::Line(line), body.to_owned());
+            assert_eq!(rows, expected.map(row));
             assert_eq!(whole, text.as_bytes());
+        }
+    }
+
+    /// Cuts a text in chunks of `size` bytes, and checks that the pieces are the whole text. Returns the rows, and the text without the
+    /// rows at `gone`.
+    fn elements(text: &str, size: usize, gone: &[u64]) -> (Vec<(RowPlace, String)>, String) {
+        let (mut cutter, mut rows) = (LineCutter::with_arrays(), Vec::new());
+        let (mut whole, mut kept, mut kept_rows) = (String::new(), String::new(), 0);
+        let shown = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        for chunk in text.as_bytes().chunks(size).chain([&b""[..]]) {
+            cutter.feed(Bytes::copy_from_slice(chunk));
+            while let Some(piece) = cutter.next_piece(chunk.is_empty()) {
+                let piece = match piece {
+                    FilePiece::Row(Row { position, place, before, body, end, .. }) => {
+                        rows.push((place, shown(body)));
+                        whole += &shown(before);
+                        let row = shown(&[body, end].concat());
+                        if !gone.contains(&position) {
+                            let before = if kept_rows > 0 { shown(before) } else { String::new() };
+                            kept += &format!("{before}{row}");
+                            kept_rows += 1;
+                        }
+                        whole += &row;
+                        continue;
+                    }
+                    FilePiece::Header(body, end) => shown(&[body, end].concat()),
+                    FilePiece::Other(bytes) => shown(bytes),
+                };
+                whole += &piece;
+                kept += &piece;
+            }
+        }
+        assert_eq!(whole, text);
+        (rows, kept)
+    }
+
+    #[test]
+    fn elements_of_an_array_are_rows() {
+        let text = "\n [\n  {\"a\": \"],[\\\"{\\\\\",\n   \"b\": [1, {}]},\n  {\"a\": 2}, 3\n]\n";
+        for size in [1, 2, 3, 7, 100] {
+            let (rows, kept) = elements(text, size, &[2]);
+            let found: Vec<_> = rows.iter().map(|(place, row)| (place.to_string(), row.trim())).collect();
+            let expected = [
+                (" element 1", "{\"a\": \"],[\\\"{\\\\\",\n   \"b\": [1, {}]}"),
+                (" element 2", "{\"a\": 2}"),
+                (" element 3", "3"),
+            ];
+            assert_eq!(found, expected.map(|(place, row)| (place.to_owned(), row)), "chunks of {size}");
+            assert_eq!(kept, text.replace(", 3\n", ""));
+            assert_eq!(elements(text, size, &[0, 1, 2]).1, "\n []\n");
+            assert_eq!(elements(text, size, &[0]).1.trim(), "[\n  {\"a\": 2}, 3\n]");
+        }
+        for other in ["{\"a\": [1]}\n[3]", "\n\n{},[\n]"] {
+            assert_eq!(elements(other, 3, &[]).0.len(), 2, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_array_must_be_closed() {
+        for (text, is_open) in
+            [("[", true), ("[{}", true), ("[{},", true), ("[]", false), ("[{}] \n", false), ("{", false)]
+        {
+            let (mut lines, mut chunk) = (Lines::default().with_arrays(), Bytes::from(text));
+            while !chunk.is_empty() {
+                lines.next(&mut chunk);
+            }
+            assert_eq!(lines.form.is_open(), is_open, "{text}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Reads files into batches of documents.
 //!
-//! `bytes` decompresses and decodes files, `lines` cuts them into lines, and `documents` collects documents in batches of bounded size.
+//! `bytes` decompresses and decodes files, `lines` cuts them into lines or into the elements of an `array`, and `documents` collects documents in batches of bounded size.
 //! `parse_files` is the node that parses all formats except Parquet.
 
+mod array;
 pub(super) mod bytes;
 pub(super) mod documents;
 pub(super) mod lines;

@@ -21,7 +21,7 @@ use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParsedFormat, Parser, Reading,
     Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
-use crate::source::reading::documents::DocumentSink;
+use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, missing, value_name};
 
 pub(super) const CSV: SourceFormat = SourceFormat {
@@ -154,14 +154,14 @@ impl CsvReader {
     fn row(&self, documents: &mut DocumentSink<'_>) -> Result<()> {
         let record = self.records.record();
         if let Some(defect) = record.defect {
-            return documents.reject(defect.reason(), record.line, &defect.complaint());
+            return documents.reject(defect.reason(), RowPlace::Line(record.line), &defect.complaint());
         }
         let value = |place: &Option<usize>| record.value((*place)?).filter(|value| !value.is_empty());
         let values: Vec<Option<Cow<'_, [u8]>>> = self.places.iter().map(value).collect();
         let texts = values.iter().map(|value| value.as_deref().map(std::str::from_utf8).transpose());
         match texts.collect::<Result<Vec<_>, _>>() {
             Ok(texts) => documents.push(&texts, None),
-            Err(_) => documents.reject_bytes(record.line),
+            Err(_) => documents.reject_bytes(RowPlace::Line(record.line)),
         }
     }
 }

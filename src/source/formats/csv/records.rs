@@ -24,6 +24,7 @@ use memchr::{memchr, memchr2, memchr3};
 use crate::job;
 use crate::source::format::{FilePiece, Row, RowCutter};
 use crate::source::reading::bytes::BYTE_ORDER_MARK;
+use crate::source::reading::documents::RowPlace;
 
 /// The maximum number of lines in a quoted field.
 const MAX_LINES: usize = 1000;
@@ -285,7 +286,14 @@ impl RowCutter for RecordCutter {
         if is_header {
             return Some(FilePiece::Header(body, end));
         }
-        Some(FilePiece::Row(Row { position, line, body, end, whole: defect.is_none() }))
+        Some(FilePiece::Row(Row {
+            position,
+            place: RowPlace::Line(line),
+            before: b"",
+            body,
+            end,
+            whole: defect.is_none(),
+        }))
     }
 }
 
@@ -632,9 +640,9 @@ mod tests {
                 let (description, parts) = match piece {
                     FilePiece::Header(body, end) => (Some(format!("header {}", shown(body))), [body, end]),
                     FilePiece::Other(bytes) => (None, [bytes, b""]),
-                    FilePiece::Row(Row { position, line, body, end, whole }) => {
+                    FilePiece::Row(Row { position, place, body, end, whole, .. }) => {
                         let broken = if whole { "" } else { " broken" };
-                        (Some(format!("{position} in {line}: {}{broken}", shown(body))), [body, end])
+                        (Some(format!("{position} in{place}: {}{broken}", shown(body))), [body, end])
                     }
                 };
                 found.extend(description);
@@ -649,11 +657,11 @@ mod tests {
         let text = b"\n\nid,text\r\n1,\"a\nb\"\r\n\r\n2,\"c \"\"d\"\"\"\r3\n4,\"open\n5,more\n";
         let expected = [
             "header id,text",
-            "0 in 4: 1,\\\"a\\nb\\\"",
-            "1 in 7: 2,\\\"c \\\"\\\"d\\\"\\\"\\\"",
-            "2 in 8: 3 broken",
-            "3 in 9: 4,\\\"open broken",
-            "4 in 10: 5,more",
+            "0 in line 4: 1,\\\"a\\nb\\\"",
+            "1 in line 7: 2,\\\"c \\\"\\\"d\\\"\\\"\\\"",
+            "2 in line 8: 3 broken",
+            "3 in line 9: 4,\\\"open broken",
+            "4 in line 10: 5,more",
         ];
         for size in [1, 2, 3, 100] {
             assert_eq!(cut(true, text, size), (expected.map(str::to_owned).to_vec(), text.to_vec()));

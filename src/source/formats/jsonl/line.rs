@@ -291,7 +291,7 @@ fn reason(text: &str, error: &serde_json::Error) -> String {
         return library_errors::json_without_place(&error.to_string()).to_owned();
     }
     if error.is_data() {
-        return "is not a JSON object: each line must be one".to_owned();
+        return "is not a JSON object: each document must be one".to_owned();
     }
     format!("is not JSON ({})", library_errors::json_at_byte(&error.to_string()))
 }
@@ -404,8 +404,8 @@ mod tests {
             ("{\"id\":007}", "is not JSON (invalid number"),
             ("{\"id\":1} {\"id\":2}", "is not JSON (trailing characters"),
             ("{\"id\":1", "is not JSON (EOF while parsing an object at byte 7)"),
-            ("[1]", "is not a JSON object: each line must be one"),
-            ("7", "is not a JSON object: each line must be one"),
+            ("[1]", "is not a JSON object: each document must be one"),
+            ("7", "is not a JSON object: each document must be one"),
         ] {
             let said = read(&integer, line).unwrap_err();
             assert!(said.starts_with(says), "{line}: {said}");

@@ -1,4 +1,4 @@
-//! JSON lines: each line is a document. The first lines of each file determine the paths and kinds of values.
+//! JSON lines and JSON arrays: each line, or each element of an array, is a document. The first documents of each file determine the paths and kinds of values.
 
 pub(in crate::source) mod line;
 mod shape;
@@ -23,6 +23,7 @@ use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
     RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
+use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
 use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 
@@ -98,17 +99,18 @@ impl ParsedFormat for JsonLines {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
         let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
-        Ok(Box::new(LineReader::new(parser.source.max_text, move |line, number, documents| {
-            match wanted.read(&prepared(line, encoding)) {
-                Ok(None) => Ok(()),
-                Ok(Some(values)) => {
-                    let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
-                    documents.push(&values, None)
-                }
-                Err(UnusableLine::Malformed(why)) => documents.reject("malformed", number, &why),
-                Err(UnusableLine::NotUtf8) => documents.reject_bytes(number),
+        let read_row = move |row: &[u8], place, documents: &mut DocumentSink<'_>| match wanted
+            .read(&prepared(row, encoding))
+        {
+            Ok(None) => Ok(()),
+            Ok(Some(values)) => {
+                let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+                documents.push(&values, None)
             }
-        })))
+            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", place, &why),
+            Err(UnusableLine::NotUtf8) => documents.reject_bytes(place),
+        };
+        Ok(Box::new(LineReader::new(parser.source.max_text, read_row).with_arrays()))
     }
 
     fn may_be_compressed(&self) -> bool {
@@ -126,7 +128,7 @@ fn prepared(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
 
 impl RowFormat for JsonLines {
     fn cutter(&self, _: &job::Source) -> Box<dyn RowCutter> {
-        Box::new(LineCutter::default())
+        Box::new(LineCutter::with_arrays())
     }
 
     /// A line that is not an object does not change.
@@ -233,6 +235,15 @@ fn character(text: &str) -> Option<(usize, usize)> {
     Some((6 * decoded.len_utf16(), decoded.len_utf8()))
 }
 
+/// Returns the rows at the start of a text. If `whole` is false, the last row is skipped.
+pub(crate) fn first_json_rows(text: &str, whole: bool) -> Vec<Bytes> {
+    let (mut lines, mut rest) = (Lines::default().with_arrays(), Bytes::copy_from_slice(text.as_bytes()));
+    let mut rows: Vec<Bytes> = std::iter::from_fn(|| lines.next(&mut rest)).collect();
+    rows.extend(lines.end().filter(|_| whole));
+    rows.retain(|row| !without_mark(row).trim_ascii().is_empty());
+    rows
+}
+
 /// The kinds of values in the first rows of a file.
 struct JsonSample {
     file: Arc<SourceFile>,
@@ -243,17 +254,17 @@ struct JsonSample {
 
 async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<JsonSample> {
     let mut sample = JsonSample { file: Arc::clone(&file), shape: JsonShape::default(), rows: 0 };
-    let (mut lines, mut read) = (Lines::limited(source.max_text), 0);
+    let (mut lines, mut read) = (Lines::limited(source.max_text).with_arrays(), 0);
     let take = |mut chunk: Bytes| -> Result<bool> {
         read += chunk.len();
         let is_end = chunk.is_empty();
         while sample.rows < SAMPLE_ROWS && (read < SAMPLE_BYTES || sample.rows == 0) {
             // A line that exceeds the limit is returned as an empty line.
             match lines.next(&mut chunk) {
-                Some(line) => sample.add_line(&line, lines.line(), source)?,
+                Some(line) => sample.add_line(&line, lines.place(), source)?,
                 None if is_end => {
                     let last = lines.end();
-                    last.map_or(Ok(()), |line| sample.add_line(&line, lines.line(), source))?;
+                    last.map_or(Ok(()), |line| sample.add_line(&line, lines.place(), source))?;
                     return Ok(true);
                 }
                 None => return Ok(false),
@@ -269,7 +280,7 @@ async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Sourc
 }
 
 impl JsonSample {
-    fn add_line(&mut self, line: &[u8], number: u64, source: &job::Source) -> Result<()> {
+    fn add_line(&mut self, line: &[u8], place: RowPlace, source: &job::Source) -> Result<()> {
         let line = prepared(line, source.encoding);
         if line.trim_ascii().is_empty() {
             return Ok(());
@@ -277,15 +288,15 @@ impl JsonSample {
         self.rows += 1;
         let why = match std::str::from_utf8(&line).map(|text| self.shape.add_row(text)) {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) if error.is_data() => "is not a JSON object: each line must be one".to_owned(),
-            Ok(Err(error)) if number == 1 => {
-                format!("is not JSON ({error}); expected one JSON object per line, not one document per file")
+            Ok(Err(error)) if error.is_data() => "is not a JSON object: each document must be one".to_owned(),
+            Ok(Err(error)) if place == RowPlace::Line(1) => {
+                format!("is not JSON ({error}); expected one JSON object per line, or an array of objects")
             }
             Ok(Err(error)) => format!("is not JSON ({error})"),
             Err(_) => source.encoding.complaint(),
         };
         match source.on_error {
-            OnError::Error => Err(Error::input(format!("{} line {number} {why}", self.file.path))),
+            OnError::Error => Err(Error::input(format!("{}{place} {why}", self.file.path))),
             // The reader rejects this row later.
             OnError::Reject => Ok(()),
         }

@@ -1,8 +1,11 @@
-//! Text files: each file is one document.
+//! Text files: each file is one document. A [`TextStep`] can lie between the contents of a file and its text.
+
+mod html;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::execution::context::SessionContext;
 use encoding_rs::{Decoder, DecoderResult, UTF_8};
 use futures::future::BoxFuture;
@@ -12,10 +15,12 @@ use crate::job::{self, Shingle};
 use crate::kernel::text::long_text::LongText;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, WantedValues,
+    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, TextStep,
+    WantedValues,
 };
-use crate::source::reading::bytes::BYTE_ORDER_MARK;
-use crate::source::reading::documents::DocumentSink;
+use crate::source::other_files::other_file;
+use crate::source::reading::bytes::{BYTE_ORDER_MARK, marked_compression};
+use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, value_name};
 
 pub(super) const TEXT: SourceFormat = SourceFormat {
@@ -28,6 +33,22 @@ pub(super) const TEXT: SourceFormat = SourceFormat {
 
 /// The minimum size of a text that is cut into shingles while it is read, in bytes.
 const LONG_TEXT: u64 = 8 * 1024 * 1024;
+/// The number of bytes by which a step decides whether it applies to a file.
+const START_BYTES: usize = 1024;
+
+/// The steps. The first that applies to a file is taken.
+const STEPS: [TextStep; 1] = [html::HTML];
+
+/// Returns the step for a file that begins with `start`.
+fn step(source: &job::Source, path: &str, start: &[u8]) -> Option<&'static TextStep> {
+    let name = job::without_compression(path).unwrap_or(path).to_ascii_lowercase();
+    STEPS.iter().find(|step| (step.applies)(source, &name, start))
+}
+
+/// Whether the text of a file that begins with the stored bytes `start` is the stored bytes. `path` is the path of the file.
+pub(crate) fn is_stored_text(source: &job::Source, path: &str, start: &[u8]) -> bool {
+    marked_compression(start).is_none() && step(source, path, start).is_none()
+}
 
 struct TextFormat;
 
@@ -60,38 +81,105 @@ impl ParsedFormat for TextFormat {
     }
 
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>> {
-        Ok(match &parser.cut {
-            Some(shingle) if file.size() >= LONG_TEXT => Box::new(LongTextReader::new(shingle)?),
-            _ => Box::new(WholeTextReader::default()),
-        })
+        let (source, path) = (parser.source.clone(), file.path().to_owned());
+        Ok(Box::new(TextReader {
+            source,
+            path,
+            cut: parser.cut.clone(),
+            chunks: Vec::new(),
+            bytes: 0,
+            long: None,
+        }))
+    }
+
+    fn may_be_compressed(&self) -> bool {
+        true
     }
 
     fn cuts_into_shingles(&self, files: &[Arc<SourceFile>], shingle: &Shingle) -> bool {
-        files.iter().any(|file| file.size() >= LONG_TEXT) && LongText::can(shingle)
+        // The size of a compressed text is not known.
+        let may_be_long = |file: &Arc<SourceFile>| {
+            file.size() >= LONG_TEXT || file.compression() != FileCompressionType::UNCOMPRESSED
+        };
+        files.iter().any(may_be_long) && LongText::can(shingle)
     }
 }
 
-/// Reads a whole file as one text.
-#[derive(Default)]
-struct WholeTextReader {
+/// Reads a file as one text. A long text is cut into shingles, unless a step needs its whole contents.
+struct TextReader {
+    source: job::Source,
+    path: String,
+    /// The shingle settings for long texts, or `None` if every text is read as a whole.
+    cut: Option<Shingle>,
     chunks: Vec<Bytes>,
+    /// The number of bytes that were read.
+    bytes: u64,
+    /// Is set after [`LONG_TEXT`] bytes.
+    long: Option<LongTextReader>,
 }
 
-impl DocumentReader for WholeTextReader {
-    fn read(&mut self, chunk: &mut Bytes, _: &mut DocumentSink<'_>) -> Result<()> {
+impl TextReader {
+    /// Returns the first bytes of the file.
+    fn start(&self) -> Vec<u8> {
+        self.chunks.iter().flatten().copied().take(START_BYTES).collect()
+    }
+
+    fn step(&self) -> Option<&'static TextStep> {
+        step(&self.source, &self.path, &self.start())
+    }
+
+    /// Whether the file is too long for its step.
+    fn is_too_long(&self) -> bool {
+        self.bytes > self.source.max_text && self.step().is_some()
+    }
+}
+
+impl DocumentReader for TextReader {
+    fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
+        let before = self.bytes;
+        self.bytes += chunk.len() as u64;
+        if let Some(long) = &mut self.long {
+            return long.read(chunk, documents);
+        }
         let chunk = std::mem::take(chunk);
         self.chunks.extend((!chunk.is_empty()).then_some(chunk));
+        if self.is_too_long() {
+            self.chunks = vec![self.start().into()];
+        }
+        if let Some(shingle) = self.cut.as_ref().filter(|_| before < LONG_TEXT && self.bytes >= LONG_TEXT)
+            && self.step().is_none()
+            && other_file(&self.start()).is_none()
+        {
+            let mut long = LongTextReader::new(shingle)?;
+            self.chunks.drain(..).for_each(|chunk| long.take(&chunk, false));
+            self.long = Some(long);
+        }
         Ok(())
     }
 
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
+        if let Some(long) = &mut self.long {
+            return long.end(documents);
+        }
+        if self.is_too_long() {
+            return documents.push_too_long(RowPlace::File, self.bytes);
+        }
+        let step = self.step();
         let text = match self.chunks.as_mut_slice() {
             // A single chunk is not copied.
             [only] => std::mem::take(only),
             chunks => chunks.concat().into(),
         };
         self.chunks.clear();
-        documents.push_text(document(text))
+        if let Some(kind) = other_file(&text) {
+            return documents.push_other_file(kind);
+        }
+        documents.push_text(match (step, document(text)) {
+            (Some(step), Some(contents)) => {
+                Some((step.text)(std::str::from_utf8(&contents).unwrap_or_default()).into())
+            }
+            (_, text) => text,
+        })
     }
 }
 

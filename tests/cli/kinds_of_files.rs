@@ -1,0 +1,400 @@
+//! Files of any kind without a job: texts in old encodings, HTML, compressed texts and JSON arrays are read, and other files are named with a
+//! remedy.
+
+use crate::support::*;
+
+const TEXT: &str =
+    "The quick brown fox jumps over the lazy dog at the caf\u{e9} while the sun goes down behind the hills.";
+
+fn write(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// The text in windows-1252.
+fn old(text: &str) -> Vec<u8> {
+    text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect()
+}
+
+fn find(path: &Path, options: &[&str]) -> assert_cmd::assert::Assert {
+    resemblance().arg("find").arg(path).args(["--csv"]).args(options).assert()
+}
+
+/// The ids of the pairs that `find` prints.
+fn found(path: &Path, options: &[&str]) -> Vec<[String; 2]> {
+    let records = csv_records(&find(path, options).shown(&[]));
+    records[1..].iter().map(|record| [record[0].clone(), record[1].clone()]).collect()
+}
+
+fn run_job(folder: &TempDir, source: &str, sets: &[&str]) -> assert_cmd::assert::Assert {
+    let output = folder.path().join("out");
+    let job = write(folder, "job.toml", format!("[source]\n{source}\n[output]\nurl = {output:?}\n"));
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    resemblance().args(["run", "--overwrite"]).arg(job).args(sets).assert()
+}
+
+/// The beginning of a zip archive with this file in it.
+fn zip(inside: &str) -> Vec<u8> {
+    [b"PK\x03\x04\x14\0\0\0\x08\0".as_slice(), &[0; 20], inside.as_bytes(), &[7; 900]].concat()
+}
+
+/// The name, the bytes and the advice of files that are no text.
+fn other_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    // Larger than all texts together.
+    let pdf = [b"%PDF-1.7\n".as_slice(), &[b'x'; 100_000]].concat();
+    vec![
+        ("report.pdf", pdf, "`pdftotext "),
+        ("letter.docx", zip("[Content_Types].xml word/document.xml"), "`pandoc -t plain -o "),
+        ("table.xlsx", zip("[Content_Types].xml xl/workbook.xml"), "save each sheet as CSV"),
+        ("photo.jpg", b"\xFF\xD8\xFF\xE0 and more".to_vec(), "`tesseract "),
+        // The bytes decide, not the ending.
+        ("scan.txt", b"\x89PNG\r\n\x1A\n and more".to_vec(), "`tesseract "),
+        ("data.bin", (0..=255).collect(), "convert it to text"),
+    ]
+}
+
+#[test]
+fn files_without_text_are_named_with_their_remedy() {
+    let folder = tempdir().unwrap();
+    write(&folder, "in/a.txt", TEXT);
+    write(&folder, "in/b.txt", TEXT.replace("fox", "cat"));
+    for (name, bytes, _) in other_files() {
+        write(&folder, &format!("in/{name}"), bytes);
+    }
+    let input = folder.path().join("in");
+    let said = find(&input, &["-t", "0.3"]).warned(&[]);
+    assert_eq!(found(&input, &["-t", "0.3"]), [["a.txt", "b.txt"]]);
+    for (name, bytes, advice) in other_files() {
+        let line =
+            said.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name} in {said}"));
+        assert!(line.starts_with("not compared: ") && line.contains(advice), "{line}");
+        let alone = write(&folder, name, bytes);
+        let said = find(&alone, &[]).stdout("").refused(2, &["nothing in", name, advice]);
+        assert!(!said.contains("of one format"), "{said}");
+    }
+    let rejects = folder.path().join("rejects.csv").display().to_string();
+    find(&input, &["-t", "0.3", "--rejects", &rejects]).success();
+    let records = csv_records(&std::fs::read_to_string(&rejects).unwrap());
+    assert_eq!(records.len(), other_files().len() + 1, "{records:?}");
+    assert!(records[1..].iter().all(|record| record[3] == "not_text"), "{records:?}");
+    let clean = folder.path().join("clean");
+    let dedup = resemblance().arg("dedup").arg(&input).args(["-t", "0.3", "--to"]).arg(&clean).assert();
+    dedup.warned(&["report.pdf", "`pdftotext "]);
+}
+
+/// A job that reads every file of a folder as a text.
+#[test]
+fn a_job_rejects_files_without_text() {
+    let folder = tempdir().unwrap();
+    write(&folder, "in/a.txt", TEXT);
+    for (name, bytes, _) in other_files() {
+        write(&folder, &format!("in/{name}"), bytes);
+    }
+    let source = format!("format = 'text'\nurl = {:?}", folder.path().join("in"));
+    for encoding in ["utf-8", "detect"] {
+        let ran = run_job(&folder, &source, &[&format!("source.encoding={encoding}")]);
+        ran.warned(&["report.pdf (PDF)", "`pdftotext ", "not_text"]);
+        let rejects = table(&folder.path().join("out"), "rejects");
+        let rows: Vec<_> = strings(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect();
+        for (name, reason) in &rows {
+            let is_known = name != "data.bin";
+            assert!(!is_known || reason == "not_text", "{name} is {reason} in {encoding}");
+        }
+        assert!(rows.len() >= other_files().len() - 1, "{rows:?}");
+    }
+}
+
+#[test]
+fn texts_in_old_encodings_are_read_and_named() {
+    let folder = tempdir().unwrap();
+    write(&folder, "in/new.txt", TEXT);
+    write(&folder, "in/old.txt", old(TEXT));
+    let wide: Vec<u8> = format!("\u{feff}{TEXT}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    write(&folder, "in/wide.txt", wide);
+    // A page in KOI8-R says so.
+    let page =
+        b"<html><meta charset='koi8-r'><p>\xCB\xCF\xD4 \xCE\xC1 \xCB\xCF\xD7\xD2\xC5 \xC9 \xC5\xDD\xC5";
+    write(&folder, "in/page.html", page);
+    write(&folder, "in/russian.txt", "кот на ковре и еще");
+    let input = folder.path().join("in");
+    let pairs = [
+        ["new.txt", "old.txt"],
+        ["new.txt", "wide.txt"],
+        ["old.txt", "wide.txt"],
+        ["page.html", "russian.txt"],
+    ];
+    assert_eq!(found(&input, &["-t", "1"]), pairs);
+    let said = find(&input, &[]).warned(&["windows-1252 in ", "utf-16le in ", "koi8-r in "]);
+    let line = said.lines().find(|line| line.contains("windows-1252")).unwrap();
+    assert!(line.contains("old.txt") && !line.contains("new.txt"), "{line}");
+    // The encoding that is given is used for every file.
+    assert_eq!(found(&input, &["-t", "1", "--encoding", "utf-8"]), [["new.txt", "wide.txt"]; 0]);
+    let job = folder.path().join("job.toml");
+    resemblance().arg("init").arg(&input).arg("-o").arg(&job).assert().success();
+    let written = std::fs::read_to_string(&job).unwrap();
+    assert!(written.contains("encoding = \"detect\""), "{written}");
+    resemblance().current_dir(folder.path()).args(["run", "job.toml"]).assert().success();
+    let output = folder.path().join("out/job");
+    assert_eq!(crate::support::pairs(&output).len(), 4);
+    resemblance().arg("show").arg(&output).arg("--json").assert().shown(&["caf\u{e9}"]);
+    let csv = format!(
+        "format = 'csv'\nurl = {:?}\ntext = 'text'\nencoding = 'detect'",
+        folder.path().join("a.csv")
+    );
+    run_job(&folder, &csv, &[]).refused(2, &["`source.encoding`", "only works with the format text"]);
+}
+
+#[test]
+fn a_text_alone_has_no_other_to_compare_with() {
+    let folder = tempdir().unwrap();
+    let one = write(&folder, "in/one.txt", TEXT);
+    for path in [one.as_path(), one.parent().unwrap()] {
+        let said = ["is one document", "no other to compare it with"];
+        find(path, &[]).stdout("").refused(3, &said);
+    }
+    // The PDF beside it is no other document.
+    write(&folder, "in/two.pdf", "%PDF-1.7");
+    find(one.parent().unwrap(), &[]).stdout("").refused(3, &["is one document", "`pdftotext "]);
+    resemblance().args(["init", "-o", "-"]).arg(&one).assert().success();
+}
+
+#[test]
+fn compressed_texts_are_read_whatever_their_names_are() {
+    let folder = tempdir().unwrap();
+    let zstd = zstd::encode_all(TEXT.as_bytes(), 1).unwrap();
+    let files = [
+        ("a.txt", TEXT.as_bytes().to_vec()),
+        ("b.txt", gzipped(TEXT)),
+        ("c.txt.gz", gzipped(TEXT)),
+        ("d.md", zstd),
+    ];
+    for (name, bytes) in &files {
+        write(&folder, &format!("in/{name}"), bytes);
+    }
+    write(&folder, "in/empty.txt.gz", "");
+    let input = folder.path().join("in");
+    assert_eq!(found(&input, &["-t", "1"]).len(), 6);
+    let clean = folder.path().join("clean");
+    resemblance().arg("dedup").arg(&input).arg("--to").arg(&clean).assert().success();
+    let stays = files.iter().filter(|(name, _)| clean.join(name).exists()).collect::<Vec<_>>();
+    let [(name, bytes)] = stays.as_slice() else { panic!("one of the copies stays") };
+    assert_eq!(&std::fs::read(clean.join(name)).unwrap(), bytes);
+    // Data under another name, and a document inside that is no text.
+    let rows: String = (0..6).map(|row| format!("{row}\t{TEXT}\n")).collect();
+    assert_eq!(found(&write(&folder, "rows.dat", gzipped(&rows)), &["-t", "1"]).len(), 15);
+    assert_eq!(found(&folder.path().join("rows.dat"), &["--lines", "--all"]).len(), 15);
+    let pdf = write(&folder, "report.pdf.gz", gzipped("%PDF-1.7 and more"));
+    find(&pdf, &[]).refused(2, &["`pdftotext "]);
+}
+
+/// A text of 9 MiB is cut into shingles while it is read, also if its stored size does not tell that it is long.
+#[test]
+fn a_long_compressed_text_is_like_the_plain_one() {
+    let folder = tempdir().unwrap();
+    let mut random = Random(3);
+    let mut long = String::new();
+    while long.len() < 9 << 20 {
+        long.push_str(&format!("w{} ", random.below(500)));
+    }
+    write(&folder, "in/a.txt", &long);
+    write(&folder, "in/b.txt.gz", gzipped(&long));
+    write(&folder, "in/c.txt", gzipped(&long));
+    // HTML is read as a whole, up to a limit.
+    write(&folder, "in/d.html", format!("<p>{long}</p>"));
+    let source = format!("format = 'text'\nurl = {:?}", folder.path().join("in"));
+    run_job(&folder, &source, &[]).success();
+    let output = folder.path().join("out");
+    let similarities: BTreeSet<u64> =
+        pairs(&output).into_values().map(|value| (value * 1e6) as u64).collect();
+    assert_eq!((pairs(&output).len(), similarities), (6, BTreeSet::from([1_000_000])));
+    run_job(&folder, &source, &["source.max_text=8MiB"])
+        .warned(&["d.html has ", "more than source.max_text"]);
+    assert_eq!(strings(&table(&output, "rejects"), "reason"), ["too_long"]);
+    assert_eq!(pairs(&output).len(), 3);
+}
+
+const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>Fox</title><style>p { color: red }</style>\n\
+    <script>if (a < b) document.write(\"<p>no\")</script></head>\n<body><p>The <b>qu</b>ick brown fox jumps\nover the lazy dog at the \
+    caf&eacute; while the sun</p>goes down<br>behind the hills.</body></html>\n";
+
+#[test]
+fn pages_are_compared_by_the_text_that_a_browser_shows() {
+    let folder = tempdir().unwrap();
+    write(&folder, "in/a.txt", TEXT);
+    write(&folder, "in/b.html", PAGE);
+    write(&folder, "in/c.cache", PAGE);
+    write(&folder, "in/d.md", TEXT.replace(" fox ", " <b>fox</b> "));
+    let input = folder.path().join("in");
+    assert_eq!(
+        found(&input, &["-t", "1"]),
+        [["a.txt", "b.html"], ["a.txt", "c.cache"], ["b.html", "c.cache"]]
+    );
+    assert_eq!(found(&input, &["-t", "1", "--html-as", "text"]).len(), 3);
+    assert_eq!(found(&input, &["-t", "1", "--html-as", "source"]), [["b.html", "c.cache"]]);
+    find(&input, &["--html-as", "words"]).refused(2, &["--html-as", "source"]);
+    let source = format!("format = 'text'\nurl = {input:?}\n[score]\nthreshold = 1.0");
+    for (sets, expected) in [(&[][..], 3), (&["source.html=source"], 1), (&["source.html=text"], 3)] {
+        run_job(&folder, &source, sets).success();
+        assert_eq!(pairs(&folder.path().join("out")).len(), expected, "{sets:?}");
+    }
+    // The pages stay as they are.
+    run_job(&folder, &source, &[]).success();
+    let clean = folder.path().join("clean");
+    resemblance().arg("apply").arg(folder.path().join("out")).arg("--to").arg(&clean).assert().success();
+    for entry in std::fs::read_dir(&clean).unwrap().map(|entry| entry.unwrap()).filter(|e| e.path().is_file())
+    {
+        assert_eq!(
+            std::fs::read(entry.path()).unwrap(),
+            std::fs::read(input.join(entry.file_name())).unwrap()
+        );
+    }
+    let csv = write(&folder, "a.csv", "id,text\n1,a\n");
+    find(&csv, &["--html-as", "text"]).refused(2, &["--html-as", "a.csv is data"]);
+}
+
+#[test]
+fn no_passage_is_cut_out_of_a_page() {
+    let folder = tempdir().unwrap();
+    let lines = (0..8).map(|line| format!("line {line} has some words of its own\n")).collect::<String>();
+    write(&folder, "in/a.txt", format!("{lines}{TEXT}"));
+    write(&folder, "in/b.html", format!("<html><pre>{lines}</pre> and nothing of the other text</html>"));
+    let source = format!(
+        "format = 'text'\nurl = {:?}\n[passages]\nunit = 'line'\nmin_words = 3",
+        folder.path().join("in")
+    );
+    run_job(&folder, &source, &[]).success();
+    let clean = folder.path().join("clean");
+    let cut = resemblance()
+        .arg("apply")
+        .arg(folder.path().join("out"))
+        .args(["--passages", "cut", "--to"])
+        .arg(&clean)
+        .assert();
+    cut.refused(2, &["b.html", "source.html", "--passages"]);
+}
+
+/// The rows as an array in several lines.
+fn array(rows: &[Value]) -> String {
+    serde_json::to_string_pretty(rows).unwrap()
+}
+
+fn rows() -> Vec<Value> {
+    let text = |row: usize| {
+        if row.is_multiple_of(2) {
+            TEXT.to_owned()
+        } else {
+            format!("row {row} is \"[{{ no }},\\ other\" {row}")
+        }
+    };
+    (0..6).map(|row| json!({"id": format!("r{row}"), "tags": ["a", {"b": 1}], "text": text(row)})).collect()
+}
+
+#[test]
+fn the_objects_of_a_json_array_are_documents() {
+    let folder = tempdir().unwrap();
+    let expected = [["r0", "r2"], ["r0", "r4"], ["r2", "r4"]];
+    let compact = serde_json::to_string(&rows()).unwrap();
+    for (name, text) in [
+        ("a.json", array(&rows())),
+        ("b.json", compact.clone()),
+        ("c.txt", format!("\u{feff}\n{}", array(&rows()).replace('\n', "\r\n"))),
+        ("d", format!("{compact}\n")),
+    ] {
+        let path = write(&folder, name, text);
+        assert_eq!(found(&path, &["-t", "1"]), expected, "{name}");
+    }
+    let zipped = write(&folder, "e.json", gzipped(array(&rows())));
+    assert_eq!(found(&zipped, &["-t", "1"]), expected);
+    let job = resemblance().args(["init", "-o", "-"]).arg(&zipped).assert();
+    job.shown(&["format = \"jsonl\"", "#   tags ", "id = \"id\""]);
+    // Several files, one of them empty.
+    write(&folder, "in/a.json", array(&rows()[..3]));
+    write(&folder, "in/b.json", array(&rows()[3..]));
+    write(&folder, "in/c.json", "[]");
+    assert_eq!(found(&folder.path().join("in"), &["-t", "1"]), expected);
+    // One document is enough for no pair.
+    assert!(found(&write(&folder, "f.json", array(&rows()[..1])), &[]).is_empty());
+}
+
+#[test]
+fn an_array_without_some_elements_is_an_array() {
+    let folder = tempdir().unwrap();
+    let path = write(&folder, "a.json", array(&rows()));
+    let clean = folder.path().join("clean");
+    resemblance().arg("dedup").arg(&path).args(["-t", "1", "--to"]).arg(&clean).assert().success();
+    let text = std::fs::read_to_string(clean.join("a.json")).unwrap();
+    let kept: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let expected: Vec<Value> = [0, 1, 3, 5].iter().map(|row| rows()[*row].clone()).collect();
+    assert_eq!(kept, expected);
+    assert_eq!(text, array(&expected));
+    // Rejects apart, and columns.
+    let mut mixed = rows();
+    mixed.insert(1, json!({"id": "none", "text": ""}));
+    mixed.push(json!({"id": "last", "text": ""}));
+    write(&folder, "a.json", array(&mixed));
+    let source =
+        format!("format = 'jsonl'\nurl = {path:?}\nid = 'id'\ntext = 'text'\n[score]\nthreshold = 1.0");
+    run_job(&folder, &source, &[]).success();
+    let output = folder.path().join("out");
+    let apply = |to: &str, options: &[&str]| {
+        let to = folder.path().join(to);
+        resemblance().arg("apply").arg(&output).arg("--to").arg(&to).args(options).assert().success();
+        to
+    };
+    let read = |path: &Path| -> Vec<Value> { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
+    let apart = apply("apart", &["--rejects", "separate"]);
+    assert_eq!(read(&apart.join("a.json")), expected);
+    let rejected = read(&apart.join("_resemblance/rejected/a.json.rejected"));
+    assert_eq!(rejected, [mixed[1].clone(), mixed[7].clone()]);
+    let noted = read(&apply("noted", &["--annotate"]).join("a.json"));
+    assert_eq!(noted.len(), 8);
+    assert!(noted.iter().all(|row| row.as_object().unwrap().len() > 2), "{noted:?}");
+}
+
+#[test]
+fn damaged_arrays_are_errors_or_rejects_with_the_element() {
+    let folder = tempdir().unwrap();
+    let good = |row: usize| rows()[row].to_string();
+    let path = folder.path().join("a.json");
+    let source = format!("format = 'jsonl'\nurl = {path:?}\nid = 'id'\ntext = 'text'");
+    let open = "ends before the `]`";
+    for (text, said, reasons) in [
+        (
+            format!("[{},\n7,\n{}]", good(0), good(2)),
+            "a.json element 2 is not a JSON object",
+            &["malformed"][..],
+        ),
+        (
+            format!("[{},\n{{\"id\": \"x\", \"text\": 1}},\n{}]", good(0), good(2)),
+            "element 2 has 1 for `text`",
+            &["malformed"],
+        ),
+        (
+            format!("[{},\n{} {}]", good(0), good(2), good(4)),
+            "element 2 is not JSON (trailing",
+            &["malformed"],
+        ),
+        (format!("[{},\n{},", good(0), good(2)), open, &[]),
+        (format!("[{},\n{}", good(0), good(2)), open, &[]),
+        (format!("[{},\n{},{{\"id\": \"y", good(0), good(2)), "element 3 is not JSON", &["malformed"]),
+    ] {
+        std::fs::write(&path, &text).unwrap();
+        run_job(&folder, &source, &[]).stdout("").refused(3, &[said]);
+        run_job(&folder, &source, &["source.on_error=reject"]).warned(&[said]);
+        let output = folder.path().join("out");
+        assert_eq!(strings(&table(&output, "rejects"), "reason"), reasons, "{text}");
+        if text.ends_with(']') {
+            let clean = folder.path().join("clean");
+            resemblance().arg("apply").arg(&output).arg("--to").arg(&clean).assert().success();
+            std::fs::remove_dir_all(clean).unwrap();
+        }
+    }
+    let long =
+        format!("[{},\n{{\"id\": \"x\", \"text\": \"{}\"}},\n{}]", good(0), "y".repeat(3_000_000), good(2));
+    std::fs::write(&path, long).unwrap();
+    run_job(&folder, &source, &["source.max_text=1MiB"]).warned(&["element 2 has 30000", "too_long"]);
+    assert_eq!(strings(&table(&folder.path().join("out"), "rejects"), "reason"), ["too_long"]);
+    assert_eq!(pairs(&folder.path().join("out")).len(), 1);
+}
