@@ -125,7 +125,7 @@ fn numbers_equal_the_tables() {
     assert_eq!(count(&shown[0]["size"]), *sizes.values().max().unwrap());
     let different: BTreeSet<&str> = shown.iter().map(|of| of["cluster_id"].as_str().unwrap()).collect();
     assert_eq!(different.len(), 3);
-    assert!(html.contains("<mark>") && html.contains("What may be missing"));
+    assert!(html.contains("<mark class=") && html.contains("What may be missing"));
 }
 
 #[test]

@@ -409,7 +409,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
     let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(whole["format_version"], 15);
+    assert_eq!(whole["format_version"], 16);
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];

@@ -414,7 +414,7 @@ fn occurrences_inside_longer_passages_are_counted() {
     let documents: Vec<Document> = [
         ("a", format!("own words of a. {long}!")),
         ("b", format!("{} and b", long.to_uppercase())),
-        ("c", format!("\u{e9} of c {short} c {short}")),
+        ("c", format!("\u{e9} of c {short} then {short}")),
     ]
     .map(|(id, text)| (id.to_owned(), text))
     .to_vec();

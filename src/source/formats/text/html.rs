@@ -21,8 +21,11 @@ const STARTS: [&[u8]; 2] = [b"<!doctype html", b"<html"];
 /// The elements whose contents a browser does not show in the page.
 const HIDDEN: [&str; 6] = ["script", "style", "title", "noscript", "iframe", "template"];
 /// The elements within a line. Other elements begin and end lines.
-const INLINE: &str = " a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark nobr q rp rt ruby s samp \
-    small span strike strong sub sup time tt u var wbr ";
+const INLINE: [&str; 38] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
+    "i", "img", "ins", "kbd", "label", "mark", "nobr", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
+    "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+];
 
 /// Returns whether a file is HTML. `name` is in lower case, without the ending of a compression.
 fn is_html(name: &str, start: &[u8]) -> bool {
@@ -79,7 +82,7 @@ impl PageText {
         if name == b"pre" {
             self.is_verbatim = begins;
         }
-        let is_inline = INLINE.contains(&format!(" {} ", String::from_utf8_lossy(name)));
+        let is_inline = INLINE.iter().any(|inline| inline.as_bytes() == name);
         if !is_inline && !self.text.is_empty() {
             self.has_space = false;
             if !self.text.ends_with('\n') {
