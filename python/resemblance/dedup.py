@@ -71,7 +71,10 @@ def dedup(
                 "dedup returns the kept documents of data in memory: leave out to and dry_run, and let rejects be keep or drop"
             )
         refuse_rows(where, limit)
-        return _kept(documents, to_table(documents, text, id), rules, options, progress)
+        table = to_table(documents, text, id)
+        if table.num_rows == 0:
+            return kept_rows(documents, [])
+        return _kept(documents, table, rules, options, progress)
     if to is None and not dry_run:
         raise TypeError("dedup of files needs `to`, the folder to write to, or dry_run=True")
     options += rows_options(text, id, where, limit)

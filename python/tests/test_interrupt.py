@@ -76,7 +76,7 @@ def test_ctrl_c_stops_the_command_in_order_and_the_next_run_goes_on(
             screen = Screen(lambda: signal.raise_signal(signal.SIGINT))
             monkeypatch.setattr(sys, "stderr", screen)
             with pytest.raises(KeyboardInterrupt) as raised:
-                resemblance.run(long_job)
+                resemblance.run(long_job, progress=True)
             # It had begun, and it was stopped: the exit code is that of an orderly end, with its message.
             assert first_line in screen.written, screen.written
             assert [child.returncode for child in children] == [130]
@@ -93,7 +93,7 @@ def test_a_command_that_somebody_else_stops_is_interrupted(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Screen(lambda: children[0].send_signal(signal.SIGINT)))
     with pytest.raises(resemblance.Interrupted, match="stopped; run the same command again") as raised:
-        resemblance.run(long_job)
+        resemblance.run(long_job, progress=True)
     assert (raised.value.exit_code, children[0].returncode) == (130, 130)
 
 
@@ -105,7 +105,7 @@ def test_any_other_exception_stops_the_command_too(
 
     monkeypatch.setattr(sys, "stderr", Screen(leave))
     with pytest.raises(SystemExit):
-        resemblance.run(long_job)
+        resemblance.run(long_job, progress=True)
     assert [child.returncode for child in children] == [130]
 
 
@@ -116,7 +116,7 @@ def test_a_signal_to_the_whole_group_is_one_signal_to_the_command(long_job: dict
         import resemblance
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            resemblance.run(JOB)
+            resemblance.run(JOB, progress=True)
         except KeyboardInterrupt as interrupt:
             print(type(interrupt.__cause__).__name__, interrupt.__cause__, flush=True)
             sys.exit(0)

@@ -19,7 +19,7 @@ pub enum Encoding {
     /// ISO 8859-1: each byte is the code point of a character, so every file can be read. This is `latin-1` in Python. The labels `latin1`
     /// and `iso-8859-1` of the Encoding Standard mean windows-1252, which has other characters for the bytes 0x80 to 0x9F.
     Latin1,
-    /// The encoding that the beginning of each file has: see [`Encoding::detected`]. Only text files can have it.
+    /// The encoding that the beginning of each file has. Only text files can have it.
     Detect,
     /// Another encoding of the Encoding Standard (WHATWG). A byte order mark at the start of a file overrides the label. Invalid
     /// bytes cannot be read.
