@@ -32,6 +32,18 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
+/// The most words of README and the pages of `docs` together.
+const MAX_WORDS: usize = 26_000;
+
+#[test]
+fn the_pages_are_short() {
+    let words = |path: &PathBuf| std::fs::read_to_string(path).unwrap().split_whitespace().count();
+    let others = ["CHANGELOG.md", "CONTRIBUTING.md"];
+    let pages = pages().into_iter().filter(|path| !others.iter().any(|other| path.ends_with(other)));
+    let words: usize = pages.map(|path| words(&path)).sum();
+    assert!((20_000..=MAX_WORDS).contains(&words), "{words} words");
+}
+
 /// The text without its blocks of code.
 fn prose(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
