@@ -413,7 +413,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 14, 16] {
+    for format in [1, 15, 17] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
@@ -423,7 +423,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
                 3,
                 &[
                     &format!("tables of format {format}, which resemblance 0.0.7 wrote"),
-                    "format 15",
+                    "format 16",
                     "--overwrite",
                 ],
             );
@@ -432,7 +432,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                16 => drop(asked.refused(3, &["tables of format 16"])),
+                17 => drop(asked.refused(3, &["tables of format 17"])),
                 _ => drop(asked.success()),
             }
         }
