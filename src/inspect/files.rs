@@ -22,7 +22,7 @@ const NEGLIGIBLE: u64 = 20;
 /// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
-pub(super) struct FilesOfFormat {
+pub(crate) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
@@ -31,9 +31,9 @@ pub(super) struct FilesOfFormat {
     /// Files that cannot be read in their current form.
     pub not_text: Vec<String>,
     /// Sentences about `not_text` and about detected encodings.
-    pub said: Vec<String>,
-    /// Whether a text is not in UTF-8, according to its beginning.
-    pub has_old_encodings: bool,
+    pub notes: Vec<String>,
+    /// The encoding of texts: the given encoding, or [`Encoding::Detect`] if the beginning of a text is not in UTF-8.
+    pub encoding: Option<Encoding>,
     /// Whether there is a single file to read.
     pub is_single: bool,
 }
@@ -44,7 +44,7 @@ struct FileGroup<'a> {
     bytes: u64,
     files: Vec<&'a SourceFile>,
     /// The paths of files that are not in UTF-8, by their encoding.
-    old: BTreeMap<String, Vec<&'a str>>,
+    not_utf_8: BTreeMap<String, Vec<&'a str>>,
 }
 
 impl<'a> FileGroup<'a> {
@@ -54,8 +54,8 @@ impl<'a> FileGroup<'a> {
     }
 
     /// Returns a sentence for each encoding besides UTF-8.
-    fn old_encodings(&self) -> impl Iterator<Item = String> {
-        self.old
+    fn encoding_notes(&self) -> impl Iterator<Item = String> {
+        self.not_utf_8
             .iter()
             .map(|(encoding, paths)| format!("detected encoding: {encoding} in {}", first_names(paths)))
     }
@@ -86,26 +86,27 @@ pub(super) async fn find(
     }
     let (groups, others): (Vec<_>, Vec<_>) =
         by_kind(ctx, &files, given).await?.into_iter().partition(|group| group.kind.is_ok());
-    let mut said: Vec<String> =
+    let mut notes: Vec<String> =
         others.iter().filter_map(|group| Some(group.kind.err()?.sentence(&group.paths()))).collect();
     let bytes: u64 = groups.iter().skip(1).map(|group| group.bytes).sum();
     let main = groups.first().filter(|group| bytes.saturating_mul(NEGLIGIBLE) <= group.bytes);
     let Some((format, main)) = main.and_then(|group| Some((group.kind.ok()?, group))) else {
-        return Err(refusal(ctx, command, paths, &all, &groups, &said).await);
+        return Err(refusal(ctx, command, paths, &all, &groups, &notes).await);
     };
     let format = match format {
         Format::Parquet if by_lines => return Err(no_lines(&paths.join(", "), format)),
         _ if by_lines => Format::Lines,
         format => format,
     };
-    said.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
+    notes.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
     let mut read: BTreeSet<&str> = main.paths().into_iter().collect();
-    let has_old_encodings = format == Format::Text && given.is_none() && !main.old.is_empty();
     if format == Format::Text {
         read.extend(companions.iter().map(|file| file.path()));
     }
-    if has_old_encodings {
-        said.extend(main.old_encodings());
+    let mut encoding = given;
+    if format == Format::Text && given.is_none() && !main.not_utf_8.is_empty() {
+        encoding = Some(Encoding::Detect);
+        notes.extend(main.encoding_notes());
     }
     let not_text: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
     let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains(path);
@@ -117,7 +118,7 @@ pub(super) async fn find(
         refuse_lines(ctx, command, only, given, &urls).await?;
     }
     let not_text = not_text.into_iter().map(str::to_owned).collect();
-    Ok(FilesOfFormat { format, urls, left_out, not_text, said, has_old_encodings, is_single })
+    Ok(FilesOfFormat { format, urls, left_out, not_text, notes, encoding, is_single })
 }
 
 /// Returns the tables at `paths` if they are Delta tables.
@@ -150,8 +151,8 @@ async fn delta_tables(
         urls: paths.to_vec(),
         left_out: Vec::new(),
         not_text: Vec::new(),
-        said: Vec::new(),
-        has_old_encodings: false,
+        notes: Vec::new(),
+        encoding: None,
         is_single: false,
     }))
 }
@@ -203,14 +204,14 @@ async fn by_kind<'a>(
         for (at, file) in alike.into_iter().enumerate() {
             let Some((kind, _)) = kinds.get(at).or(kinds.first()).copied() else { continue };
             let found = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
-                groups.push(FileGroup { kind, bytes: 0, files: Vec::new(), old: BTreeMap::new() });
+                groups.push(FileGroup { kind, bytes: 0, files: Vec::new(), not_utf_8: BTreeMap::new() });
                 groups.len() - 1
             });
             let group = &mut groups[found];
             group.bytes += file.size();
             group.files.push(file);
             if let Some((_, encoding)) = kinds.get(at).filter(|(_, encoding)| *encoding != Encoding::Utf8) {
-                group.old.entry(encoding.to_string()).or_default().push(file.path());
+                group.not_utf_8.entry(encoding.to_string()).or_default().push(file.path());
             }
         }
     }

@@ -23,20 +23,17 @@ use crate::job::{Encoding, Format};
 
 /// The inspected files at given paths.
 pub(crate) struct InspectedPaths {
-    /// Paths, URLs and patterns that match the files to read.
-    pub urls: Vec<String>,
-    /// Files that are skipped: descriptions of data, and files of another format.
-    pub left_out: Vec<String>,
-    /// Files that cannot be read in their current form.
-    pub not_text: Vec<String>,
-    /// Sentences about `not_text` and about detected encodings.
-    pub said: Vec<String>,
-    /// The given encoding, or [`Encoding::Detect`] if a text is not in UTF-8.
-    pub encoding: Option<Encoding>,
-    /// Whether there is a single file, which is one document.
-    pub is_single_text: bool,
+    /// The files, and how to read them.
+    pub files: FilesOfFormat,
     /// The dataset whose rows are documents, or `None` if each file is a document.
     pub dataset: Option<Dataset>,
+}
+
+impl InspectedPaths {
+    /// Returns whether there is a single file, which is one document.
+    pub(crate) fn is_single_text(&self) -> bool {
+        self.dataset.is_none() && self.files.is_single
+    }
 }
 
 /// Inspects the files at `paths`. Detects their encoding if `given` is `None`. If `by_lines` is true, each line is a document. Messages
@@ -52,20 +49,10 @@ pub(crate) async fn look(
     given: Option<Encoding>,
     by_lines: bool,
 ) -> Result<InspectedPaths> {
-    let FilesOfFormat { format, urls, left_out, not_text, said, has_old_encodings, is_single } =
-        files::find(ctx, command, paths, given, by_lines).await?;
-    let dataset = match format {
+    let files = files::find(ctx, command, paths, given, by_lines).await?;
+    let dataset = match files.format {
         Format::Text => None,
-        format => Some(Dataset::open(ctx, &urls, format, given).await?),
+        format => Some(Dataset::open(ctx, &files.urls, format, given).await?),
     };
-    let encoding = given.or(has_old_encodings.then_some(Encoding::Detect));
-    Ok(InspectedPaths {
-        urls,
-        left_out,
-        not_text,
-        said,
-        encoding,
-        is_single_text: dataset.is_none() && is_single,
-        dataset,
-    })
+    Ok(InspectedPaths { files, dataset })
 }

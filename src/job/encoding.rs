@@ -47,9 +47,10 @@ fn names() -> impl Iterator<Item = &'static str> {
 const DECLARED_BYTES: usize = 1024;
 
 impl Encoding {
-    /// Detects the encoding of a file that begins with `bytes`. If `whole` is true, `bytes` is the whole file. A byte order mark determines
-    /// the encoding. Without such a mark, the encoding is UTF-8 if most lines with non-ASCII characters are valid UTF-8. Otherwise it is the
-    /// encoding that a page declares, or windows-1252, in which all bytes except five are characters.
+    /// Detects the encoding of a file that begins with `bytes`. If `whole` is true, `bytes` is the whole file.
+    ///
+    /// A byte order mark determines the encoding. Without such a mark, the encoding is UTF-8 if most lines with non-ASCII characters are
+    /// valid UTF-8. Otherwise it is the encoding that a page declares, or windows-1252, in which all bytes except five are characters.
     pub(crate) fn detected(bytes: &[u8], whole: bool) -> Self {
         let encoding = match encoding_rs::Encoding::for_bom(bytes) {
             Some((encoding, _)) => encoding,

@@ -61,8 +61,8 @@ pub struct SourceSection {
     /// row into the table `rejects`.
     #[serde(default)]
     pub on_error: OnError,
-    /// The maximum size of a JSON line, an element of a JSON array, a CSV record or an HTML file, in bytes. Longer JSON and HTML is rejected
-    /// as `too_long`; a longer CSV record ends the run.
+    /// The maximum size of a JSON line, an element of a JSON array, a CSV record or an HTML file, in bytes. Longer JSON and HTML is
+    /// rejected as `too_long`; a longer CSV record ends the run.
     #[serde(default = "SourceSection::max_text")]
     pub max_text: String,
     /// Reuters: `decode` replaces character references such as `&lt;` with their characters, `keep` keeps them unchanged. Default:
@@ -396,7 +396,7 @@ pub struct Source {
     pub csv: Csv,
     /// The treatment of character references in Reuters stories.
     pub references: References,
-    /// The treatment of HTML files. `None` in other formats than text, and in old outputs, which read HTML files as written.
+    /// The treatment of HTML files, or `None` if the format is not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<Html>,
 }

@@ -31,8 +31,8 @@ use crate::output::{APPLIED, Layout};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
 use crate::source::{
-    FileBytes, FilePiece, ParquetFile, Rewriting, SourceFile, TextPlace, format_of, is_stored_text,
-    read_bytes,
+    BYTE_ORDER_MARK, FileBytes, FilePiece, ParquetFile, Rewriting, START_BYTES, SourceFile, TextPlace,
+    format_of, is_stored_text, read_bytes,
 };
 
 /// Source files to rewrite, with the settings.
@@ -223,11 +223,6 @@ async fn rewrite_file(
     Ok((counts, written))
 }
 
-/// The byte order mark of UTF-8.
-const MARK: &[u8] = b"\xEF\xBB\xBF";
-/// The number of bytes that are read to recognise HTML and compressed files.
-const START_BYTES: usize = 1024;
-
 /// Copies a file that contains one document, unless the document is removed.
 async fn whole_file(
     work: &RewriteSettings,
@@ -269,8 +264,8 @@ async fn without_spans(
             file.path()
         )));
     }
-    if chunk.starts_with(MARK) {
-        upload.put(chunk.split_to(MARK.len())).await?;
+    if chunk.starts_with(BYTE_ORDER_MARK) {
+        upload.put(chunk.split_to(BYTE_ORDER_MARK.len())).await?;
     }
     let (mut cutter, mut next) = (SpanCutter::new(spans), Some(chunk));
     while let Some(bytes_of_text) = next {

@@ -301,8 +301,8 @@ pub(crate) trait RowCutter: Send {
 /// A part of a file.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FilePiece<'a> {
-    /// A part that every file of rows has, in two pieces: the record with the column names and its line end, or a bracket of a JSON array and
-    /// the bytes before it.
+    /// A part that is written even if no row is kept, in two pieces. It is the record with the column names and its line end, or the bytes
+    /// before a bracket of a JSON array and the bracket.
     Header(&'a [u8], &'a [u8]),
     /// A row.
     Row(Row<'a>),

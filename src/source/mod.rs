@@ -44,7 +44,7 @@ pub(crate) use self::formats::parquet::{
     NumberRows, ParquetFile, decoded_arrow_schema, is_string, named_fields,
 };
 pub(crate) use self::formats::reuters::COLUMNS as STORY_COLUMNS;
-pub(crate) use self::formats::text::is_stored_text;
+pub(crate) use self::formats::text::{START_BYTES, is_stored_text};
 pub(crate) use self::identity::{Checksums, InputComparison, checksum_of};
 pub use self::listing::{Listed, list};
 pub(crate) use self::listing::{
@@ -53,7 +53,7 @@ pub(crate) use self::listing::{
 pub(crate) use self::other_files::{
     COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, other_file, quoted,
 };
-pub(crate) use self::reading::bytes::{FileBytes, READ_BYTES, read_bytes};
+pub(crate) use self::reading::bytes::{BYTE_ORDER_MARK, FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::reading::documents::CUT;
 pub(crate) use self::reading::parse_files::ParseFiles;
 #[cfg(feature = "cluster")]

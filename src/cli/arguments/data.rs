@@ -104,7 +104,7 @@ impl FromData {
         let temporary = folder.path().join("out").to_string_lossy().into_owned();
         let output = output.unwrap_or(&temporary);
         let (mut file, noun, found) = file(screen, command, &self.files, output)?;
-        if found.is_single_text {
+        if found.is_single_text() {
             return Err(Error::input(format!(
                 "{} is one document, and there is no other to compare it with: name more files, or their folder",
                 self.files.paths.join(", ")
@@ -120,7 +120,8 @@ impl FromData {
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
         let with = |paths: Vec<String>, reason| paths.into_iter().map(move |path| (path, reason));
-        let skipped = with(found.left_out, LEFT_OUT).chain(with(found.not_text, NOT_TEXT)).collect();
+        let skipped =
+            with(found.files.left_out, LEFT_OUT).chain(with(found.files.not_text, NOT_TEXT)).collect();
         Ok(DataJob { job, noun, skipped, folder })
     }
 }
@@ -139,8 +140,8 @@ pub(crate) fn file(
     let found = look(screen, command, data)?;
     let Some(dataset) = &found.dataset else {
         data.refuse_columns()?;
-        let mut file = JobFile::new(job::Format::Text, &found.urls, output)?;
-        file.source.encoding = found.encoding.map(|encoding| encoding.to_string());
+        let mut file = JobFile::new(job::Format::Text, &found.files.urls, output)?;
+        file.source.encoding = found.files.encoding.map(|encoding| encoding.to_string());
         file.source.html = data.html_as;
         return Ok((file, "file", found));
     };
@@ -161,12 +162,12 @@ pub(crate) fn look(screen: &Screen, command: &str, data: &DataArguments) -> Resu
     let found = on_session(LOOK_MEMORY, async |session, _| {
         inspect::look(session, command, paths, *encoding, *lines).await
     })?;
-    let names = &found.left_out;
+    let names = &found.files.left_out;
     if !names.is_empty() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         screen.say(&format!("left out, because they are no data of this format: {}", first_names(&names)));
     }
-    found.said.iter().for_each(|sentence| screen.say(sentence));
+    found.files.notes.iter().for_each(|sentence| screen.say(sentence));
     if let (Some(dataset), Some(_)) = (&found.dataset, html_as) {
         return Err(Error::job(format!(
             "--html-as is for HTML files, each of which is a document, and {} is data: leave it out",

@@ -35,9 +35,9 @@ impl Init {
         }
         let shown = if is_printed { format!("{}.toml", self.stem()) } else { path.display().to_string() };
         let text = match look(screen, "init", &self.data)? {
-            InspectedPaths { dataset: None, urls, encoding, .. } => {
+            InspectedPaths { dataset: None, files } => {
                 self.data.refuse_columns()?;
-                inspect::texts_job(&urls, &shown, encoding, self.data.html_as)?
+                inspect::texts_job(&files.urls, &shown, files.encoding, self.data.html_as)?
             }
             InspectedPaths { dataset: Some(dataset), .. } => {
                 let [text, asked] = self.data.columns();

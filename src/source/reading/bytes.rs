@@ -29,7 +29,7 @@ pub(in crate::source) type Chunks = BoxStream<'static, Result<Bytes, DataFusionE
 /// The number of bytes that are read at once from a local file or from decompressed data.
 pub(in crate::source) const CHUNK_BYTES: usize = 256 * 1024;
 /// The byte order mark of UTF-8.
-pub(in crate::source) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The maximum length of a compression's magic number, in bytes.
 const MAGIC_BYTES: usize = 10;
 

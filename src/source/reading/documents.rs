@@ -218,7 +218,7 @@ impl DocumentSink<'_> {
         self.push_defect("not_text")
     }
 
-    /// Reports that the file ends before the JSON array that it contains.
+    /// Reports that the file ends inside a JSON array.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if `source.on_error` is `error`.

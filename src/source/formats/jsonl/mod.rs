@@ -1,4 +1,6 @@
-//! JSON lines and JSON arrays: each line, or each element of an array, is a document. The first documents of each file determine the paths and kinds of values.
+//! JSON lines and JSON arrays: each line, or each element of an array, is a document.
+//!
+//! The first documents of each file determine the paths and kinds of values.
 
 pub(in crate::source) mod line;
 mod shape;

@@ -7,6 +7,7 @@ use html5gum::{Span, Tokenizer};
 
 use crate::job::Html;
 use crate::source::format::TextStep;
+use crate::source::reading::lines::without_mark;
 
 /// The step for HTML.
 pub(super) const HTML: TextStep = TextStep {
@@ -29,7 +30,7 @@ const INLINE: [&str; 38] = [
 
 /// Returns whether a file is HTML. `name` is in lower case, without the ending of a compression.
 fn is_html(name: &str, start: &[u8]) -> bool {
-    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start).trim_ascii_start();
+    let start = without_mark(start).trim_ascii_start();
     let begins = |with: &&[u8]| start.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     ENDINGS.iter().any(|ending| name.ends_with(ending)) || STARTS.iter().any(begins)
 }

@@ -34,9 +34,9 @@ pub(super) const TEXT: SourceFormat = SourceFormat {
 /// The minimum size of a text that is cut into shingles while it is read, in bytes.
 const LONG_TEXT: u64 = 8 * 1024 * 1024;
 /// The number of bytes by which a step decides whether it applies to a file.
-const START_BYTES: usize = 1024;
+pub(crate) const START_BYTES: usize = 1024;
 
-/// The steps. The first that applies to a file is taken.
+/// All steps. The first step that applies to a file is used.
 const STEPS: [TextStep; 1] = [html::HTML];
 
 /// Returns the step for a file that begins with `start`.
@@ -45,7 +45,7 @@ fn step(source: &job::Source, path: &str, start: &[u8]) -> Option<&'static TextS
     STEPS.iter().find(|step| (step.applies)(source, &name, start))
 }
 
-/// Whether the text of a file that begins with the stored bytes `start` is the stored bytes. `path` is the path of the file.
+/// Returns whether the text of a file equals its stored bytes. `start` contains the first [`START_BYTES`] stored bytes.
 pub(crate) fn is_stored_text(source: &job::Source, path: &str, start: &[u8]) -> bool {
     marked_compression(start).is_none() && step(source, path, start).is_none()
 }
