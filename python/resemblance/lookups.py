@@ -46,13 +46,13 @@ def find(
         size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.
         unit: what shingles are made of; words, unless given.
         encoding: the encoding of the files, such as `latin-1`; detected unless given.
-        html_as: whether the shown text of HTML files is compared, or their source with its tags; the text unless given.
+        html_as: "text" compares the text that a browser shows of HTML files, "source" their source; "text" unless given.
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`.
         limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
         contains: instead of `threshold`, the least share of a document that is in the other one. The search is exact.
         top: the most pairs to return, the most similar ones; all of them unless given.
-        lines: whether each line of text files is a document. Its id is its number.
+        lines: whether each line of text files is a document. Its id is its number, after the name of the file if there are several.
         progress: whether stages are reported on `sys.stderr`, or as a bar in a notebook. Warnings always are.
 
     Raises:
