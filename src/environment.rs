@@ -111,9 +111,6 @@ impl Environment {
     }
 
     /// Returns the value of a variable in seconds, or its default.
-    ///
-    /// # Errors
-    /// If [`Seconds::parse`] returns an error.
     pub(crate) fn seconds(&self, variable: &Seconds) -> Result<u64> {
         self.get(variable.name).map_or(Ok(variable.default), |given| variable.parse(given))
     }

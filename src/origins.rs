@@ -40,9 +40,6 @@ impl Stored {
     }
 
     /// Implements [`Self::source`] for the `job` of one origin. If the source files were moved, `places` contains the new locations.
-    ///
-    /// # Errors
-    /// If [`Self::source`] returns an error.
     async fn source_of(
         session: &SessionContext,
         origin: &Origin,
@@ -84,9 +81,6 @@ impl Stored {
 
     /// Returns each job that read texts of an output, and the files of its source, like [`Self::source`]. A merged output has several such
     /// jobs.
-    ///
-    /// # Errors
-    /// If [`Self::source`] returns an error.
     pub(crate) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
         let places = Moved { of: self.layout().shown(), places: self.places() };
         let version = &self.manifest().resemblance;

@@ -50,9 +50,6 @@ pub(crate) fn missing(address: &str) -> Option<String> {
 }
 
 /// Refuses an address that contains credentials.
-///
-/// # Errors
-/// If the address contains credentials. The error is the predicate of a sentence about the address, and does not repeat the address.
 pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -100,9 +97,6 @@ pub(crate) fn url(address: &str) -> Result<Url> {
 /// Makes a local path absolute and removes `.` and `..` from it. The path need not exist.
 ///
 /// Existing symbolic links are followed, because `..` after a link means the parent of the target of the link.
-///
-/// # Errors
-/// If the working directory is unknown, or if an existing component of the path cannot be read.
 pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let mut plain = PathBuf::new();
@@ -132,9 +126,6 @@ const WILD: &[char] = &['*', '?', '['];
 /// Makes an address independent of the working directory. URLs and absolute paths do not change, even if they contain patterns.
 ///
 /// A pattern remains relative if the path of the working directory contains wildcards.
-///
-/// # Errors
-/// If the working directory is unknown, or if the path contains `..` and one of its components cannot be read.
 pub(crate) fn absolute_address(address: &str) -> io::Result<String> {
     let path = Path::new(address);
     let has_parent = |path: &Path| path.components().any(|part| part == Component::ParentDir);
@@ -156,9 +147,6 @@ pub(crate) fn absolute_address(address: &str) -> io::Result<String> {
 }
 
 /// Parses and resolves the `HOST:PORT` of this machine.
-///
-/// # Errors
-/// The expected form, or the fault of the host.
 #[cfg(feature = "cluster")]
 pub(crate) fn socket_address(text: &str) -> std::result::Result<SocketAddr, String> {
     let mut addresses = text.to_socket_addrs().map_err(|e| format!("expected HOST:PORT: {e}"))?;
@@ -166,9 +154,6 @@ pub(crate) fn socket_address(text: &str) -> std::result::Result<SocketAddr, Stri
 }
 
 /// Parses `HOST:PORT` without resolving the host. Ignores the prefix `df://`.
-///
-/// # Errors
-/// The expected form, for any other text.
 pub(crate) fn host_port(text: &str) -> std::result::Result<(String, u16), String> {
     let parts = text.strip_prefix("df://").unwrap_or(text).rsplit_once(':');
     match parts.and_then(|(host, port)| Some((Host::parse(host).ok()?, port.parse().ok()?))) {

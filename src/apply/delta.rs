@@ -94,9 +94,6 @@ pub(super) async fn kept_schema(
 }
 
 /// Writes the logs of a result, after all of its files.
-///
-/// # Errors
-/// If the store refuses a put.
 pub(super) async fn put_logs(
     target: &Layout,
     manifest: &ApplyManifest,

@@ -137,9 +137,6 @@ pub(super) struct Done {
 
 /// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this stage. This is the last
 /// stage.
-///
-/// # Errors
-/// Returns the first error of a file. Finished parts remain recorded.
 pub(super) async fn write(
     rewrite: Rewrite,
     sources: Vec<SourceToWrite>,

@@ -103,9 +103,6 @@ fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
 
 /// Returns the documents (id, source, position) with fewer than `min_words` words after the cut. A document that keeps an occurrence of a
 /// passage is never returned, because no other document would contain the passage.
-///
-/// # Errors
-/// If a table cannot be read, or the source is gone.
 pub(super) async fn short(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: &ApplySettings,

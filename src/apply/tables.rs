@@ -58,9 +58,6 @@ const BY_DOCUMENT: &[&str] = &["source", "position"];
 const BY_SPAN: &[&str] = &["source", "position", "byte_start"];
 
 /// Writes the tables to `records`, the folder of records.
-///
-/// # Errors
-/// If a table cannot be read or written, or the run was stopped.
 pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_>) -> Result<Decided> {
     let Opened { stored, sources, settings, .. } = opened;
     let id = stored.manifest().source.id;

@@ -106,9 +106,6 @@ async fn refuse_strangers(target: &Layout) -> Result<()> {
 
 /// Marks the folder as the folder of this application, records the attempt of `claim`, and removes unfinished files of killed attempts.
 /// `output` is the name of the applied output.
-///
-/// # Errors
-/// If the store refuses an operation.
 pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, output: &str) -> Result<()> {
     let begun = Begun { fingerprint: fingerprint.to_owned(), output: output.to_owned() };
     let is_ours = |there: Option<Begun>| there.is_some_and(|there| there.fingerprint == fingerprint);
@@ -136,9 +133,6 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
 
 /// Publishes the result. First removes the files that killed attempts left in `removed/` and `removed_spans/`, because readers read every
 /// file in these folders.
-///
-/// # Errors
-/// If the store refuses an operation, or if another process has taken the folder.
 pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &ApplyManifest) -> Result<()> {
     let records = target.within(APPLIED);
     let files = manifest.removed.iter().chain(&manifest.removed_spans);

@@ -173,9 +173,6 @@ pub(crate) struct TableCommit {
 
 impl TableCommit {
     /// Returns the bytes of the commit, with one action per line.
-    ///
-    /// # Errors
-    /// If an action cannot be written, which is a bug.
     pub(crate) fn into_bytes(self) -> Result<Bytes> {
         let Self { info, protocol, meta_data, removes, adds } = self;
         let mut actions = vec![

@@ -59,9 +59,6 @@ impl LogNames {
 
     /// Returns the files that contain version `at` or the newest version. These are the newest complete checkpoint and the commits after
     /// it.
-    ///
-    /// # Errors
-    /// If the log cannot be read.
     pub(super) fn needed(&self, at: Option<u64>) -> Result<NeededFiles, UnreadableLog> {
         // A checkpoint is complete if all parts exist.
         let whole = |((_, parts), there): &(&(u64, u64), &BTreeSet<u64>)| there.len() as u64 == *parts;

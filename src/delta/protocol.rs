@@ -94,9 +94,6 @@ impl Protocol {
 }
 
 /// Returns the schema of a table for `metaData`. Column names must not differ only by case. The tables of a run have no such names.
-///
-/// # Errors
-/// Returns the name of a column that Delta tables do not support, with advice.
 pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     let delta_field_or_advice = |field: &FieldRef| {
         delta_field(field).ok_or_else(|| {

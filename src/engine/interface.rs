@@ -27,9 +27,6 @@ pub trait Engine: Send + Sync {
     fn session(&self) -> &SessionContext;
 
     /// Finds the resources for the next stage. The plan of the stage is sized for these resources.
-    ///
-    /// # Errors
-    /// If no resources are found within the time limit.
     fn prepare<'a>(&'a self, _control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { Ok(()) })
     }

@@ -54,9 +54,6 @@ pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
 }
 
 /// Returns the memory pool, the folder for spills and the stores of a session in this process.
-///
-/// # Errors
-/// If the folder for spills cannot be created.
 pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
     // The error of an exhausted pool lists three memory consumers.
     let named = NonZeroUsize::MIN.saturating_add(2);
@@ -68,9 +65,6 @@ pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
 /// Returns a builder with stores and spills, but without a memory pool. Spills go to `folder`, or to the system's folder for temporary
 /// files. Spills of killed processes in that folder are removed first. If `process` is given, errors about the stores' environment name
 /// this process.
-///
-/// # Errors
-/// If the folder cannot be created.
 pub(crate) fn builder(folder: Option<PathBuf>, process: Option<String>) -> Result<RuntimeEnvBuilder> {
     let parent = spills::parent(folder)?;
     spills::sweep(&parent);
@@ -155,9 +149,6 @@ pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
 
 /// Returns the state of a session with our functions and the planner for our operators. The state is identical on a driver, a scheduler and
 /// an executor.
-///
-/// # Errors
-/// If a function cannot be registered.
 pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let state = SessionStateBuilder::new()
         .with_config(config)

@@ -52,9 +52,6 @@ pub(crate) struct SpillFolder {
 
 impl SpillFolder {
     /// Creates a folder in `parent` that other users cannot read, because spills contain texts of documents.
-    ///
-    /// # Errors
-    /// If the folder cannot be created in `parent`.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let mut builder = tempfile::Builder::new();
@@ -224,9 +221,6 @@ impl TempFileFactory for Spills {
 
 /// Returns the parent folder for spills: `folder`, or the system's temporary folder if `folder` is `None`. Creates `folder` if it does not
 /// exist.
-///
-/// # Errors
-/// If the folder cannot be created.
 pub(super) fn parent(folder: Option<PathBuf>) -> crate::error::Result<PathBuf> {
     let Some(folder) = folder else { return Ok(std::env::temp_dir()) };
     std::fs::create_dir_all(&folder).map_err(|e| {

@@ -32,9 +32,6 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
 }
 
 /// Awaits the future `decode` and converts a panic to an error, like [`guarded`].
-///
-/// # Errors
-/// The errors of [`guarded`].
 pub(crate) async fn guarded_async<T>(decode: impl Future<Output = T>) -> Result<T> {
     let mut decode = pin!(decode);
     poll_fn(|context| match guarded(|| decode.as_mut().poll(context)) {

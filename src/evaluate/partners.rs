@@ -369,9 +369,6 @@ impl ShingleIndex {
     }
 
     /// Adds a drawn set. `shingles` must be distinct. The index is usable after [`Self::finish`].
-    ///
-    /// # Errors
-    /// Fails if the memory pool is exhausted.
     pub(super) fn add(&mut self, set: u64, shingles: &[u64]) -> Result<()> {
         self.held.try_grow(BYTES_OF_ENTRY * shingles.len())?;
         let place = self.drawn.len() as u32;
@@ -428,9 +425,6 @@ pub(super) type Agreeing = BTreeMap<u64, BTreeSet<u64>>;
 
 /// Compares the signature of every set with the signatures of the sets `drawn`. Returns an empty map if the job decides on pairs by exact
 /// similarity.
-///
-/// # Errors
-/// Fails if a table cannot be read.
 pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<Agreeing> {
     let (score, compare) = (stored.job().score, stored.job().candidates.compare);
     let mut agreeing = Agreeing::new();
@@ -476,9 +470,6 @@ pub(super) type KeptRanks = BTreeMap<u64, Vec<u64>>;
 
 /// Returns the kept documents of drawn sets and of their partners. Drawn sets without partners are skipped if only one document has the
 /// set.
-///
-/// # Errors
-/// Fails if a table cannot be read.
 pub(super) async fn kept_ranks(stored: &Stored, sets: &Sets, partners: &Partners) -> Result<KeptRanks> {
     let has_copies = |set: &u64| sets.sets.get(set).is_some_and(|set| set.documents > 1);
     let wanted: BTreeSet<u64> = partners

@@ -241,9 +241,6 @@ pub(super) struct FoundPair {
 pub(super) type FoundPairs = BTreeMap<u64, BTreeMap<u64, FoundPair>>;
 
 /// Returns the output's pairs between a document with a drawn set and a document with another set.
-///
-/// # Errors
-/// If a table cannot be read.
 pub(super) async fn found_pairs(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<FoundPairs> {
     let own = sets.members(stored, drawn.iter().copied())?;
     let own = own.select(vec![col("doc").alias("own"), col("set").alias("drawn")])?.cache().await?;

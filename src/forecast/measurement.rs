@@ -68,9 +68,6 @@ impl RunMeasurement {
 /// Runs `job` up to [`TIMES`] times, each time to another output. Returns the first run, with the lowest seconds of all runs for each
 /// stage. The lowest seconds exclude one-time work of the process and most noise. Memory is measured in the first run, because later runs
 /// inherit the memory that it allocated.
-///
-/// # Errors
-/// Returns the errors of [`run`].
 pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let began = Instant::now();
     let mut quickest = run(job, control).await?;
@@ -86,9 +83,6 @@ pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasu
 }
 
 /// Runs `job` in this process. Log messages are discarded, because they describe a run over a sample.
-///
-/// # Errors
-/// Returns the errors of [`pipeline::run`].
 async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let session = session::session(&job.engine)?;
     let reserved = Arc::new(AtomicU64::new(0));

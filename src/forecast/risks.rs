@@ -43,9 +43,6 @@ struct SampleTexts {
 }
 
 /// Returns the risks of a job, and the passages that many texts in the sample share.
-///
-/// # Errors
-/// Fails if a text cannot be split into shingles.
 pub(super) fn risks(
     job: &Job,
     sample: &SourceSample,
@@ -235,9 +232,6 @@ type ShingleCounts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
 
 /// Joins the most frequent shingles in `texts` into passages. Returns the passages in descending order of the number of documents. `counts`
 /// contains the number of documents for each shingle.
-///
-/// # Errors
-/// Fails if a text cannot be split into shingles.
 fn templates(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Result<Vec<Template>> {
     let counted = texts.len() as u64;
     let least = FEWEST.max((LEAST_SHARE * counted as f64).ceil() as u64);

@@ -126,9 +126,6 @@ impl SourceSample {
 pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 
 /// Samples the source of `job`, and writes both samples to `folder`.
-///
-/// # Errors
-/// Fails if the source cannot be read or contains no document.
 pub(super) async fn take(
     session: &SessionContext,
     job: &Job,

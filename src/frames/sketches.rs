@@ -17,10 +17,6 @@ use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short
 
 /// Adds the column `signature`, with one value per permutation: a Binary for 16-bit values, else a `List<UInt32>`. `dictionary` is the
 /// number of entries in the collection's dictionary, if any.
-///
-/// # Errors
-/// If the modulus is the first prime above the dictionary's size, and this size is unsuitable. It must be at least the number of
-/// permutations, and the prime must be below 2^32.
 pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let set = col("shingles");
     let by = &job.minhash;

@@ -137,9 +137,6 @@ pub(super) struct RecordFile {
 
 impl RecordFile {
     /// Reads the beginning of `file`, and detects the encoding and the dialect if they are not given.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub(super) async fn open(
         ctx: &SessionContext,
         file: &SourceFile,

@@ -74,9 +74,6 @@ impl RowCount {
 }
 
 /// Inspects the contents of `source`: the beginnings of files, the footers of all Parquet files, and the first texts.
-///
-/// # Errors
-/// If [`source::list`] or [`source::read`] returns an error.
 pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<InspectedContents> {
     let listed = source::list(ctx, source).await?;
     let files: Vec<SourceFile> = listed.files().collect();
@@ -109,9 +106,6 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
 
 /// Returns the names of the columns in CSV or JSON lines files, as found at the beginning of the `first` file. For other formats, returns
 /// no names. Fields with JSON arrays are omitted, because no column of a job can contain arrays.
-///
-/// # Errors
-/// If the file cannot be read.
 pub(crate) async fn column_names(
     ctx: &SessionContext,
     source: &Source,

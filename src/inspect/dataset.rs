@@ -125,9 +125,6 @@ impl Dataset {
 
     /// Returns a job file that reads the columns `text` and `id`, and writes to `output`. Without an `id`, ids are row numbers. Rows that
     /// cannot be read become rejects.
-    ///
-    /// # Errors
-    /// If [`JobFile::new`] returns an error.
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> Result<JobFile> {
         let mut file = JobFile::new(self.format, &self.urls, output)?;
         file.source.text = Some(Names::Many(self.names(text)));

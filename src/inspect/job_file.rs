@@ -40,9 +40,6 @@ struct Data {
 }
 
 /// Renders the job file with the name `shown` for a dataset. `text` and `id` are the names of its columns.
-///
-/// # Errors
-/// Returns an error only if this program has a bug.
 pub(crate) fn dataset_job(
     dataset: &Dataset,
     shown: &str,
@@ -74,9 +71,6 @@ pub(crate) fn dataset_job(
 }
 
 /// Renders the job file with the name `shown` for text files, each of which is a document.
-///
-/// # Errors
-/// Returns an error only if this program has a bug.
 pub(crate) fn texts_job(
     paths: &[String],
     shown: &str,

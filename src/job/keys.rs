@@ -39,9 +39,6 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
 
 /// Returns the first key that differs between two jobs, of the sections and keys in `among`. The numbers of bands and rows differ however
 /// they were chosen.
-///
-/// # Errors
-/// Only if there is a bug.
 pub(crate) fn first_difference(made: &Job, job: &Job, among: &[&str]) -> Result<Option<String>> {
     let keys = |job: &Job| {
         let written = serde_json::to_value(job);

@@ -207,9 +207,6 @@ impl Job {
 
 impl Job {
     /// Returns the job with absolute paths, as manifests and tables store them.
-    ///
-    /// # Errors
-    /// If the working directory is unknown, or if a path contains `..` and cannot be followed.
     pub(crate) fn with_absolute_paths(&self) -> Result<Job> {
         let mut job = self.clone();
         match &mut job.input {

@@ -82,9 +82,6 @@ impl Condition {
 
     /// Returns the part of the condition that depends only on the columns `names`. The condition is divided into the terms that AND joins,
     /// and all terms with other columns are dropped. Returns `None` if no term remains.
-    ///
-    /// # Errors
-    /// See [`Self::syntax`].
     pub(crate) fn over(&self, names: &[String]) -> Result<Option<Self>> {
         let mut parts = Vec::new();
         conjuncts(self.syntax()?, &mut parts);

@@ -37,11 +37,6 @@ pub(super) struct LabSample {
 impl LabSample {
     /// Reads at most `most` documents from the job's source, and at most as many reference documents. Only documents that have shingles by
     /// the settings `shingle` are taken. Whole sources are read, because their files are read in any order.
-    ///
-    /// # Errors
-    /// Fails if the job uses a measure, method or key that samples do not support.
-    /// Fails if a source cannot be read, or if the job's source has no document that can be compared.
-    /// Fails if the sample repeats an id that the job does not allow to repeat.
     pub(super) async fn read(
         session: &SessionContext,
         job: &Job,

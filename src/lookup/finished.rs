@@ -220,9 +220,6 @@ pub(super) fn id_column(name: &str, kind: IdType) -> Expr {
 }
 
 /// Returns the ids in a column, without NULLs.
-///
-/// # Errors
-/// If the column has another type.
 pub(super) fn ids(column: &ArrayRef) -> Result<Vec<Id>> {
     Ok(match column.data_type() {
         DataType::Int64 => column.as_primitive::<Int64Type>().iter().flatten().map(Id::Number).collect(),
@@ -269,9 +266,6 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
 
 /// Returns the end of an error message, which suggests ids that resemble the unknown id `asked`. `ids` has one column of texts. Returns
 /// `None` if no id resembles `asked`.
-///
-/// # Errors
-/// If the ids cannot be read.
 pub(crate) async fn near_ids(asked: &str, ids: DataFrame) -> Result<Option<String>> {
     let mut nearest = Nearest::new(asked);
     let mut ids = ids.execute_stream().await?;

@@ -269,9 +269,6 @@ fn misfit(lsh: &Lsh) -> Error {
 /// `None` if the output has no table of buckets.
 ///
 /// Takes 8 bytes of memory per document in these buckets.
-///
-/// # Errors
-/// If a table cannot be read.
 async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Option<DataFrame>> {
     let Some(table) = finished.provider(Table::Buckets)? else { return Ok(None) };
     let mut signed: Vec<i64> = buckets.iter().map(|bucket| bucket.cast_signed()).collect();
@@ -480,18 +477,12 @@ fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Resu
 const NEVER: u32 = u32::MAX;
 
 /// Returns the signatures in a column, row by row.
-///
-/// # Errors
-/// If the column does not contain signatures.
 pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
     let rows = SignatureRows::new("a query for neighbors", column)?;
     Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
 }
 
 /// Returns the lists in a column, row by row.
-///
-/// # Errors
-/// If the column does not contain lists of `T`.
 pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Iterator<Item = &[T::Native]>> {
     let lists = as_list_array(column)?;
     let values = as_primitive_array::<T>(lists.values())?.values();

@@ -53,9 +53,6 @@ impl<'a> Reread<'a> {
     }
 
     /// Returns the texts of `documents`, which are rows of the table `documents`, by id.
-    ///
-    /// # Errors
-    /// If the source cannot be read to its end, or if it changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
         let mut texts = BTreeMap::new();
         for read in self.documents(documents, None).await? {
@@ -66,9 +63,6 @@ impl<'a> Reread<'a> {
 
     /// Returns one lazy frame (source, position, id, text, ..) per source. `documents` contains rows of the table `documents`. If
     /// `cut` is given, the reader can split long texts into shingles.
-    ///
-    /// # Errors
-    /// If a source lacks a document.
     pub(super) async fn documents(
         &self,
         documents: DataFrame,
@@ -103,9 +97,6 @@ impl<'a> Reread<'a> {
 }
 
 /// Returns the texts of the documents `ids` in the second source. Reads the whole source.
-///
-/// # Errors
-/// Returns the errors of [`second_source`].
 pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
     let wanted = ids.iter().map(Id::literal).collect();
     let all = all_of_second_source(finished).await?;
@@ -114,9 +105,6 @@ pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> R
 }
 
 /// Returns the compared documents among `all` documents of the second source, in the same columns.
-///
-/// # Errors
-/// If the table of rejects cannot be read.
 pub(super) fn compared_documents(finished: &Finished, all: DataFrame) -> Result<DataFrame> {
     // The rejects include duplicate ids, so one document per id remains.
     let rejects = finished.table(Table::ReferenceRejects)?;

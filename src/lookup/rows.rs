@@ -23,9 +23,6 @@ use crate::error::{Error, Result, one_line};
 use crate::job::{Encoding, Format, Source};
 
 /// Collects the rows of a frame. The columns must have the names of the fields in `T`.
-///
-/// # Errors
-/// If the tables cannot be read.
 pub(crate) async fn read<T: DeserializeOwned>(frame: DataFrame) -> Result<Vec<T>> {
     let lines = json_lines(&frame.collect().await?)?;
     let rows = lines.lines().map(serde_json::from_str).collect::<std::result::Result<Vec<T>, _>>();
@@ -33,9 +30,6 @@ pub(crate) async fn read<T: DeserializeOwned>(frame: DataFrame) -> Result<Vec<T>
 }
 
 /// Returns a batch with `rows` in these nullable columns. Other fields are skipped.
-///
-/// # Errors
-/// If a value has another type.
 pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> Result<RecordBatch> {
     let field = |(name, kind): &(&str, DataType)| Field::new(*name, kind.clone(), true);
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
@@ -220,9 +214,6 @@ pub async fn read_only(session: &SessionContext, query: &str) -> Result<DataFram
 }
 
 /// Runs a query and returns its rows. The columns must have the names of the fields in `T`.
-///
-/// # Errors
-/// If the tables cannot be read.
 pub(crate) async fn query<T: DeserializeOwned>(session: &SessionContext, sql: &str) -> Result<Vec<T>> {
     read(session.sql(sql).await?).await
 }

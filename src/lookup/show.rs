@@ -70,9 +70,6 @@ pub struct Member {
 
 impl Member {
     /// Parses the id of a document. The id must be written as in the tables of `finished`.
-    ///
-    /// # Errors
-    /// Only if there is a bug.
     pub(crate) fn parse(finished: &Finished, id: &str, is_reference: bool) -> Result<Self> {
         let id = finished.id(id).ok_or_else(|| Error::bug(format!("the id {id} is not a number")))?;
         Ok(Self { id, is_reference })

@@ -62,9 +62,6 @@ macro_rules! operators {
             }
 
             /// Returns the physical node over `inputs`.
-            ///
-            /// # Errors
-            /// If the operator does not accept these inputs.
             pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
                 match self.clone() {
                     $(Self::$name(description) => OperatorExec::plan(description, inputs),)*
@@ -102,9 +99,6 @@ operators! {
 }
 
 /// Returns a frame that runs `operator` over `inputs`. The session of the first input plans the frame.
-///
-/// # Errors
-/// If `inputs` is empty.
 pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error::Result<DataFrame> {
     let mut state: Option<SessionState> = None;
     let mut plans = Vec::with_capacity(inputs.len());

@@ -121,9 +121,6 @@ impl SignatureColumn {
 }
 
 /// Calls `each` with every document of a batch of sketches.
-///
-/// # Errors
-/// If the batch does not have the columns of sketches, or if `each` returns an error.
 pub(super) fn each_document(
     batch: &RecordBatch,
     mut each: impl FnMut(SketchedDocument<'_>) -> Result<()>,
@@ -147,9 +144,6 @@ impl Sketches {
     }
 
     /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document can be added several times with equal sketches.
-    ///
-    /// # Errors
-    /// [`DataFusionError::ResourcesExhausted`] if the pool has no memory left. In this case, no row is added.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         // An entry takes 16 bytes, and the hash table at most doubles while it grows. The columns of a batch from disk share one buffer.
         self.held.try_grow(get_record_batch_memory_size(batch) + 48 * batch.num_rows())?;
@@ -163,9 +157,6 @@ impl Sketches {
     }
 
     /// Adds all batches of a stream.
-    ///
-    /// # Errors
-    /// If the stream returns an error, or if [`Self::add`] does.
     pub(super) async fn add_all(&mut self, mut rows: SendableRecordBatchStream) -> Result<()> {
         while let Some(batch) = rows.next().await.transpose()? {
             self.add(&batch)?;
@@ -183,9 +174,6 @@ impl Sketches {
     }
 
     /// Returns a document by its key.
-    ///
-    /// # Errors
-    /// If there is no sketch of the document, which is a bug.
     pub(super) fn get(&self, doc: u64) -> Result<SketchedDocument<'_>> {
         match self.by_doc.get(&doc) {
             Some(&sketch) => Ok(self.document(doc, sketch)),

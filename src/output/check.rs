@@ -41,9 +41,6 @@ impl fmt::Display for Damage {
 }
 
 /// Returns the files that are missing or have a different size. Reads only metadata. In an object store, this takes one listing per folder.
-///
-/// # Errors
-/// If the store does not answer, or a path leads out of the output.
 pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for file in files {
@@ -79,9 +76,6 @@ pub(crate) type ReadProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 pub(crate) fn unseen(_done: u64, _all: u64) {}
 
 /// Returns the files that are missing or have a different size or different bytes. Reads every byte.
-///
-/// # Errors
-/// If the store does not answer, or a path leads out of the output.
 pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: ReadProgress<'_>) -> Result<Vec<Damage>> {
     let mut damaged = sizes(output, files).await?;
     let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
@@ -146,9 +140,6 @@ pub(crate) enum CheckDepth {
 
 /// Returns the manifest of the result in `output`, and the damaged files that it names. Returns `None` if there is no finished result.
 /// `depth` determines how much of each file is compared. If another run replaces the result in the meantime, the new result is checked.
-///
-/// # Errors
-/// Returns the errors of [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
 pub(crate) async fn result(
     output: &Layout,
     depth: impl Fn(&Run) -> Result<CheckDepth>,

@@ -160,9 +160,6 @@ impl Layout {
     }
 
     /// Returns the URL of a file in the output.
-    ///
-    /// # Errors
-    /// If the store and the path do not form a valid URL.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
         // Encodes the characters that would end the path. The parser encodes all other characters.
@@ -196,18 +193,12 @@ impl Layout {
     }
 
     /// Reads a JSON file of the output. Returns `None` if the file does not exist.
-    ///
-    /// # Errors
-    /// If the store does not answer, or the file does not contain a `T`.
     pub(crate) async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
         let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
         self.parse(inside, &bytes).map(Some)
     }
 
     /// Parses the bytes of a JSON file.
-    ///
-    /// # Errors
-    /// When the bytes are not a `T`.
     pub(super) fn parse<T: DeserializeOwned>(&self, inside: &str, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes).map_err(|e| {
             Error::input(format!(
@@ -274,9 +265,6 @@ impl Layout {
     }
 
     /// Replaces the content of a file with bytes: see [`Self::replace`].
-    ///
-    /// # Errors
-    /// See [`Self::replace`].
     pub(super) async fn replace_bytes(
         &self,
         inside: &str,

@@ -14,9 +14,6 @@ use parquet::file::properties::WriterPropertiesBuilder;
 use crate::error::{Context, Result};
 
 /// Writes a new file. Until the file is complete, its name contains `writer`.
-///
-/// # Errors
-/// Returns [`object_store::Error::AlreadyExists`] if the file exists, or the error of the system.
 pub(super) async fn create(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(path, writer, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
@@ -176,9 +173,6 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Lists all files under a folder recursively, with their sizes, sorted by path. Does not follow links. A missing folder counts as empty.
-///
-/// # Errors
-/// The error of the system. It names the folder.
 pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

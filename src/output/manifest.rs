@@ -174,9 +174,6 @@ impl Run {
 }
 
 /// Parses the job in a manifest. `resemblance` is the version of the program that wrote the manifest.
-///
-/// # Errors
-/// See [`Run::job`].
 pub(crate) fn read_job(written: &serde_json::Value, resemblance: &str) -> Result<Job> {
     let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
         Error::input(format!(

@@ -183,9 +183,6 @@ pub(super) struct Ours {
 
 impl Ours {
     /// Reads the manifest and the records of attempts, which prove the origin of files in `output`.
-    ///
-    /// # Errors
-    /// If the store does not answer, or if a newer version wrote the manifest. The files in such a manifest are unknown.
     pub(super) async fn named(output: &Layout) -> Result<Self> {
         let mut ours = Self::from_manifest(output.manifest().await?);
         for meta in output.list(attempt::ATTEMPTS).await? {
@@ -198,9 +195,6 @@ impl Ours {
 
     /// Reads the proofs for the files `there`, which are paths inside `output`. `own` is the attempt of the caller. The claim of this
     /// attempt does not protect its files.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::named`].
     pub(super) async fn among<'a>(
         output: &Layout,
         own: &Attempt,
@@ -355,9 +349,6 @@ impl Garbage {
 
 /// Finds the garbage in an output and removes no file. Reads manifests and listings. `own` is the attempt of the caller. The claim of this
 /// attempt does not protect its files.
-///
-/// # Errors
-/// If the store does not answer, or if a newer version wrote the manifest. The files in such a manifest are unknown.
 pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
     let mut there = BTreeMap::new();
     for folder in Table::ALL.map(Table::name).into_iter().chain([WORK]) {

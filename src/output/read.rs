@@ -42,9 +42,6 @@ pub fn frame(
 }
 
 /// Returns a table provider for `files`, for use in SQL.
-///
-/// # Errors
-/// If there are no files, or a path is not a valid URL.
 pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
     if files.is_empty() {
         return Err(Error::bug("a table without files cannot be read"));
@@ -62,9 +59,6 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
 
 /// Converts the signed numbers of a public table to unsigned numbers with the same bits. Stages and queries use the unsigned numbers. Ids
 /// and carried columns do not change.
-///
-/// # Errors
-/// If the frame lacks a column of the table.
 pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
     let stored = frame.schema().clone();

@@ -153,9 +153,6 @@ impl Stored {
     }
 
     /// Returns the table of frequent shingles, or `None` if the job compares all shingles.
-    ///
-    /// # Errors
-    /// See [`Self::table`].
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         self.job().max_frequency.map(|_| self.table(Table::FrequentShingles)).transpose()
     }
@@ -239,9 +236,6 @@ impl AppliedOutput {
     }
 
     /// Opens the finished result of `apply` in the folder `url`. Returns `None` if the folder contains no such result.
-    ///
-    /// # Errors
-    /// See [`manifest`].
     async fn find(session: &SessionContext, url: &str) -> Result<Option<Self>> {
         let target = Layout::open(session, url)?;
         let contents = manifest(&target).await?;
@@ -282,17 +276,11 @@ impl AppliedOutput {
     }
 
     /// Returns the removed documents (id), or `None` if no document was removed.
-    ///
-    /// # Errors
-    /// If the engine refuses the table.
     pub(crate) fn removed(&self) -> Result<Option<DataFrame>> {
         self.table(&self.contents.removed, &[])
     }
 
     /// Returns the byte ranges (doc, byte_start: UInt64, byte_end: UInt64) that were cut out of texts, or `None` if nothing was cut.
-    ///
-    /// # Errors
-    /// If the engine refuses the table.
     pub(crate) fn cuts(&self) -> Result<Option<DataFrame>> {
         let ends = ["byte_start", "byte_end"];
         let Some(rows) = self.table(&self.contents.removed_spans, &ends)? else { return Ok(None) };
@@ -351,9 +339,6 @@ impl Layout {
 
     /// Reads the manifest of a finished run. Returns `None` if no run has finished here. The tables may be in another format: see
     /// [`Run::check_format`].
-    ///
-    /// # Errors
-    /// If the store does not answer, or another program or a newer version wrote the manifest.
     pub(crate) async fn manifest(&self) -> Result<Option<Run>> {
         let Some((bytes, _)) = self.manifest_bytes().await? else { return Ok(None) };
         let manifest = self.parse::<Run>(MANIFEST, &bytes);
@@ -369,9 +354,6 @@ impl Layout {
     }
 
     /// Returns the error for an output that contains no finished result.
-    ///
-    /// # Errors
-    /// If the store does not answer.
     pub(crate) async fn unfinished(&self) -> Result<Error> {
         let shown = self.shown();
         if let Some(missing) = address::missing(shown) {
@@ -390,9 +372,6 @@ impl Layout {
     }
 
     /// Whether the folder contains a finished or unfinished result of `apply`.
-    ///
-    /// # Errors
-    /// If the store does not answer.
     pub(crate) async fn is_applied(&self) -> Result<bool> {
         let records = self.within(APPLIED);
         Ok(records.size(MANIFEST).await?.is_some() || records.size(BEGUN).await?.is_some())

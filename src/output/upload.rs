@@ -40,9 +40,6 @@ enum To {
 
 impl Layout {
     /// Starts the upload of a file. An existing file is never replaced. If the file exists, the upload must have the same bytes.
-    ///
-    /// # Errors
-    /// If the store refuses the file, or if the path leads outside the output.
     pub(crate) async fn upload(&self, inside: &str) -> Result<Upload> {
         let failed = || format!("cannot write {}/{inside}", self.shown());
         let to = match (self.digest(inside).await?, self.folder()) {
@@ -58,9 +55,6 @@ impl Layout {
     }
 
     /// Returns the size and the CRC-32 of a file, or `None` if the file does not exist.
-    ///
-    /// # Errors
-    /// If the store does not answer, or the path leads outside the output.
     pub(super) async fn digest(&self, inside: &str) -> Result<Option<(u64, u32)>> {
         let failed = || format!("cannot read {}/{inside}", self.shown());
         let mut bytes = match self.folder() {
@@ -83,9 +77,6 @@ impl Layout {
     }
 
     /// Returns the metadata of a file, or `None` if the file does not exist.
-    ///
-    /// # Errors
-    /// If the store does not answer.
     pub(crate) async fn meta(&self, inside: &str) -> Result<Option<ObjectMeta>> {
         match self.store().head(&self.key(inside)?).await {
             Ok(meta) => Ok(Some(meta)),
@@ -151,9 +142,6 @@ impl Upload {
 
     /// Gives the file its name and returns its path, size and CRC-32. If another task or attempt has written the same bytes under this name
     /// in the meantime, that file is kept.
-    ///
-    /// # Errors
-    /// If the store refuses the file, or a file with this name and different content already exists.
     pub(crate) async fn finish(self) -> Result<(String, u64, u32)> {
         let Self { output, inside, digest, to } = self;
         let failed = || format!("cannot write {}/{inside}", output.shown());

@@ -66,9 +66,6 @@ pub(crate) enum Scale {
 
 /// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point in the series `name`. Series are in
 /// order of appearance, and the points of a series are sorted by the number of documents. Other columns are ignored.
-///
-/// # Errors
-/// Fails if the file cannot be read, or if a row lacks a name or two positive numbers. The message contains the file and the line.
 pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
     #[derive(Deserialize)]
     struct SeriesRow {
@@ -221,9 +218,6 @@ pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
 ///
 /// Points that an axis cannot show are omitted: infinite values, and values that are not positive on a logarithmic axis. The caption says
 /// how many points are omitted.
-///
-/// # Errors
-/// Fails only if there is a bug.
 pub(crate) fn svg(chart: &Chart) -> Result<String> {
     // The charts on a page share one style sheet. A separate file needs its own style sheet.
     let drawing = chart.element(&format!("<style>\n{}</style>\n", palette::style()));
@@ -273,9 +267,6 @@ impl ChartCurve {
 
 impl Chart {
     /// Renders the chart as an SVG element. `head` is its first child.
-    ///
-    /// # Errors
-    /// Fails only if there is a bug.
     pub(crate) fn element(&self, head: &str) -> askama::Result<String> {
         let lines =
             self.series.iter().map(|series| series.points.iter().filter_map(|p| self.coordinates(*p)));

@@ -46,9 +46,6 @@ pub(crate) const HTML_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\
      <meta name=\"generator\" content=\"resemblance\">\n";
 
 /// Renders a template as an HTML file.
-///
-/// # Errors
-/// Fails only if there is a bug.
 pub(crate) fn html(page: &impl Template) -> Result<String> {
     page.render().map_err(|e| Error::bug("a page cannot be written").because(e))
 }

@@ -43,9 +43,6 @@ pub(crate) struct CommonPassages {
 
 impl CommonPassages {
     /// Finds the common passages of two texts.
-    ///
-    /// # Errors
-    /// If a step of `shingle` names a language without stop words.
     pub(crate) fn find(texts: [&str; 2], shingle: &Shingle) -> Result<Self> {
         let mut numbers = HashMap::new();
         let mut units = |text| PlacedUnits::new(text, shingle, MAX_UNITS, &mut numbers);

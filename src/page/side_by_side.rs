@@ -47,9 +47,6 @@ pub(crate) struct SideBySide {
 }
 
 /// Lays out two texts in two columns. Line breaks and indentation are kept. `names` are the headings of the columns.
-///
-/// # Errors
-/// The errors of [`CommonPassages::find`].
 pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Result<SideBySide> {
     let width = (view.width.saturating_sub(SEPARATOR.len()) / 2).max(MIN_WIDTH);
     let passages = CommonPassages::find(texts, view.shingle)?;
@@ -277,9 +274,6 @@ impl Side {
 }
 
 /// Splits the texts of two documents into parts, and marks common passages. After `most` characters, the texts are cut off.
-///
-/// # Errors
-/// The errors of [`CommonPassages::find`].
 pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], most: usize, shingle: &Shingle) -> Result<[Side; 2]> {
     let cut = texts.map(|text| {
         let end = text.char_indices().nth(most).map_or(text.len(), |(end, _)| end);

@@ -38,9 +38,6 @@ pub enum OnExisting {
 
 /// Returns the output's result if its fingerprint shows that `job` made it from `input`. Returns `None` if the output contains no finished
 /// result.
-///
-/// # Errors
-/// If the result comes from another job, has another format version, or is damaged.
 pub(super) async fn finished(
     output: &Layout,
     fingerprint: &str,
@@ -84,9 +81,6 @@ pub(super) struct PreviousResult {
 
 impl PreviousResult {
     /// Reads the result in `output`.
-    ///
-    /// # Errors
-    /// If the store does not answer, if another program wrote the manifest, or if the output contains a result of `apply`.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let stored = output.manifest_bytes().await?;
         let manifest = stored.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
@@ -126,9 +120,6 @@ impl PreviousResult {
     }
 
     /// Replaces the previous manifest by `manifest`. Returns false if another process has written a manifest in the meantime.
-    ///
-    /// # Errors
-    /// If the store refuses the put.
     pub(super) async fn put(&self, output: &Layout, manifest: &Manifest) -> Result<bool> {
         match &self.stored {
             None => output.create("manifest.json", manifest).await,

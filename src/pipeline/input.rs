@@ -29,9 +29,6 @@ pub(crate) struct RunInput {
 
 impl RunInput {
     /// Lists the files or opens the outputs that `job` names.
-    ///
-    /// # Errors
-    /// If the files cannot be listed, an output cannot be opened, or `job` cannot use the sketches in an output.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
         let (listed, outputs) = match &job.input {
             job::Input::Read => (Some(source::list(session, &job.source).await?), None),
@@ -75,9 +72,6 @@ impl RunInput {
 
     /// Returns the fingerprint of `job` if it equals the fingerprint of `finished`. Files that were rewritten with the same contents count
     /// as unchanged. Returns `None` if the contents of a file differ.
-    ///
-    /// # Errors
-    /// If a file cannot be read.
     pub(crate) async fn fingerprint_of(
         &self,
         session: &SessionContext,
@@ -118,9 +112,6 @@ impl RunInput {
 
     /// Opens the documents for the first stage, and returns the types of the source's columns in tables. The documents have the columns of
     /// [`documents`], or of [`reused`] if outputs are read.
-    ///
-    /// # Errors
-    /// If a file or a table in a finished output cannot be read, or if the reference documents have other types.
     pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<(DataFrame, SourceTypes)> {
         let (documents, types) = match &self.outputs {
             None => self.texts(session, job, &job.source).await?,
@@ -133,9 +124,6 @@ impl RunInput {
     }
 
     /// The documents that `limit` draws from the files.
-    ///
-    /// # Errors
-    /// If a file cannot be read.
     pub(crate) async fn sample(
         &self,
         session: &SessionContext,

@@ -15,9 +15,6 @@ use crate::udf::values::shown;
 
 /// Resolves the names in `clusters.keep`. A name without brackets refers to the column of the data with this name. Documents then carry
 /// this column. If the data has no such column, the name refers to the value that the program computes.
-///
-/// # Errors
-/// If the source cannot be listed.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let mut job = job.clone();
     let reads_texts = job.reads_texts();

@@ -170,9 +170,6 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
 }
 
 /// Updates the Delta logs of an output, so that they name the files in its manifest.
-///
-/// # Errors
-/// If the logs cannot be updated. The result is already published.
 pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
     delta::publish(output, job.output.tables).await.context(|| {
         format!(

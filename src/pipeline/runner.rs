@@ -196,9 +196,6 @@ impl<'a> Runner<'a> {
 
     /// Takes over the files if an earlier attempt published the stage. Otherwise runs the frames one after the other, each into all tables
     /// of the stage, and publishes the files.
-    ///
-    /// # Errors
-    /// If the frames cannot be planned, or if the engine or the store fails.
     pub(crate) async fn run(&self, work: StageWork<'_>) -> Result<()> {
         let here = Local::new(self.engine.session().clone());
         let engine = if work.rows.runs_here { &here } else { self.engine };

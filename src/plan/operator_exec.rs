@@ -44,23 +44,14 @@ pub trait Description: fmt::Debug + Clone + Send + Sync + 'static {
     type Shared: Default + Send + Sync + 'static;
 
     /// Writes the settings for `EXPLAIN` and logs.
-    ///
-    /// # Errors
-    /// The errors of `f`.
     fn describe(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }
 
     /// Describes the output of the operator for these `inputs`, and the requirements for each input.
-    ///
-    /// # Errors
-    /// If the operator does not accept these inputs or the columns of an input.
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape>;
 
     /// Starts a partition of the output.
-    ///
-    /// # Errors
-    /// If an input cannot start.
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches>;
 }
 
@@ -84,9 +75,6 @@ pub struct Task<'a, S> {
 
 impl<S> Task<'_, S> {
     /// Starts this partition of the `nth` input.
-    ///
-    /// # Errors
-    /// If there is no such input, or it cannot start.
     pub(crate) fn rows_of(&self, nth: usize) -> Result<SendableRecordBatchStream> {
         match self.inputs.get(nth) {
             Some(input) => input.execute(self.partition, Arc::clone(&self.context)),
@@ -132,9 +120,6 @@ pub(crate) fn map_to_end(
 }
 
 /// Returns the only input of the operator `name`.
-///
-/// # Errors
-/// If the number of inputs is not 1.
 pub(crate) fn only_input<'a>(
     name: &str,
     inputs: &'a [Arc<dyn ExecutionPlan>],
@@ -210,9 +195,6 @@ impl Shape {
     }
 
     /// Describes an output with the columns of `schema` and as many partitions as the last input.
-    ///
-    /// # Errors
-    /// If there are no inputs.
     pub(crate) fn over(
         inputs: &[Arc<dyn ExecutionPlan>],
         schema: SchemaRef,
@@ -225,9 +207,6 @@ impl Shape {
 
     /// Describes an output with the columns of `schema` and as many partitions as the last input. Every task reads all other inputs
     /// completely.
-    ///
-    /// # Errors
-    /// If there are no inputs.
     pub(crate) fn beside_whole_inputs(inputs: &[Arc<dyn ExecutionPlan>], schema: SchemaRef) -> Result<Self> {
         let mut requirements = vec![Requirement::single_partition(); inputs.len().saturating_sub(1)];
         requirements.push(Requirement::none());
@@ -310,9 +289,6 @@ impl<T> fmt::Debug for SharedValue<T> {
 
 impl<T> SharedValue<T> {
     /// Returns the value. If no partition has computed it yet, awaits `make`.
-    ///
-    /// # Errors
-    /// If the future that computed the value returned an error.
     pub(crate) async fn get(&self, make: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
         let made = self.0.get_or_init(|| async { make.await.map(Arc::new).map_err(Arc::new) }).await;
         made.clone().map_err(DataFusionError::Shared)

@@ -48,9 +48,6 @@ impl Gathered {
     }
 
     /// Removes all rows and returns them as one batch with `schema`.
-    ///
-    /// # Errors
-    /// If a batch has another schema.
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         let Self { batches, .. } = std::mem::take(self);
         Ok(concat_batches(schema, &batches)?)
@@ -100,9 +97,6 @@ impl PartitionStore {
 
     /// Adds rows to the partitions with the given numbers. If the pool has no memory for the new rows, all rows in memory are first written
     /// to disk.
-    ///
-    /// # Errors
-    /// If a partition does not exist, or the disk cannot be written.
     pub(crate) fn add(&self, parts: impl Iterator<Item = Result<(usize, RecordBatch)>>) -> Result<()> {
         let schema = self.spills.schema();
         let parts = parts
@@ -126,9 +120,6 @@ impl PartitionStore {
     }
 
     /// Adds each row of `batch` to a partition. `numbers` contains the number of the partition for each row.
-    ///
-    /// # Errors
-    /// The errors of [`Self::add`].
     pub(crate) fn divide(&self, batch: &RecordBatch, numbers: impl Iterator<Item = usize>) -> Result<()> {
         let mut rows: Vec<(usize, u32)> = numbers.zip(0..).collect();
         rows.sort_unstable();
@@ -139,9 +130,6 @@ impl PartitionStore {
     }
 
     /// Writes `batches` to disk as a new partition, which is read once.
-    ///
-    /// # Errors
-    /// If the disk cannot be written.
     pub(crate) fn spill_partition(&self, batches: &[RecordBatch]) -> Result<()> {
         let files = self.spills.spill_record_batch_and_finish(batches, "a sorted run")?.into_iter().collect();
         self.inner.lock().partitions.push(Partition { files, ..Partition::default() });
@@ -149,9 +137,6 @@ impl PartitionStore {
     }
 
     /// Completes the store. After that, no more rows may be added, and files on disk can be read to the end.
-    ///
-    /// # Errors
-    /// If the disk cannot be written.
     pub(crate) fn complete(&self) -> Result<()> {
         let mut inner = self.inner.lock();
         match self.reads {
@@ -171,9 +156,6 @@ impl PartitionStore {
     }
 
     /// Returns the rows of a partition.
-    ///
-    /// # Errors
-    /// If the partition does not exist.
     pub(crate) fn read(&self, number: usize) -> Result<SendableRecordBatchStream> {
         let mut inner = self.inner.lock();
         let partition = inner.partition(number)?;

@@ -42,9 +42,6 @@ const CLUSTERS: &str = "
         (SELECT count(DISTINCT nc) FROM both_have) - (SELECT count(*) FROM both_have WHERE common = ns AND common = bs) AS changed";
 
 /// Compares `finished` with the finished output at `url`. The session must contain the tables of `finished` and the view `removals`.
-///
-/// # Errors
-/// Returns the errors of [`Stored::open`], and fails if a table cannot be read.
 pub(super) async fn compare(
     session: &SessionContext,
     finished: &Finished,

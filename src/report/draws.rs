@@ -30,9 +30,6 @@ const MAX_EDGES: usize = 200_000;
 type ShownPairs = Vec<(&'static str, [Member; 2])>;
 
 /// Draws clusters from `finished` and reads texts of their documents. If the texts cannot be read, the second value is the reason.
-///
-/// # Errors
-/// Fails if a table cannot be read.
 pub(super) async fn read(
     session: &SessionContext,
     finished: &Finished,

@@ -27,9 +27,6 @@ const MAX_GROUPS: usize = 30;
 const MAX_WARNINGS: usize = 50;
 
 /// Reads the numbers of the report on `finished`. The report has no clusters and texts yet, and is not compared with an earlier output.
-///
-/// # Errors
-/// Fails if a table cannot be read.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
     let (job, run) = (finished.job(), finished.manifest());
     let removals = decisions::removed(finished, job.source.group.as_deref(), None, None)?;

@@ -25,9 +25,6 @@ use crate::source::{self, Listed, ReadRequest, SourceFile};
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
 /// Writes the kept documents in a file, and the rejects if they are separate. Returns the counts and the written files.
-///
-/// # Errors
-/// If the file cannot be read to its end, or if the store refuses a file.
 pub(super) async fn write(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -78,9 +75,6 @@ pub(super) async fn write(
 }
 
 /// Returns all documents (id, text, position: UInt64) in a file, in order.
-///
-/// # Errors
-/// If the file cannot be read.
 pub(super) async fn documents(
     session: &SessionContext,
     source: &job::Source,

@@ -95,9 +95,6 @@ impl TextColumns {
     }
 
     /// Returns the rows as columns, and clears the builder.
-    ///
-    /// # Errors
-    /// If a text cannot be cast to the type of its column.
     pub(super) fn finish(&mut self) -> Result<Vec<ArrayRef>> {
         let columns = self.0.iter_mut();
         columns.map(|(texts, data_type)| Ok(cast_array(&texts.finish(), data_type)?)).collect()

@@ -84,9 +84,6 @@ pub(crate) struct FileToWrite {
 
 impl Rewrite {
     /// Returns a plan that rewrites the parts in at most `partitions` partitions.
-    ///
-    /// # Errors
-    /// If there are too many parts.
     pub(crate) fn plan(self, partitions: usize) -> DfResult<Arc<dyn ExecutionPlan>> {
         let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
         let count = u32::try_from(self.parts.len()).map_err(|_| Error::bug("there are too many parts"))?;
@@ -191,9 +188,6 @@ impl Description for Rewrite {
 
 /// Rewrites a file of the source to `path`. `expected` contains the counts in the output for this file. Returns the counts and the written
 /// files.
-///
-/// # Errors
-/// If the file cannot be read to its end, if its counts differ from the output, or if the store refuses a file.
 async fn rewrite_file(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -278,9 +272,6 @@ async fn without_spans(
 }
 
 /// Returns the number of rows in a file of `source`, including rows that are not documents. Reads only the footer of a Parquet file.
-///
-/// # Errors
-/// If the file cannot be read to its end.
 pub(crate) async fn rows_of_file(
     session: &SessionContext,
     source: &job::Source,

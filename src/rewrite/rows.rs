@@ -21,9 +21,6 @@ use crate::source::{CannotAppend, FileBytes, FilePiece, Row, RowFormat, SourceFi
 const BUFFER: usize = 256 << 10;
 
 /// Writes the kept rows in a file, and the rejects if they are separate. Returns the counts and the written files.
-///
-/// # Errors
-/// If the file cannot be read to its end, or if the store refuses a file.
 pub(super) async fn write(
     work: &RewriteSettings,
     format: &dyn RowFormat,
@@ -67,9 +64,6 @@ pub(super) async fn write(
 }
 
 /// Passes the pieces of a file to `take` until it returns false.
-///
-/// # Errors
-/// If the file cannot be read.
 pub(crate) async fn pieces(
     session: &SessionContext,
     source: &job::Source,

@@ -79,9 +79,6 @@ pub(super) fn rejected_path(path: &str) -> String {
 }
 
 /// Finishes the upload of a file with `rows` documents.
-///
-/// # Errors
-/// Returns the errors of [`Upload::finish`].
 pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
     let (path, bytes, crc32) = upload.finish().await?;
     Ok(WrittenFile { path, rows, bytes, crc32 })
@@ -169,9 +166,6 @@ pub(crate) struct FinishedPart {
 }
 
 /// Returns the record of a part that an earlier attempt finished, if all of its files exist.
-///
-/// # Errors
-/// If the store does not answer.
 pub(crate) async fn finished_part(
     target: &Layout,
     number: usize,
@@ -198,9 +192,6 @@ pub(crate) async fn finished_part(
 }
 
 /// Records that a part is finished.
-///
-/// # Errors
-/// If the store refuses the record.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
     let records = target.within(APPLIED);
     // A task that was considered lost can write the same record.

@@ -143,9 +143,6 @@ impl SourceFile {
 
     /// Returns the byte order mark, the first decompressed bytes after it, and the remaining bytes. Most files have no byte order mark, and
     /// the first buffer is then empty.
-    ///
-    /// # Errors
-    /// See [`Self::stored`].
     pub(crate) async fn decompressed(&self, ctx: &SessionContext) -> Result<([Bytes; 2], Chunks)> {
         let runtime = ctx.runtime_env();
         let mut chunks = decompress(self.stored(&runtime).await?, &self.path, &runtime.memory_pool);
@@ -155,9 +152,6 @@ impl SourceFile {
 
     /// Passes the start of the file to `take`, chunk by chunk, until `take` returns true. The bytes are UTF-8 without a byte order mark. An
     /// empty chunk marks the end of the file.
-    ///
-    /// # Errors
-    /// See [`Self::stored`]. Errors of `take` are also returned.
     pub(super) async fn read_start(
         &self,
         ctx: &SessionContext,

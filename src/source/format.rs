@@ -113,9 +113,6 @@ pub(crate) trait ParsedFormat: Sync {
     ) -> BoxFuture<'a, Result<ParsePlan>>;
 
     /// Returns a reader for one file.
-    ///
-    /// # Errors
-    /// If `parser` is not a plan of this format.
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
 
     /// Whether files of this format can be compressed.
@@ -187,15 +184,9 @@ impl WantedValues {
 pub(crate) trait DocumentReader: Send {
     /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed. Except for the byte
     /// [`INVALID`](super::reading::bytes::INVALID), they are UTF-8.
-    ///
-    /// # Errors
-    /// If the sink returns an error.
     fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()>;
 
     /// Reads the documents that the end of the file completes.
-    ///
-    /// # Errors
-    /// If the sink returns an error, or if the file has no documents and the format requires documents.
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()>;
 }
 
@@ -220,9 +211,6 @@ pub(crate) trait RowFormat: Sync {
     }
 
     /// Appends a header with these additional column names to `to`.
-    ///
-    /// # Errors
-    /// Returns the name of an additional column that the header already contains.
     fn append_names(
         &self,
         _source: &job::Source,
@@ -235,9 +223,6 @@ pub(crate) trait RowFormat: Sync {
     }
 
     /// Appends a row with these additional columns and values to `to`.
-    ///
-    /// # Errors
-    /// Returns the first column that cannot be added.
     fn append_values(
         &self,
         source: &job::Source,

@@ -170,9 +170,6 @@ pub async fn read(
 
 /// Reads the documents at `places` in `sources`. The number of each source is the origin of its documents in `places`. Returns the number
 /// and the frame of each source with wanted documents.
-///
-/// # Errors
-/// See [`read`].
 pub(crate) async fn read_at<'a>(
     ctx: &SessionContext,
     sources: impl IntoIterator<Item = (u64, &'a job::Source, &'a Listed)>,
@@ -190,9 +187,6 @@ pub(crate) async fn read_at<'a>(
 }
 
 /// Whether the first non-empty file of `source` has a column `name` that documents can carry.
-///
-/// # Errors
-/// See [`list`].
 pub(crate) async fn has_column(ctx: &SessionContext, source: &job::Source, name: &str) -> Result<bool> {
     let listed = list_quietly(ctx, source).await?;
     let first = listed.files.iter().find(|file| file.size() > 0);
@@ -244,9 +238,6 @@ pub(crate) async fn text_place(
 /// Returns a lazy frame that counts the rows that `source.where` and `source.limit` exclude. The frame has one row (files: UInt64,
 /// by_where: UInt64, by_limit: UInt64, unread: Utf8). `files` counts the files whose paths do not meet the condition. These files are not
 /// read, and the next columns count rows of the other files. `unread` names the texts that the condition cannot convert.
-///
-/// # Errors
-/// See [`read`].
 pub(crate) async fn left_out(
     ctx: &SessionContext,
     source: &job::Source,
@@ -285,9 +276,6 @@ struct SourceRows {
 }
 
 /// Opens all rows of listed files, or only the `wanted` rows. If `shingle` is set, long texts can be cut while they are read.
-///
-/// # Errors
-/// See [`read`].
 async fn open_rows(
     ctx: &SessionContext,
     source: &job::Source,

@@ -76,9 +76,6 @@ impl Recorded {
     }
 
     /// Sets the metrics of the run, if metrics are sent.
-    ///
-    /// # Errors
-    /// Returns the error of `metrics`.
     pub(crate) fn measure(&mut self, metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) -> Result<()> {
         if self.settings.metrics.is_some() {
             self.metrics = metrics()?;
@@ -88,9 +85,6 @@ impl Recorded {
 
     /// Ends the record of the command and returns the requests with its spans and metrics. `events` are the events of its stages. The span
     /// of a failed command contains the kind of its error and a description in one line without secrets.
-    ///
-    /// # Errors
-    /// Only a bug can cause an error.
     pub(crate) fn end(
         mut self,
         exit_code: u8,

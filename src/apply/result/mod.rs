@@ -72,9 +72,6 @@ impl AppliedResult {
     }
 
     /// Returns the files that are missing or have other bytes.
-    ///
-    /// # Errors
-    /// If the store does not answer, or the manifest names a file outside the folder.
     pub(crate) async fn damage(&self, seen: ReadProgress<'_>) -> Result<Vec<Damage>> {
         check::bytes(&self.target, &self.files().iter().collect::<Vec<_>>(), seen).await
     }

@@ -149,18 +149,12 @@ pub(crate) struct JobArguments {
 
 impl JobArguments {
     /// Loads and resolves the job.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read, or if the job is invalid.
     pub(crate) fn load(&self) -> Result<job::Job> {
         job::Job::load(&self.job, &self.sets)
     }
 
     /// Loads and resolves the job. If the job reuses a finished output, reads the job that made this output. On the first day of a daily
     /// job, returns the job without reference outputs.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::load`], and fails if the output cannot be read.
     pub(crate) fn load_over_output(&self) -> Result<job::Job> {
         let draft = job::Draft::read(&self.job, &self.sets)?;
         let made = draft.reuse()?.map(|url| made_by(&url)).transpose()?;
@@ -184,9 +178,6 @@ impl JobArguments {
 }
 
 /// Returns the job that made the finished output at `url`.
-///
-/// # Errors
-/// Returns the errors of [`Stored::open`].
 pub(crate) fn made_by(url: &str) -> Result<job::Job> {
     on_session(MANIFEST_MEMORY, async |session, _| Ok(Stored::open(session, url).await?.job().clone()))
 }

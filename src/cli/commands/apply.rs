@@ -252,9 +252,6 @@ pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
 
 /// Writes the dataset without its duplicates to `to`. Without `to`, only counts the changes. The error for a full disk includes the
 /// required space.
-///
-/// # Errors
-/// Returns the errors of [`apply::apply`].
 pub(crate) async fn finish(
     engine: &dyn Engine,
     opened: Opened,

@@ -87,18 +87,12 @@ impl OwnFile {
     }
 
     /// Writes the file atomically.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::at`], and fails if the file cannot be written.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
         write(&self.path, text.as_bytes(), self.exists()?)
     }
 }
 
 /// Writes a file atomically. An existing file is replaced if `replaces` is set; otherwise an existing file is an error.
-///
-/// # Errors
-/// Fails if the file cannot be written.
 pub(crate) fn write(path: &Path, content: &[u8], replaces: bool) -> Result<()> {
     let written = || -> io::Result<()> {
         let mut file = partial_file(folder(path), "")?;

@@ -12,18 +12,12 @@ use crate::report::dataset;
 const MAX_CHARACTERS: usize = 100_000;
 
 /// Checks that a page of pairs can be written to the file that `--html` names.
-///
-/// # Errors
-/// The errors of [`OwnFile::at`].
 pub(crate) fn page_file(path: Option<&str>) -> Result<Option<OwnFile>> {
     let mark = FileMark { beginning: PAIRS_MARK, noun: "a page of pairs that this program wrote" };
     path.map(|path| OwnFile::at("--html", path, mark)).transpose()
 }
 
 /// Writes a page with these pairs and their texts. `intro` are paragraphs under the title. With `is_whole`, long texts are not cut off.
-///
-/// # Errors
-/// If a text is missing, or if the file cannot be written.
 pub(crate) fn write_page(
     file: &OwnFile,
     job: &Job,

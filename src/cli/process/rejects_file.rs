@@ -60,9 +60,6 @@ impl RejectsFile {
 
     /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons, sorted by file and position. Position and id
     /// are null for skipped files.
-    ///
-    /// # Errors
-    /// If the tables cannot be read, or if the file exists or cannot be written.
     pub(crate) fn write(&self, job: &Job, skipped: &[(String, &str)]) -> Result<()> {
         let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, skipped))?;
         let content = match self.format {

@@ -63,9 +63,6 @@ const MARK: &str = "# HELP resemblance_";
 /// Returns the metrics of a run. If the run failed, they contain its exit code but no counts.
 ///
 /// Only `resemblance_run_info` has a label with the run id, because each id starts a new time series.
-///
-/// # Errors
-/// Fails only if there is a bug.
 pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
     let page = MetricsPage { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.id), ("version", env!("CARGO_PKG_VERSION"))];
@@ -86,9 +83,6 @@ pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> R
 }
 
 /// Formats metrics for node_exporter and the Pushgateway.
-///
-/// # Errors
-/// Fails only if there is a bug.
 pub(crate) fn text(metrics: &[MetricFamily]) -> Result<String> {
     TextEncoder::new().encode_to_string(metrics).map_err(unexpected)
 }

@@ -75,9 +75,6 @@ pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> Stri
 }
 
 /// Formats a passage: its counts, a sample, and tables of the places where it occurs in documents and in reference documents.
-///
-/// # Errors
-/// Fails if Arrow cannot format a type.
 pub(crate) fn passage(passage: &Passage) -> Result<String> {
     let Passage { id, words, occurrences, documents, sample, places, reference, .. } = passage;
     let all = &places.all;

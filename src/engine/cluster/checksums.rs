@@ -50,9 +50,6 @@ pub(super) struct TaskFiles {
 
 impl TaskFiles {
     /// Returns the files of a task that runs `plan`.
-    ///
-    /// # Errors
-    /// If an input file has no path.
     pub(super) fn new(folder: &str, job: JobId, stage: usize, plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let mut inputs = Vec::new();
         plan.apply(|node| {
@@ -66,18 +63,12 @@ impl TaskFiles {
     }
 
     /// Checks the input files in the executor's folder.
-    ///
-    /// # Errors
-    /// If a file is damaged or cannot be read. The error names the file.
     pub(super) fn check_inputs(&self) -> Result<(), Error> {
         let mut here = self.inputs.iter().filter(|(file, _)| file.exists());
         here.try_for_each(|(file, partition)| check(file, *partition))
     }
 
     /// Writes the checksums of the output files.
-    ///
-    /// # Errors
-    /// If a file cannot be read or written.
     pub(super) fn write_checksums(&self, output: &[ShuffleWritePartition]) -> Result<()> {
         let path = |part: &ShuffleWritePartition| {
             let (partition, sorted) = (part.partition_id as usize, part.is_sort_shuffle);

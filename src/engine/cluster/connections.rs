@@ -85,9 +85,6 @@ impl Trust {
     }
 
     /// Returns `endpoint` over TLS. Ballista's executor always connects to its scheduler by `http`.
-    ///
-    /// # Errors
-    /// If the host is not a valid name in a certificate.
     fn secure(&self, mut endpoint: Endpoint) -> Result<Endpoint, Box<dyn std::error::Error + Send + Sync>> {
         if endpoint.uri().scheme() != Some(&Scheme::HTTPS) {
             let mut parts = endpoint.uri().clone().into_parts();
@@ -255,9 +252,6 @@ const WITHOUT_TLS: &[u8] =
 
 /// Serves `routes` to clients with the token of this process, and `open` to all clients. If the process has no token, `routes` are also
 /// served to all clients. Serving ends when `stopped` is ready. Handlers can read the client's address.
-///
-/// # Errors
-/// If the listener fails.
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Router,

@@ -78,9 +78,6 @@ const CLEAN_UP_SECONDS: u64 = 600;
 
 /// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. The executor then finishes its tasks and begins no new tasks.
 /// `probed` is the address of `/healthz` and `/readyz`.
-///
-/// # Errors
-/// If the executor cannot listen on an address, the work folder cannot be written, the TLS settings are wrong, or no scheduler answers.
 pub(crate) async fn run(
     settings: &ExecutorSettings,
     probed: SocketAddr,

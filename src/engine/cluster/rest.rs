@@ -131,9 +131,6 @@ impl TaskState {
 
 impl Rest {
     /// Returns the interface of the scheduler at `address`, a host and a port.
-    ///
-    /// # Errors
-    /// If the authorities of `trust` cannot be used.
     pub(super) fn new(address: &str, trust: Option<&Trust>) -> Result<Self> {
         let mut client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().redirect(Policy::none());
         if let Some(token) = ClusterToken::from_environment() {

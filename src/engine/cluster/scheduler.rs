@@ -64,9 +64,6 @@ pub(crate) struct SchedulerSettings {
 const FINISHED_JOB_SECONDS: u64 = 10;
 
 /// Runs a scheduler until it fails or the future is dropped. Passes its address to `listening` before the first request.
-///
-/// # Errors
-/// If the scheduler cannot listen on the address, the TLS settings are wrong, or serving ends.
 pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let acceptor = acceptor()?;
     let listener = listen(settings.bind, "--bind").await?;

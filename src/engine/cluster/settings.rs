@@ -31,9 +31,6 @@ const MAX_PER_CORE: usize = 8;
 const MAX_PARTITIONS: usize = 256;
 
 /// Returns a session state with all functions that serialized plans can refer to.
-///
-/// # Errors
-/// If a function cannot be registered.
 pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let mut state = session::state(config, runtime)?;
     for function in udf::stage_functions() {

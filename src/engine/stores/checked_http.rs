@@ -62,9 +62,6 @@ impl HttpConnector for Connector {
 
 /// Returns a client with these options that does not follow redirects. Otherwise, reqwest would send the session token of a request to any
 /// host.
-///
-/// # Errors
-/// If an option is invalid.
 fn client(options: &ClientOptions) -> object_store::Result<Client> {
     use ClientConfigKey as Key;
     fn read<T>(
@@ -340,9 +337,6 @@ struct ListingPage<'a> {
 ///
 /// Folder markers (empty objects whose key ends with `/`) are skipped. Keys that cannot be paths are skipped too: keys with an empty
 /// segment, `.`, `..` or a control character.
-///
-/// # Errors
-/// Returns a sentence that says what is wrong: the page is not a listing, is truncated, or lacks a token for the next page.
 fn read_page<'a>(body: &'a [u8], token: Option<&str>) -> Result<ListingPage<'a>, String> {
     let mut scan = PageScan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
     let mut reader = Reader::from_reader(body);

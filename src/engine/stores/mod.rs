@@ -157,9 +157,6 @@ struct RetryPolicy {
 
 impl RetryPolicy {
     /// Reads the limits from the environment, with defaults.
-    ///
-    /// # Errors
-    /// If a variable is not a number of seconds.
     fn from_environment(environment: &Environment) -> Result<Self> {
         let seconds = |variable| environment.seconds(variable).map(Duration::from_secs);
         Ok(Self { retry: seconds(&RETRY)?, request: seconds(&REQUEST)? })

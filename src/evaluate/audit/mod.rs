@@ -101,9 +101,6 @@ pub async fn judge(session: &SessionContext, url: &str, file: &str) -> Result<Ju
 }
 
 /// Like [`judge`], but for an output that is already open in `session`.
-///
-/// # Errors
-/// Returns the errors of [`judge`].
 pub(crate) async fn judge_finished(
     session: &SessionContext,
     finished: &Finished,

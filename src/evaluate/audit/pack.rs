@@ -103,9 +103,6 @@ pub struct AuditedPair {
 }
 
 /// Reads the sources and texts of the drawn pairs.
-///
-/// # Errors
-/// Fails if a table or the source cannot be read.
 pub(super) async fn pack(
     finished: &Finished,
     population: &Population<'_>,

@@ -87,9 +87,6 @@ pub(super) const CHAINED: usize = 1;
 
 impl<'a> Population<'a> {
     /// Chooses the strata for the pairs of `finished`. The tables of `finished` must be in `session`.
-    ///
-    /// # Errors
-    /// Fails if a table cannot be read.
     pub(super) async fn open(session: &'a SessionContext, finished: &'a Finished) -> Result<Self> {
         let job = finished.job();
         let mut strata =
@@ -140,9 +137,6 @@ impl<'a> Population<'a> {
     }
 
     /// Calls `visit` with each pair, in any order. Only one batch of pairs is in memory.
-    ///
-    /// # Errors
-    /// Fails if a table cannot be read.
     pub(super) async fn each(&self, mut visit: impl FnMut(Candidate)) -> Result<()> {
         let mut batches = self.pairs().await?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {

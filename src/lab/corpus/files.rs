@@ -173,9 +173,6 @@ fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
 }
 
 /// Creates an empty file of a corpus with the columns of `rows`.
-///
-/// # Errors
-/// The errors of [`check_free`] and of [`NewFile::create`].
 pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<NewFile> {
     check_free(path, existing)?;
     // Disables dictionaries, because ids and texts are distinct. The footer contains the names of this program and of the file.
@@ -187,9 +184,6 @@ pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBat
 }
 
 /// Completes a file of a corpus and gives it its name. Returns the number of bytes.
-///
-/// # Errors
-/// The errors of [`check_free`] and of [`NewFile::finish`].
 pub(in crate::lab) fn finish(file: NewFile, existing: OnExisting) -> Result<u64> {
     check_free(&file.path, existing)?;
     file.finish(existing == OnExisting::Overwrite)

@@ -83,9 +83,6 @@ impl Default for CorpusSettings {
 
 impl CorpusSettings {
     /// Returns the ends of the slots of copies, near-duplicates, contained and identical documents among `documents`.
-    ///
-    /// # Errors
-    /// See [`Corpus::new`].
     fn slot_ends(&self, documents: u64) -> Result<[u64; 4]> {
         if self.words < self.shingle {
             return Err(Error::job(format!(

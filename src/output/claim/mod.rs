@@ -101,9 +101,6 @@ pub(crate) struct ClaimWait {
 impl ClaimWait {
     /// Asks for `output` on behalf of `attempt` and the command `what`. Returns `None` if another process owned the output and has ended.
     /// The caller then checks for changes and asks again.
-    ///
-    /// # Errors
-    /// If the store does not answer, if the variable [`LEASE`] has an invalid value, or if `stop` is cancelled.
     pub(crate) async fn ask(
         &mut self,
         output: &Layout,
@@ -125,9 +122,6 @@ impl ClaimWait {
 }
 
 /// Waits until no other process owns `output`, and then claims the output for the command `what`.
-///
-/// # Errors
-/// See [`ClaimWait::ask`].
 pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) -> Result<Claim> {
     let (attempt, mut waiting) = (Attempt::random(), ClaimWait::default());
     loop {
@@ -174,9 +168,6 @@ pub(crate) struct Claim {
 
 /// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another owner. To ask again later, pass the same
 /// `others`. They record when each claim last changed, which shows whether the claim is dead.
-///
-/// # Errors
-/// If the store does not answer, or if the variable [`LEASE`] has an invalid value.
 async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<ClaimAnswer> {
     let mut content = Content {
         owner: false,
@@ -234,9 +225,6 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
 
 /// Removes the claims of processes that ended on this machine. Claims from other machines are kept, because they are dead only if they do
 /// not change for some time.
-///
-/// # Errors
-/// If the store does not answer.
 pub(crate) async fn remove_dead(output: &Layout) -> Result<()> {
     let mut others = Others::default();
     for claim in claims(output, None).await? {
@@ -423,9 +411,6 @@ impl Claim {
     }
 
     /// Releases the output.
-    ///
-    /// # Errors
-    /// If the store does not answer. The claim is then dead when this process ends.
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_up() {
             Some(given_up) => given_up.await,

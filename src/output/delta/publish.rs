@@ -17,9 +17,6 @@ use crate::schema::{SourceTypes, Table, contract};
 const ATTEMPTS: usize = 20;
 
 /// Whether [`publish`] has nothing to do.
-///
-/// # Errors
-/// See [`publish`].
 pub(crate) async fn is_current(output: &Layout, tables: TableFormat) -> Result<bool> {
     let found = read(output).await?;
     let Some(published) = published(output).await? else { return Ok(true) };

@@ -67,9 +67,6 @@ impl Chain {
     }
 
     /// Checks that every two documents in the outputs were compared.
-    ///
-    /// # Errors
-    /// Returns the errors of [`ancestors::check_compared`].
     pub(crate) fn check_compared(&self) -> Result<()> {
         ancestors::check_compared(&self.outputs, &self.against)
     }

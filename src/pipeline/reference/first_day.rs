@@ -29,9 +29,6 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
 
 /// Returns the `outputs` to merge. Leaves out outputs that do not exist, if the run of the first other output recorded them as missing on
 /// the first day.
-///
-/// # Errors
-/// If a store does not answer, or if the first other output cannot be read.
 pub(crate) async fn without_missing(session: &SessionContext, outputs: &[String]) -> Result<Vec<String>> {
     let mut missing = 0;
     while let Some(url) = outputs.get(missing)

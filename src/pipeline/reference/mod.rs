@@ -30,9 +30,6 @@ pub(crate) enum ReferenceDocuments {
 
 impl ReferenceDocuments {
     /// Opens the reference documents that `[against]` in `job` names. Returns `None` if the job has no such section.
-    ///
-    /// # Errors
-    /// Returns the errors of [`ReferenceOutputs::open`]. Also returns an error if a second source cannot be listed or read.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         Ok(Some(match job.reference() {
             None => return Ok(None),
@@ -97,9 +94,6 @@ impl ReferenceDocuments {
     }
 
     /// Whether rewritten files of a second source have the contents that the run of `finished` read.
-    ///
-    /// # Errors
-    /// If a file cannot be read.
     pub(crate) async fn is_as_read(&self, session: &SessionContext, finished: &Manifest) -> Result<bool> {
         match self {
             Self::Outputs(_) => Ok(true),
@@ -149,9 +143,6 @@ pub(crate) struct SecondSource {
 
 impl SecondSource {
     /// Lists and opens `source`. Its texts are split into shingles with the settings of `job`.
-    ///
-    /// # Errors
-    /// If the source cannot be listed or read.
     async fn open(session: &SessionContext, source: &Source, job: &Job) -> Result<Self> {
         let why = || "against.source cannot be read".to_owned();
         let listed = source::list(session, source).await.context(why)?;
@@ -170,9 +161,6 @@ impl SecondSource {
 
 /// The reference documents of `job` for samples, in the columns of [`with_group`]. `None` if the job has no reference documents. `types`
 /// are the types of the columns in the job's source.
-///
-/// # Errors
-/// Returns the errors of a run of the job. Also returns an error if the source of a reference output is gone or has changed.
 pub(crate) async fn reference_texts(
     session: &SessionContext,
     job: &Job,

@@ -23,9 +23,6 @@ pub(crate) struct ReferenceOutputs {
 
 impl ReferenceOutputs {
     /// Opens the outputs at `urls` for `job`.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Chain::open`]. Also returns an error if texts are needed and their source is gone or has changed.
     pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
         let chain = Chain::open(session, urls, "against.output", job).await?;
         chain.check_ids().await?;

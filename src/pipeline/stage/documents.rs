@@ -87,9 +87,6 @@ fn own_source(job: &Job) -> Option<&Source> {
 
 /// Adds the numbers of skipped rows and files to the counts of a run. They come from the sources, and from reused and merged outputs.
 /// Returns warnings.
-///
-/// # Errors
-/// If the table cannot be read.
 pub(in crate::pipeline) async fn count_left_out(
     cx: &StageContext<'_>,
     counts: &mut Counts,

@@ -110,9 +110,6 @@ impl Stage {
     }
 
     /// Writes the tables, or takes over the tables that an earlier attempt wrote. Returns the stages that run next.
-    ///
-    /// # Errors
-    /// If the data does not fit the job, if the storage or the engine fails, or if the run was stopped.
     pub(in crate::pipeline) async fn run(&self, cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
         let planned = if cx.is_done(self.table).await? {
             Planned::new(0, Vec::new())

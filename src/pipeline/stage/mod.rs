@@ -109,9 +109,6 @@ pub fn describe(job: &Job) -> Vec<StageDescription> {
 }
 
 /// Runs all stages of the job.
-///
-/// # Errors
-/// Returns the first error of a stage. Finished stages remain published.
 pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let names: Vec<String> = stages(cx.job).map(|stage| stage.name().into_owned()).collect();
     cx.runner.begin(&names);

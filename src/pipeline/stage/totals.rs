@@ -163,9 +163,6 @@ pub(in crate::pipeline) struct Totals(BTreeMap<String, Vec<u64>>);
 
 impl Totals {
     /// Reads the totals that the stage counted.
-    ///
-    /// # Errors
-    /// If the table cannot be read.
     pub(in crate::pipeline) async fn read(cx: &StageContext<'_>) -> Result<Self> {
         let mut totals = BTreeMap::new();
         let columns = vec![utf8("total"), col("numbers")];

@@ -39,9 +39,6 @@ impl Added {
     }
 
     /// Appends the columns to a schema.
-    ///
-    /// # Errors
-    /// If a column in the schema is invalid, which is a bug.
     pub(super) fn schema(&self, own: &SchemaType) -> Result<TypePtr> {
         let added = ArrowSchemaConverter::new().convert(&self.columns())?;
         let fields = own.get_fields().iter().chain(added.root_schema().get_fields()).cloned().collect();
@@ -85,9 +82,6 @@ impl Added {
     }
 
     /// Creates a factory for writers of the columns.
-    ///
-    /// # Errors
-    /// If a column is invalid, which is a bug.
     pub(super) fn writers(&self, properties: &WriterPropertiesPtr) -> Result<ArrowRowGroupWriterFactory> {
         let columns = self.columns();
         let schema = ArrowSchemaConverter::new().convert(&columns)?.root_schema_ptr();
@@ -97,9 +91,6 @@ impl Added {
     }
 
     /// Encodes the added columns for the documents at `positions` in the file `path`.
-    ///
-    /// # Errors
-    /// If the decisions cannot be read.
     pub(super) fn encoded(
         &self,
         writers: &ArrowRowGroupWriterFactory,

@@ -139,9 +139,6 @@ impl UploadWriter {
     }
 
     /// Flushes all written bytes and returns the upload.
-    ///
-    /// # Errors
-    /// If the store refuses the bytes.
     pub(super) fn end(mut self) -> Result<Upload> {
         self.put()?;
         Ok(self.upload)

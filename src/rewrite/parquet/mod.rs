@@ -27,9 +27,6 @@ use crate::output::upload::Upload;
 use crate::source::{FileBytes, ParquetFile, RowSet, SourceFile};
 
 /// Writes the kept rows in a file, and the rejects if they are separate. Returns the counts and the written files.
-///
-/// # Errors
-/// If the file cannot be read to its end, or if the store refuses a file.
 pub(super) async fn write(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -163,9 +160,6 @@ struct ChosenRows {
 
 impl CopiedRows {
     /// Returns the selected rows among `rows` in the file `path`, as ranges relative to the first row of `rows`.
-    ///
-    /// # Errors
-    /// If the decisions cannot be read.
     fn runs(
         &self,
         path: &str,

@@ -82,9 +82,6 @@ impl Pin {
 
     /// Gets the file in the same way as [`ObjectStore::get_opts`]. A local file may change while it is read: see
     /// [`Pin::check_after_reading`].
-    ///
-    /// # Errors
-    /// [`object_store::Error::Precondition`] if the file was replaced.
     pub(super) async fn get(&self, store: &dyn ObjectStore, options: GetOptions) -> Result<GetResult> {
         // RFC 9110: a weak e_tag never matches.
         let if_match = self.e_tag.clone().filter(|e_tag| !e_tag.starts_with("W/"));
@@ -103,17 +100,11 @@ impl Pin {
     }
 
     /// Gets a range of the file.
-    ///
-    /// # Errors
-    /// See [`Pin::get`].
     pub(super) async fn get_range(&self, store: &dyn ObjectStore, range: Range<u64>) -> Result<Bytes> {
         self.get(store, GetOptions::new().with_range(Some(range))).await?.bytes().await
     }
 
     /// Gets several ranges of the file.
-    ///
-    /// # Errors
-    /// See [`Pin::get`].
     pub(super) async fn get_ranges(
         &self,
         store: &dyn ObjectStore,

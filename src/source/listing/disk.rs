@@ -25,9 +25,6 @@ pub(in crate::source) fn local_path(location: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the metadata of a local file at `location`. The metadata contains no e_tag.
-///
-/// # Errors
-/// If the platform has no modification times.
 pub(in crate::source) fn local_meta(location: Path, found: &Metadata) -> io::Result<ObjectMeta> {
     let last_modified = found.modified()?.into();
     Ok(ObjectMeta { location, last_modified, size: found.len(), e_tag: None, version: None })
@@ -113,9 +110,6 @@ pub(super) enum EntryType {
 }
 
 /// Returns the file at `location` on the local disk. Returns `None` if the location is a folder or does not exist.
-///
-/// # Errors
-/// If the file cannot be accessed.
 pub(super) async fn file(location: &Path) -> io::Result<Option<ObjectMeta>> {
     let Some(path) = local_path(location) else { return Ok(None) };
     match tokio::fs::metadata(path).await {

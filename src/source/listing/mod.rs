@@ -36,9 +36,6 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
 }
 
 /// Lists files in the same way as [`list`], without warnings about skipped files. A job lists the files again with warnings.
-///
-/// # Errors
-/// See [`list`].
 pub(crate) async fn list_quietly(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
     Ok(find(ctx, source, false).await?.name_apart())
 }
@@ -112,9 +109,6 @@ fn rename(file: &mut SourceFile, now: &str, base: &str) {
 }
 
 /// Lists all files of `urls` with any ending, without warnings. Also returns the first hidden files and companions of data.
-///
-/// # Errors
-/// See [`list`].
 pub(crate) async fn every_file(
     ctx: &SessionContext,
     urls: &[String],

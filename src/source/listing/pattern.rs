@@ -58,9 +58,6 @@ impl InputPattern {
     }
 
     /// Returns the object store of the URL. `shown` is the name of the URL in errors.
-    ///
-    /// # Errors
-    /// If the session has no such store.
     pub(super) fn store(&self, ctx: &SessionContext, shown: &str) -> Result<Arc<dyn ObjectStore>> {
         let store = ctx.runtime_env().object_store(self.url.object_store());
         store.context(|| format!("no storage is set up for `{shown}`"))
@@ -123,9 +120,6 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// Returns the reach of `url`. Paths are made absolute, and links are followed.
-    ///
-    /// # Errors
-    /// If `url` is neither a path nor a URL.
     pub(crate) fn new(url: &str) -> Result<Self> {
         let pattern = InputPattern::parse(url)?;
         let parts = |glob: &glob::Pattern| {

@@ -120,9 +120,6 @@ impl DocumentSink<'_> {
 
     /// Adds the whole file as a document. `None` means that the bytes of the file are invalid in the encoding, and the document gets a
     /// defect.
-    ///
-    /// # Errors
-    /// See [`Self::push`].
     pub(in crate::source) fn push_text(&mut self, text: Option<Bytes>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         check_length(&self.file.split, text.len())?;
@@ -143,9 +140,6 @@ impl DocumentSink<'_> {
 
     /// Adds the whole file, which was cut into shingles, as a document. `None` means that the bytes of the file are invalid in the
     /// encoding, and the document gets a defect.
-    ///
-    /// # Errors
-    /// See [`Self::push`].
     pub(in crate::source) fn push_cut(&mut self, text: Option<CutText>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         self.batch.bytes += size_of_val(text.shingles.as_slice()) + text.sample.len();
@@ -182,9 +176,6 @@ impl DocumentSink<'_> {
     }
 
     /// Adds the document at `place`, whose size of `bytes` bytes exceeds `source.max_text`.
-    ///
-    /// # Errors
-    /// See [`Self::push`].
     pub(in crate::source) fn push_too_long(&mut self, place: RowPlace, bytes: u64) -> Result<()> {
         if self.file.split.wanted.is_some() {
             self.file.count += 1;
@@ -198,18 +189,12 @@ impl DocumentSink<'_> {
     }
 
     /// Adds a document whose bytes are invalid in the encoding.
-    ///
-    /// # Errors
-    /// See [`Self::reject`].
     pub(in crate::source) fn reject_bytes(&mut self, place: RowPlace) -> Result<()> {
         let encoding = self.file.encoding;
         self.reject(encoding.defect(), place, &encoding.complaint())
     }
 
     /// Adds a file that is no text as a document.
-    ///
-    /// # Errors
-    /// See [`Self::push`].
     pub(in crate::source) fn push_other_file(&mut self, kind: &OtherFile) -> Result<()> {
         if self.file.split.wanted.is_none() {
             let path = self.path();

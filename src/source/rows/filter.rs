@@ -47,9 +47,6 @@ pub(in crate::source) async fn documents(
 
 /// Counts the rows that are not documents: one row (by_where: UInt64, by_limit: UInt64, unread: Utf8). `unread` names the texts that the
 /// condition cannot convert. The column is empty if there are no such texts.
-///
-/// # Errors
-/// See [`documents`].
 pub(in crate::source) async fn left_out(
     ctx: &SessionContext,
     source: &Source,
@@ -187,9 +184,6 @@ fn rank_of(seed: u64, name: &str, position: u64) -> u64 {
 }
 
 /// Returns the largest rank in the sample of `rows`, or `None` if the sample contains all rows.
-///
-/// # Errors
-/// If the rows cannot be read, or there is too little memory for the ranks of the sample.
 async fn last_rank(rows: &DataFrame, limit: &Limit) -> Result<Option<u64>> {
     let most = match limit.size {
         LimitSize::Percent(percent) => return Ok(last_rank_of_share(percent / 100.0)),

@@ -54,9 +54,6 @@ impl RowSet {
     }
 
     /// Loads the words if they are in an object.
-    ///
-    /// # Errors
-    /// If the object cannot be read.
     pub(in crate::source) async fn load(&mut self, runtime: &RuntimeEnv) -> Result<()> {
         let Some(StoredWords { store, path, bytes }) = self.stored.take() else { return Ok(()) };
         let store = runtime.object_store(ObjectStoreUrl::parse(store)?)?;
@@ -188,9 +185,6 @@ pub(crate) struct DocumentPlaces(BTreeMap<u64, Selection>);
 
 impl DocumentPlaces {
     /// Returns the documents in `frame` (source, position: UInt64, ..). `origin` is the expression for the origin of each document.
-    ///
-    /// # Errors
-    /// If the frame has other columns or cannot be computed.
     pub(crate) async fn from_frame(frame: DataFrame, origin: Expr) -> Result<Self> {
         let columns = vec![
             cast(origin, DataType::UInt64),

@@ -64,9 +64,6 @@ impl Param {
     }
 
     /// Returns the type to which an argument of the type `given` is coerced.
-    ///
-    /// # Errors
-    /// If `given` is not allowed for this argument.
     pub(super) fn coerce(self, function: &str, given: &DataType) -> Result<DataType> {
         match (self, given) {
             (Self::Text, _) => text_type(function, given),
@@ -253,9 +250,6 @@ pub trait ValueColumn<'a>: Sized {
     type Row;
 
     /// Reads the rows of `array`, which already has the type to which it was coerced.
-    ///
-    /// # Errors
-    /// If a value is not allowed.
     fn new(function: &str, array: &'a ArrayRef) -> Result<Self>;
 
     /// Returns the number of rows.
@@ -440,9 +434,6 @@ pub(super) fn room<T>(elements: usize) -> Vec<T> {
 
 /// Builds an array with one list per row in `rows`. `append` adds the elements of one list to `elements`. A list is null if its row is null
 /// or if `append` returns false.
-///
-/// # Errors
-/// If `append` returns an error, or if there are 2^31 elements or more, because Arrow's offsets have 32 bits.
 pub(super) fn lists<R, E: Elements>(
     function: &str,
     rows: impl Iterator<Item = Option<R>>,

@@ -252,9 +252,6 @@ fn find_fields<'a>(
 
 /// Passes the name and the value of each field of the object in `text` to `take`. An error that `take` returns becomes an error of the
 /// object.
-///
-/// # Errors
-/// If `text` is not a JSON object.
 pub(super) fn for_each_field<'a>(
     text: &'a str,
     take: impl FnMut(Cow<'a, str>, &'a RawValue) -> Result<(), String>,

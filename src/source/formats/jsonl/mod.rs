@@ -159,9 +159,6 @@ impl RowFormat for JsonLines {
 
 /// Appends the object in `row` with additional fields to `to`. The bytes of the object do not change. A row without an object is appended
 /// unchanged.
-///
-/// # Errors
-/// Returns the name of an additional field that the object already contains.
 fn append_fields(
     row: &[u8],
     columns: &[(&'static str, AddedValue)],

@@ -42,9 +42,6 @@ impl JsonShape {
     }
 
     /// Adds the kinds of values of a row.
-    ///
-    /// # Errors
-    /// If the row is not a JSON object.
     pub(super) fn add_row(&mut self, text: &str) -> serde_json::Result<()> {
         self.add_object(text, MAX_DEPTH).or_else(|error| {
             let finite = with_finite_numbers(text.as_bytes()).and_then(|text| String::from_utf8(text).ok());

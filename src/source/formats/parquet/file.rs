@@ -103,9 +103,6 @@ impl ParquetFile {
 
     /// Returns the CRC-32 of the columns `names` and the footer in file order, or of the footer alone. Chooses the alternative that covers
     /// `bytes` bytes. Returns `None` if neither alternative covers this number of bytes.
-    ///
-    /// # Errors
-    /// See [`Self::bytes`].
     pub(in crate::source) async fn checksum(&self, names: &[&str], bytes: u64) -> Result<Option<u32>> {
         let footer = footer_bytes(self.store.as_ref(), &self.file).await?;
         let mut ranges = BTreeMap::new();

@@ -46,9 +46,6 @@ pub(super) fn split_index(file: &PartitionedFile) -> Option<usize> {
 /// unchanged.
 ///
 /// The bytes of files that are read completely are added to `checksums`.
-///
-/// # Errors
-/// If there is no object store for the scan.
 pub(crate) fn pinned_scan(
     input: Arc<dyn ExecutionPlan>,
     runtime: &RuntimeEnv,

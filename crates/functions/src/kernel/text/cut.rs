@@ -28,9 +28,6 @@ pub(crate) trait Sink {
 ///
 /// Memory contains one piece of text at a time. A text that cannot be cut is normalised as a whole, into two buffers. This is the case if
 /// no space precedes an ASCII letter, if stop words are removed by Unicode's rules, or if newlines are removed.
-///
-/// # Errors
-/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words. In this case `sink` has received nothing.
 pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;
     let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
@@ -56,9 +53,6 @@ pub(crate) struct Cutting {
 
 impl Cutting {
     /// Begins a text. Until this text ends, `scratch` must not be used for another text.
-    ///
-    /// # Errors
-    /// The errors of [`cut`].
     pub(crate) fn begin(by: &Shingle, scratch: &mut CutScratch) -> Result<Self> {
         scratch.resolve(by)?;
         if let Some(normalizer) = &mut scratch.normalizer {

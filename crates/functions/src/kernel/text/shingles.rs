@@ -64,9 +64,6 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mu
 }
 
 /// Returns the hash function that turns a shingle's bytes into its number.
-///
-/// # Errors
-/// [`Error`] for [`ShingleHash::Dictionary`].
 pub(crate) fn hash_function(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
     match hash {
         ShingleHash::Xxh3 => Ok(xxh3_64),
@@ -151,9 +148,6 @@ pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Resu
 
 /// Returns, for each number in `wanted`, the shingle of `text` with this number, as a text. Returns `None` for each number for
 /// which `text` has no shingle.
-///
-/// # Errors
-/// The errors of [`shingles`].
 pub(crate) fn shingles_numbered(
     text: &str,
     wanted: &[u64],

@@ -13,9 +13,6 @@ use steps::{Collapse, Fused, Gap, keep, lowercase, nfkc, underscores, without};
 use stop_words::StopWords;
 
 /// Parses a list of steps separated by commas. Spaces around a name are ignored, and an empty list has no steps.
-///
-/// # Errors
-/// [`Error`](crate::error::Error) if a step or a language is unknown. The message lists the allowed names.
 pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     if names.trim().is_empty() {
         return Ok(Vec::new());
