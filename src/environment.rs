@@ -57,10 +57,7 @@ impl Seconds {
         seconds.clamp(*self.allowed.start(), *self.allowed.end())
     }
 
-    /// Parses a whole number in the allowed range.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for any other text.
+    /// Parses a whole number in the allowed range. Fails with `Kind::Job` for any other text.
     pub(crate) fn parse(&self, text: &str) -> Result<u64> {
         let Self { name, allowed, .. } = self;
         text.trim().parse().ok().filter(|seconds| allowed.contains(seconds)).ok_or_else(|| {

@@ -23,10 +23,7 @@ pub(crate) fn numbered(sources: &[(Job, Listed)]) -> impl Iterator<Item = (u64, 
 
 impl Stored {
     /// Returns the job that read the texts, and the files of its source. Messages start with `why`, the reason why the source is needed,
-    /// and end with `or`, an alternative.
-    ///
-    /// # Errors
-    /// If the job cannot be read. [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
+    /// and end with `or`, an alternative. Fails with `Kind::Input` if the source is missing or has changed.
     pub(crate) async fn source(&self, why: &str, or: &str) -> Result<(Job, Listed)> {
         if !self.manifest().origins.is_empty() {
             return Err(Error::input(format!(
@@ -87,11 +84,8 @@ impl Stored {
         Self::sources_of(self.session(), &self.origins(), version, places, (why, or)).await
     }
 
-    /// Implements [`Self::sources`] for `origins` that the version `resemblance` of this program recorded.
-    ///
-    /// # Errors
-    /// If [`Self::source`] returns an error. [`Kind::Job`](crate::error::Kind::Job) if the number of places differs from the number of
-    /// URLs.
+    /// Implements [`Self::sources`] for `origins` that the version `resemblance` of this program recorded. Fails with `Kind::Job` if the
+    /// number of places differs from the number of URLs.
     pub(crate) async fn sources_of(
         session: &SessionContext,
         origins: &[Origin],

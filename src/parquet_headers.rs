@@ -25,10 +25,8 @@ const ENCODING_V2: &[i16] = &[8, 4];
 /// The numbers of the encodings with lengths: DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY.
 const WITH_LENGTHS: [i64; 2] = [6, 7];
 
-/// Checks that no list or string in a footer has a declared length that exceeds the footer.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a declared length exceeds the footer.
+/// Checks that no list or string in a footer has a declared length that exceeds the footer. Fails with `Kind::Input` if a declared length
+/// exceeds the footer.
 pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
     let mut reader = ThriftReader { bytes, path: Vec::new() };
     reader
@@ -38,9 +36,6 @@ pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
 
 /// Checks the pages of a column chunk, of which the end may be missing. A decompressed page must not exceed `limit` bytes, a dictionary
 /// must not declare more values than its page has bytes, and lengths in DELTA encodings must not declare more values than their page.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for such a page.
 pub(crate) fn check_pages(
     chunk: &Bytes,
     limit: usize,
@@ -140,10 +135,8 @@ fn check_headers(mut chunk: &[u8], limit: usize) -> Result<bool> {
     Ok(lengths)
 }
 
-/// Checks the footer and the pages of a whole Parquet file in memory.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for a file that declares more than it contains, or that is not Parquet.
+/// Checks the footer and the pages of a whole Parquet file in memory. Fails with `Kind::Input` for a file that declares more than it
+/// contains, or that is not Parquet.
 pub(crate) fn check_file(file: &Bytes) -> Result<()> {
     let not_parquet = || Error::input("it has no readable Parquet footer");
     let (rest, tail) = file.split_last_chunk::<8>().ok_or_else(not_parquet)?;

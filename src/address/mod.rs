@@ -81,10 +81,7 @@ pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
 }
 
 /// Parses an address with a scheme as a URL. The path of a `file` URL must be percent-encoded. The key of an object is taken as it is
-/// written, as in the command-line tools of object stores.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the address is not a URL or contains credentials.
+/// written, as in the command-line tools of object stores. Fails with `Kind::Job` if the address is not a URL or contains credentials.
 pub(crate) fn url(address: &str) -> Result<Url> {
     check(address).map_err(|why| Error::job(format!("a URL {why}")))?;
     let written = match scheme(address) {

@@ -231,10 +231,7 @@ pub(super) fn annotated(
 }
 
 /// Refuses an output that lacks the containment of a document in its representative. The containment decides whether the document is
-/// spared.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with the number of such documents and advice, if there are any.
+/// spared. Fails with `Kind::Job`, with the number of such documents and advice, if there are any.
 pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Result<()> {
     let unknown = col("jaccard").is_not_null().and(col("containment").is_null());
     let unknown =

@@ -59,10 +59,7 @@ fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["id"], None)?)
 }
 
-/// Refuses group sizes for a job without groups.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with advice, if the job has no groups.
+/// Refuses group sizes for a job without groups. Fails with `Kind::Job`, with advice, if the job has no groups.
 pub(super) fn refuse_group_sizes(stored: &Stored, settings: &ApplySettings) -> Result<()> {
     let wants_groups = settings.columns.contains(&Annotation::GroupSizes);
     if !wants_groups || stored.job().source.group.is_some() {
@@ -79,10 +76,7 @@ pub(super) fn refuse_group_sizes(stored: &Stored, settings: &ApplySettings) -> R
 const CONCURRENT_FOOTERS: usize = 32;
 
 /// Refuses Parquet files, and CSV files with a header, if they already contain one of the columns. JSON lines are checked when they are
-/// rewritten.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input), with the file and the column, if a file contains the column.
+/// rewritten. Fails with `Kind::Input`, with the file and the column, if a file contains the column.
 pub(super) async fn refuse_existing(
     session: &SessionContext,
     source: &job::Source,

@@ -24,10 +24,8 @@ const CONCURRENT_FOOTERS: usize = 32;
 /// The option of the command.
 const OPTION: &str = "--tables delta";
 
-/// Refuses a source with files that are not written as Parquet, or with partition columns that are not in the files.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with advice, if the source is refused.
+/// Refuses a source with files that are not written as Parquet, or with partition columns that are not in the files. Fails with
+/// `Kind::Job`, with advice, if the source is refused.
 pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     let format = format_of(source.format);
     if let Rewriting::ParquetValues = format.rewriting {
@@ -44,10 +42,8 @@ pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     )))
 }
 
-/// Returns the union of the columns in all files, followed by the columns of `annotations`.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if Delta does not support a column, or if a column has different types in different files.
+/// Returns the union of the columns in all files, followed by the columns of `annotations`. Fails with `Kind::Job` if Delta does not
+/// support a column, or if a column has different types in different files.
 pub(super) async fn kept_schema(
     session: &SessionContext,
     files: &[SourceFile],

@@ -14,10 +14,7 @@ use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of};
 use crate::{address, delta};
 
 /// Returns the files to write for each source, with their paths in the result. A file in several sources is written only for the first of
-/// these sources.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if two files would have the same path, if `apply` itself needs the path, or if two sources read
+/// these sources. Fails with `Kind::Job` if two files would have the same path, if `apply` itself needs the path, or if two sources read
 /// different documents from one file.
 pub(super) fn paths(sources: &[(Job, Listed)]) -> Result<Vec<Vec<(SourceFile, String)>>> {
     let files = each_once(sources)?;

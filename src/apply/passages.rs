@@ -149,10 +149,8 @@ pub(super) async fn short(
     Ok(rows.filter(left.lt(lit(settings.min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
 }
 
-/// Refuses an output or a source if its passages cannot be marked or cut with `settings`.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with advice, if passages cannot be marked or cut. Also returns the errors of [`text_place`].
+/// Refuses an output or a source if its passages cannot be marked or cut with `settings`. Fails with `Kind::Job`, with advice, if passages
+/// cannot be marked or cut.
 pub(super) async fn refuse(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: &ApplySettings,

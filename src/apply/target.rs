@@ -27,10 +27,7 @@ const CONCURRENT_LOOKS: usize = 32;
 /// The option of the command that names the folder.
 const SETTING: &str = "--to";
 
-/// Refuses a folder that overlaps with an input.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with both paths, if they overlap.
+/// Refuses a folder that overlaps with an input. Fails with `Kind::Job`, with both paths, if they overlap.
 pub(super) fn refuse_overlap(
     target: &Layout,
     stored: &Stored,
@@ -42,10 +39,8 @@ pub(super) fn refuse_overlap(
     overlap::refuse_files(target, listed, SETTING)
 }
 
-/// Returns the manifest of this application if it is finished. Returns `None` if it is unfinished or the folder is empty.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the folder contains anything else.
+/// Returns the manifest of this application if it is finished. Returns `None` if it is unfinished or the folder is empty. Fails with
+/// `Kind::Job` if the folder contains anything else.
 pub(super) async fn finished(target: &Layout, fingerprint: &str) -> Result<Option<ApplyManifest>> {
     let (shown, records) = (target.shown().trim_end_matches('/'), target.within(APPLIED));
     let of_another = |result: &str| {
@@ -79,10 +74,8 @@ async fn read_record<T: DeserializeOwned>(
     records.read(inside).await.map_err(|error| if is_content(&error) { Error::job(fault) } else { error })
 }
 
-/// Refuses a folder with files but without a finished or unfinished result of `apply`.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with one of the files, if the folder is refused.
+/// Refuses a folder with files but without a finished or unfinished result of `apply`. Fails with `Kind::Job`, with one of the files, if
+/// the folder is refused.
 pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
     overlap::refuse_urls(target, source, SETTING)?;
     let records = target.within(APPLIED);

@@ -35,11 +35,8 @@ pub(crate) struct Snapshot {
 
 /// Reads version `at`, or the newest version, of the table in the folder `root` of a store. `shown` is the name of the table in errors.
 ///
-/// The folder of the log is listed, so `_last_checkpoint` is not read.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, the log is damaged, or the table needs a feature that this program does
-/// not support.
+/// The folder of the log is listed, so `_last_checkpoint` is not read. Fails with `Kind::Input` if there is no log, the log is damaged, or
+/// the table needs a feature that this program does not support.
 pub(crate) async fn read(
     store: &Arc<dyn ObjectStore>,
     root: &Path,
@@ -175,10 +172,8 @@ const FIELDS: [&str; 8] = [
     "add.deletionVector",
 ];
 
-/// Reads the actions in a checkpoint or in a part of a checkpoint. `shown` is the name of the table in errors.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the bytes are not Parquet, or not a checkpoint.
+/// Reads the actions in a checkpoint or in a part of a checkpoint. `shown` is the name of the table in errors. Fails with `Kind::Input` if
+/// the bytes are not Parquet, or not a checkpoint.
 async fn read_checkpoint(bytes: Bytes, shown: &str) -> Result<Vec<Action>> {
     let read = tokio::task::spawn_blocking(move || guarded(|| json_lines(bytes)).flatten()).await;
     let failed = || Error::input(format!("{shown} is not a checkpoint of a Delta log"));

@@ -24,10 +24,7 @@ impl RunControl {
     }
 
     /// Runs a step of a measurement and reports it as a stage. Returns the result of the step and its duration in seconds. `rows` counts
-    /// the rows of a result.
-    ///
-    /// # Errors
-    /// [`Kind::Interrupted`](crate::error::Kind::Interrupted) if the measurement was stopped.
+    /// the rows of a result. Fails with `Kind::Interrupted` if the measurement was stopped.
     pub(crate) async fn step<T>(
         &self,
         name: &str,

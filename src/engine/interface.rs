@@ -80,11 +80,8 @@ pub trait Engine: Send + Sync {
 
     /// Runs `plan` for the stage `stage`. The plan was made with `config` and ends in a writer node. Returns one row for each written file.
     ///
-    /// A plan that fails or is stopped may leave files behind. No returned row names these files.
-    ///
-    /// # Errors
-    /// If an operator of the plan fails. The error is [`crate::error::Kind::Memory`] if a task ran out of memory, and
-    /// [`crate::error::Kind::Interrupted`] if the run was stopped.
+    /// A plan that fails or is stopped may leave files behind. No returned row names these files. The error is
+    /// [`crate::error::Kind::Memory`] if a task ran out of memory, and [`crate::error::Kind::Interrupted`] if the run was stopped.
     fn run<'a>(
         &'a self,
         stage: &'a str,

@@ -20,10 +20,7 @@ pub(crate) fn is_guarded() -> bool {
 }
 
 /// Calls `decode` and converts a panic to an error. Damaged files cause panics in some libraries, which index by numbers from a file or
-/// call `unwrap` on them.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if `decode` panics. The error contains the message of the panic.
+/// call `unwrap` on them. Fails with `Kind::Input` if `decode` panics.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     let before = GUARDED.replace(true);
     let decoded = catch_unwind(AssertUnwindSafe(decode));

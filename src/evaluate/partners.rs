@@ -71,10 +71,8 @@ pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 /// Reads documents as frames with the column `doc`: UInt64. The other columns are `text`: Utf8View, [`CUT`]: `List<UInt64>`, or both.
 ///
 /// `wanted` has one column with the keys of the documents to read; `None` reads all documents. The frames can also contain other documents.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) if a dictionary numbers the shingles and the output does not keep them.
-/// Returns [`Kind::Input`](crate::error::Kind::Input) if a source is missing or has changed.
+/// Fails with `Kind::Job` if a dictionary numbers the shingles and the output does not keep them. Fails with `Kind::Input` if a source is
+/// missing or has changed.
 async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<DataFrame>> {
     let (job, session) = (stored.job(), stored.session());
     let table = stored.table(Table::Documents)?;
@@ -103,10 +101,8 @@ async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<Dat
     read.into_iter().map(documents).collect()
 }
 
-/// Returns the true partners of the sets `drawn`: sets whose exact similarity is at least the threshold, and the `agreeing` sets.
-///
-/// # Errors
-/// Returns the errors of [`documents`], and [`Kind::Input`](crate::error::Kind::Input) if a drawn document is missing in its source.
+/// Returns the true partners of the sets `drawn`: sets whose exact similarity is at least the threshold, and the `agreeing` sets. Returns
+/// the errors of [`documents`], and `Kind::Input` if a drawn document is missing in its source.
 pub(super) async fn partners(
     stored: &Stored,
     sets: &Arc<Sets>,

@@ -62,11 +62,7 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Reads the shingle sets of an output.
-    ///
-    /// # Errors
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the sets could take more than half of `memory` bytes. Fails if a table cannot be
-    /// read.
+    /// Reads the shingle sets of an output. Fails with `Kind::Job` if the sets could take more than half of `memory` bytes.
     pub(super) async fn read(stored: &Stored, memory: u64) -> Result<Self> {
         let documents = stored.manifest().counts.documents;
         let needed = documents.saturating_mul(BYTES_OF_DOCUMENT);

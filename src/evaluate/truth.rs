@@ -48,12 +48,9 @@ pub struct Agreement {
     pub unknown_ids: Vec<String>,
 }
 
-/// Compares an output with known pairs (id_a, id_b) or known clusters (id, cluster_id) from a CSV or Parquet file.
-///
-/// # Errors
-/// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks these columns, or if a document is in two known
-/// clusters.
-/// Returns [`Kind::Job`](crate::error::Kind::Job) if the file contains pairs and the output left out pairs of identical documents.
+/// Compares an output with known pairs (id_a, id_b) or known clusters (id, cluster_id) from a CSV or Parquet file. Fails with `Kind::Input`
+/// if the file cannot be read or lacks these columns, or if a document is in two known clusters. Fails with `Kind::Job` if the file
+/// contains pairs and the output left out pairs of identical documents.
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
     let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();

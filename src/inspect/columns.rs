@@ -249,9 +249,6 @@ fn flatten(
 }
 
 /// Returns the columns of a Parquet file of `source`. A field `b` of the struct `a` is the column `a.b`.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read.
 pub(super) async fn parquet_columns(
     ctx: &SessionContext,
     source: &Source,
@@ -277,9 +274,6 @@ pub(super) async fn parquet_columns(
 }
 
 /// Returns the columns of a file of `source` with Reuters stories.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read.
 pub(super) async fn story_columns(
     ctx: &SessionContext,
     source: &Source,

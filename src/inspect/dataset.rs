@@ -29,9 +29,6 @@ pub(crate) struct Dataset {
 
 impl Dataset {
     /// Inspects the files at `urls`, which have the format `format`. Detects the encoding if `given` is `None`.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if a file cannot be read.
     pub(super) async fn open(
         ctx: &SessionContext,
         urls: &[String],
@@ -207,11 +204,7 @@ const IDS: [&str; 9] = ["id", "_id", "uuid", "guid", "key", "doc_id", "document_
 
 impl Dataset {
     /// Chooses the text column. This is the column `asked` if it is given. Otherwise it is the only string column besides `id`, or a string
-    /// column with a usual name.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the choice is not clear. The message lists the string columns with an example value of
-    /// each.
+    /// column with a usual name. Fails with `Kind::Job` if the choice is not clear.
     pub(crate) fn text_column(&self, asked: Option<&str>, id: Option<&str>) -> Result<String> {
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
@@ -236,10 +229,7 @@ impl Dataset {
     }
 
     /// Chooses the text column in the same way as [`Self::text_column`]. If the choice is not clear, chooses the column with the longest
-    /// values on average. Returns whether the column is a guess.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if no column contains strings.
+    /// values on average. Returns whether the column is a guess. Fails with `Kind::Job` if no column contains strings.
     pub(crate) fn guessed_text(&self, asked: Option<&str>, id: Option<&str>) -> Result<(String, bool)> {
         if let Ok(column) = self.text_column(asked, id) {
             return Ok((column, false));

@@ -63,11 +63,9 @@ impl<'a> FileGroup<'a> {
 
 /// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read in their current form, and files of
 /// other formats if they are small. Detects the encoding of texts if `given` is `None`. If `by_lines` is true, the format of texts is
-/// [`Format::Lines`]. Messages propose calls of `command`.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats, if none of them can be read in its current form, or if there are no lines of text despite `by_lines`.
+/// [`Format::Lines`]. Messages propose calls of `command`. Fails with `Kind::Input` if a path is empty or cannot be read. Fails with
+/// `Kind::Job` if the files have several formats, if none of them can be read in its current form, or if there are no lines of text despite
+/// `by_lines`.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
@@ -121,11 +119,8 @@ pub(super) async fn find(
     Ok(FilesOfFormat { format, urls, left_out, not_text, notes, encoding, is_single })
 }
 
-/// Returns the tables at `paths` if they are Delta tables.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a path cannot be read. [`Kind::Job`](crate::error::Kind::Job) if only some paths are
-/// tables, or if `by_lines` is true.
+/// Returns the tables at `paths` if they are Delta tables. Fails with `Kind::Input` if a path cannot be read. Fails with `Kind::Job` if
+/// only some paths are tables, or if `by_lines` is true.
 async fn delta_tables(
     ctx: &SessionContext,
     paths: &[String],

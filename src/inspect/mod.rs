@@ -37,11 +37,8 @@ impl InspectedPaths {
 }
 
 /// Inspects the files at `paths`. Detects their encoding if `given` is `None`. If `by_lines` is true, each line is a document. Messages
-/// propose calls of `command`.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a path is empty or cannot be read. [`Kind::Job`](crate::error::Kind::Job) if the files
-/// have several formats or an unknown format, or if the documents are unclear in a single text.
+/// propose calls of `command`. Fails with `Kind::Input` if a path is empty or cannot be read. Fails with `Kind::Job` if the files have
+/// several formats or an unknown format, or if the documents are unclear in a single text.
 pub(crate) async fn look(
     ctx: &SessionContext,
     command: &str,

@@ -187,10 +187,8 @@ impl Bands {
 }
 
 /// Chooses bands and rows by `choice` for `threshold`. Returns `None` if the job gives bands and rows. With a `method` that uses no
-/// buckets, no pair is missed, so a recall that is out of reach is not an error.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if no bands and rows reach the recall.
+/// buckets, no pair is missed, so a recall that is out of reach is not an error. Fails with `Kind::Job` if no bands and rows reach the
+/// recall.
 pub(crate) fn choose_bands(
     choice: Choice,
     permutations: usize,
@@ -250,10 +248,7 @@ fn balanced(permutations: usize, threshold: f64) -> Bands {
 }
 
 /// Chooses the largest r, then the smallest b, with b * r <= `permutations` and a recall of at least `target`, in (0, 1), at `threshold`.
-/// The largest r has the steepest curve and therefore the fewest false candidates.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target. The message contains the highest possible recall.
+/// The largest r has the steepest curve and therefore the fewest false candidates. Fails with `Kind::Job` if no b and r reach the target.
 fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Bands> {
     for rows in (1..=permutations).rev() {
         let most = Bands { bands: permutations / rows, rows };

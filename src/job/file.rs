@@ -80,10 +80,8 @@ pub struct JobFile {
 }
 
 impl JobFile {
-    /// Returns a job that reads `urls` and writes to `output`. All other keys have their defaults.
-    ///
-    /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if a job file requires more keys than these.
+    /// Returns a job that reads `urls` and writes to `output`. All other keys have their defaults. Fails with `Kind::Bug` if a job file
+    /// requires more keys than these.
     pub(crate) fn new(format: Format, urls: &[String], output: &str) -> Result<Self> {
         let required = json!({ "source": { "format": format, "url": urls }, "output": { "url": output } });
         serde_json::from_value(required)

@@ -233,11 +233,7 @@ pub type Coefficients = (u64, u64);
 const MAX_BYTES: u64 = 2 << 20;
 
 /// Reads coefficients from a local CSV file. The file has a line `a,b` for each permutation, in order, with numbers from 0 to 2^32 - 1. The
-/// first line may be the header `a,b`. Empty lines are ignored.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or has another form. The message is the text that follows the name of
-/// the key.
+/// first line may be the header `a,b`. Empty lines are ignored. Fails with `Kind::Job` if the file cannot be read or has another form.
 fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     let expected = "expected a line `a,b` for each permutation";
     let text = read_setting(path, "which", MAX_BYTES, expected)?;

@@ -65,10 +65,8 @@ impl Condition {
         &self.columns
     }
 
-    /// Returns the syntax tree, in which every column is a single quoted identifier.
-    ///
-    /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if the text cannot be parsed again.
+    /// Returns the syntax tree, in which every column is a single quoted identifier. Fails with `Kind::Bug` if the text cannot be parsed
+    /// again.
     pub(crate) fn syntax(&self) -> Result<Expr> {
         let mut condition = parsed(&self.text).map_err(|e| Error::bug("a condition was lost").because(e))?;
         let _: ControlFlow<()> = visit_expressions_mut(&mut condition, |part| {
@@ -280,10 +278,7 @@ pub enum LimitSize {
 impl FromStr for LimitSize {
     type Err = Error;
 
-    /// Parses a number of documents, or a percentage.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for other texts. The message is the text that follows the name of the key.
+    /// Parses a number of documents, or a percentage. Fails with `Kind::Job` for other texts.
     fn from_str(text: &str) -> Result<Self> {
         // Only digits and a point are allowed: f64's parser also accepts "inf", "nan" and "-1".
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

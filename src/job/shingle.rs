@@ -134,11 +134,8 @@ pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     )
 }
 
-/// Parses a step from a job file. If the step names a file of stop words, reads this file.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the step is unknown or the file is invalid. The message is the text that follows the name of
-/// the key.
+/// Parses a step from a job file. If the step names a file of stop words, reads this file. Fails with `Kind::Job` if the step is unknown or
+/// the file is invalid.
 fn normalize_step(name: &str) -> Result<Normalize> {
     match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
         Some(path) => read(path).map(Normalize::StopWordList),
@@ -146,11 +143,8 @@ fn normalize_step(name: &str) -> Result<Normalize> {
     }
 }
 
-/// Reads a list of words from a local UTF-8 file with one word per line. Empty lines are ignored.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or is not such a list. The message is the text that follows the name
-/// of the key.
+/// Reads a list of words from a local UTF-8 file with one word per line. Empty lines are ignored. Fails with `Kind::Job` if the file cannot
+/// be read or is not such a list.
 fn read(path: &str) -> Result<String> {
     const WHAT: &str = "a file of stop words that";
     let wrong = |fault: &str| Error::job(format!("names {path:?}, {WHAT} {fault}"));

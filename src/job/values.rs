@@ -123,10 +123,8 @@ const UNITS: [(&str, u64); 13] = [
 ];
 
 /// Parses an amount of memory, such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, to bytes. Also parses a share of the memory of the
-/// machine or its container, such as `50%`. Ignores case.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the text has another form, or if the amount is 0 or at least 2^64 bytes.
+/// machine or its container, such as `50%`. Ignores case. Fails with `Kind::Job` if the text has another form, or if the amount is 0 or at
+/// least 2^64 bytes.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {
         Error::job(format!(
@@ -171,11 +169,8 @@ pub(super) fn shown(bytes: u64) -> String {
 }
 
 /// Reads a UTF-8 settings file of a job. The file must have at most `max_bytes` bytes. Messages put `what`, such as "which", after the
-/// path. If the file is not UTF-8, the message ends with `expected`.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read, is too large or is not UTF-8. The message is the text that follows
-/// the name of the key.
+/// path. If the file is not UTF-8, the message ends with `expected`. Fails with `Kind::Job` if the file cannot be read, is too large or is
+/// not UTF-8.
 pub(super) fn read_setting(path: &str, what: &str, max_bytes: u64, expected: &str) -> Result<String> {
     let unread = |e| Error::job(format!("names {path:?}, {what} cannot be read")).because(e);
     if std::fs::metadata(path).map_err(unread)?.len() > max_bytes {

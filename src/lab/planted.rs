@@ -138,8 +138,7 @@ struct Planter<'a> {
 const KINDS: [&str; 4] = ["copy", "near", "contained", "header"];
 
 impl<'a> Planter<'a> {
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the shares add up to more than one half.
+    /// Fails with `Kind::Job` if the shares add up to more than one half.
     fn new(settings: &'a CorpusSettings, shingle: &'a Shingle) -> Result<Self> {
         let CorpusSettings { copies, near, contained, boilerplate, .. } = *settings;
         let shares = [copies, near, contained, boilerplate];

@@ -61,11 +61,8 @@ impl Finished {
         Self(self.0.with_source_in(places))
     }
 
-    /// Opens a reference output of the run that made this output, in a separate session.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::open`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if a run over other documents has
-    /// replaced the reference output.
+    /// Opens a reference output of the run that made this output, in a separate session. Fails with `Kind::Input` if a run over other
+    /// documents has replaced the reference output.
     pub(super) async fn reference(&self, output: &ReferenceOutput) -> Result<Finished> {
         let state = self.session().state();
         let session =

@@ -386,10 +386,7 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
     Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
 }
 
-/// Removes the frequent shingles, which the output ignores.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if all shingles of the text are frequent.
+/// Removes the frequent shingles, which the output ignores. Fails with `Kind::Input` if all shingles of the text are frequent.
 async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<()> {
     let Some(frequent) = finished.frequent_shingles()? else { return Ok(()) };
     let had_some = !set.is_empty();

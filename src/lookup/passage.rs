@@ -185,10 +185,7 @@ impl PassageSearch {
 }
 
 /// Replaces the occurrences in new documents by all occurrences, also those inside longer passages, and returns the number of documents.
-/// Reads all documents with passages.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
+/// Reads all documents with passages. Fails with `Kind::Input` if the source is missing or has changed.
 async fn own_places(finished: &Finished, passage: &mut Passage, most: usize) -> Result<u64> {
     #[derive(Deserialize)]
     struct Span {
@@ -216,10 +213,7 @@ async fn own_places(finished: &Finished, passage: &mut Passage, most: usize) -> 
 
 /// Returns at most `most` occurrences of a passage in reference documents, and the number of all occurrences. `kept` contains the kept
 /// occurrences as (id, first character). Reads all reference documents. If the job named a result of `apply`, character positions refer to
-/// the texts in this result.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the sources of reference documents are missing or have changed.
+/// the texts in this result. Fails with `Kind::Input` if the sources of reference documents are missing or have changed.
 async fn reference_places(
     finished: &Finished,
     passage: &Passage,

@@ -112,10 +112,8 @@ pub(super) fn compared_documents(finished: &Finished, all: DataFrame) -> Result<
     frames::passages::without_rejects(all, rejects)
 }
 
-/// Returns a lazy frame of all documents (source, position, id, text, ..) of the second source.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
+/// Returns a lazy frame of all documents (source, position, id, text, ..) of the second source. Fails with `Kind::Input` if the source is
+/// gone or has changed.
 pub(super) async fn all_of_second_source(finished: &Finished) -> Result<DataFrame> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };

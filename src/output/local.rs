@@ -84,10 +84,7 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Creates an empty file that [`Self::finish`] renames to `path`.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it cannot be created.
+    /// Creates an empty file that [`Self::finish`] renames to `path`. Fails with `Kind::Input` if it cannot be created.
     pub(crate) fn create(path: &Path, schema: SchemaRef, by: WriterPropertiesBuilder) -> Result<Self> {
         let partial = partial_file(path.parent().unwrap_or(Path::new("")), "");
         let partial = partial.context(|| format!("cannot write {}", path.display()))?;
@@ -97,9 +94,6 @@ impl NewFile {
     }
 
     /// Writes rows.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let cannot = || format!("cannot write {}", self.path.display());
         self.writer.write(rows).context(cannot)?;
@@ -109,10 +103,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Completes the file and gives it its name. Replaces an existing file only if `replaces`. Returns the number of bytes.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be completed or renamed.
+    /// Completes the file and gives it its name. Replaces an existing file only if `replaces`. Returns the number of bytes. Fails with
+    /// `Kind::Input` if the file cannot be completed or renamed.
     pub(crate) fn finish(self, replaces: bool) -> Result<u64> {
         let Self { writer, path } = self;
         let cannot = || format!("cannot write {}", path.display());
@@ -140,10 +132,8 @@ pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, St
 }
 
 impl Staged {
-    /// Renames the file unless a file with the final name exists. The caller has synced its bytes.
-    ///
-    /// # Errors
-    /// Returns [`io::ErrorKind::AlreadyExists`] if a file with this name exists, or the error of the system.
+    /// Renames the file unless a file with the final name exists. The caller has synced its bytes. Returns [`io::ErrorKind::AlreadyExists`]
+    /// if a file with this name exists, or the error of the system.
     pub(super) async fn persist(self) -> io::Result<()> {
         blocking(move || {
             self.staged.persist_noclobber(&self.path).map_err(|e| e.error)?;

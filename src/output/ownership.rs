@@ -52,10 +52,7 @@ pub(crate) fn writer(bytes: &[u8]) -> Writer {
     }
 }
 
-/// Refuses a `manifest.json` that a run must not replace.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if another program or `apply` wrote it.
+/// Refuses a `manifest.json` that a run must not replace. Fails with `Kind::Input` if another program or `apply` wrote it.
 pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
     let shown = shown.trim_end_matches('/');
     match writer(bytes) {
@@ -297,10 +294,8 @@ impl Layout {
         Ok(marked(self, inside).await?.is_some())
     }
 
-    /// Removes an outdated JSON file that this program wrote. It is not an error if the file is already gone.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file is foreign. Also if the store refuses the removal.
+    /// Removes an outdated JSON file that this program wrote. It is not an error if the file is already gone. Fails with `Kind::Input` if
+    /// the file is foreign.
     pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         match self.read_bytes(inside).await? {
             None => Ok(()),

@@ -114,10 +114,7 @@ impl Stored {
         self.manifest.origins.len().max(1) as u64
     }
 
-    /// Returns the sources of the documents, as the jobs name them.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if a job in the manifest cannot be read.
+    /// Returns the sources of the documents, as the jobs name them. Fails with `Kind::Input` if a job in the manifest cannot be read.
     pub(crate) fn read_sources(&self) -> Result<Vec<job::Source>> {
         self.origins()
             .iter()
@@ -125,10 +122,8 @@ impl Stored {
             .collect()
     }
 
-    /// Returns the provider of a table, or `None` if the job does not write the table.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the manifest lacks a table that every job writes.
+    /// Returns the provider of a table, or `None` if the job does not write the table. Fails with `Kind::Input` if the manifest lacks a
+    /// table that every job writes.
     pub(crate) fn provider(&self, table: Table) -> Result<Option<ManifestTable>> {
         let Some(written) = self.manifest.tables.get(table.name()) else {
             if table.is_optional() {
@@ -187,11 +182,8 @@ pub(crate) struct AppliedOutput {
     contents: ResultContents,
 }
 
-/// Returns the manifest of the finished result of `apply` in the folder `target`, or `None` if the folder contains no result.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the result is unfinished, another version wrote it, or the store does not
-/// answer.
+/// Returns the manifest of the finished result of `apply` in the folder `target`, or `None` if the folder contains no result. Fails with
+/// `Kind::Input` if the result is unfinished, another version wrote it, or the store does not answer.
 pub(crate) async fn manifest<T: DeserializeOwned>(target: &Layout) -> Result<Option<T>> {
     let (records, shown) = (target.within(APPLIED), target.shown());
     let Some(ManifestVersion { apply_format, resemblance }) = records.read(MANIFEST).await? else {
@@ -212,11 +204,8 @@ pub(crate) async fn manifest<T: DeserializeOwned>(target: &Layout) -> Result<Opt
 }
 
 impl AppliedOutput {
-    /// Opens the output at `url`. If `url` is a result of `apply`, opens the output that was applied.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Stored::open`] and [`manifest`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if the output was
-    /// replaced after it was applied.
+    /// Opens the output at `url`. If `url` is a result of `apply`, opens the output that was applied. Fails with `Kind::Input` if the
+    /// output was replaced after it was applied.
     pub(crate) async fn open(session: &SessionContext, url: &str) -> Result<(Stored, Option<Self>)> {
         let error = match Stored::open(session, url).await {
             Ok(stored) => return Ok((stored, None)),
@@ -243,9 +232,7 @@ impl AppliedOutput {
     }
 
     /// Opens the result of `apply` that a run named instead of the reference `output`. Returns `None` if the run named the output itself.
-    ///
-    /// # Errors
-    /// Returns the errors of [`manifest`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if the result is gone or was replaced.
+    /// Fails with `Kind::Input` if the result is gone or was replaced.
     pub(crate) async fn recorded(session: &SessionContext, output: &ReferenceOutput) -> Result<Option<Self>> {
         let Some(record) = &output.applied else { return Ok(None) };
         match Self::find(session, &record.url).await? {

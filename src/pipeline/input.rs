@@ -42,10 +42,7 @@ impl RunInput {
         Ok(Self { listed, outputs, merges: matches!(job.input, job::Input::Merge(_)), reference })
     }
 
-    /// Refuses an output that overlaps with an input.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job), with the output and the input, if they overlap.
+    /// Refuses an output that overlaps with an input. Fails with `Kind::Job`, with the output and the input, if they overlap.
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         if let Some(outputs) = &self.outputs {
             outputs.refuse_overlap(output, if self.merges { "--to" } else { "output.url" })?;
@@ -97,10 +94,7 @@ impl RunInput {
         Ok(is_same.then_some(fingerprint))
     }
 
-    /// Checks that a reused output has the same frequent shingles as the reference outputs.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if they differ.
+    /// Checks that a reused output has the same frequent shingles as the reference outputs. Fails with `Kind::Job` if they differ.
     pub(crate) async fn check_frequent(&self) -> Result<()> {
         match (&self.outputs, self.reference.as_ref().and_then(ReferenceDocuments::outputs)) {
             (Some(own), Some(reference)) => {
@@ -284,11 +278,8 @@ const RULES: &[&str] = &[
     "output.max_expand",
 ];
 
-/// Opens the outputs at `urls`, and checks that one run could have found their pairs.
-///
-/// # Errors
-/// Returns the errors of [`Chain::open`] and [`Chain::check_compared`]. Also returns [`Kind::Job`](crate::error::Kind::Job) if an output
-/// was made with other rules.
+/// Opens the outputs at `urls`, and checks that one run could have found their pairs. Fails with `Kind::Job` if an output was made with
+/// other rules.
 async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;

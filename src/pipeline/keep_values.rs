@@ -34,10 +34,8 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
     Ok(job)
 }
 
-/// Refuses columns that mix numbers and texts. Warns of entries in `clusters.keep` that have no effect.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a column contains numbers and texts. The message shows one of each.
+/// Refuses columns that mix numbers and texts. Warns of entries in `clusters.keep` that have no effect. Fails with `Kind::Input` if a
+/// column contains numbers and texts.
 pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     let (order, group) = (cx.job.clusters.order(), cx.job.source.group.as_deref());
     let entries: Vec<_> = keep::data_preferences(&order).collect();

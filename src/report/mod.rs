@@ -96,10 +96,7 @@ struct OutputIdentity {
 }
 
 impl ReportRecord {
-    /// Reads a record.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or is not the record of a successful run.
+    /// Reads a record. Fails with `Kind::Input` if the file cannot be read, or is not the record of a successful run.
     fn read(file: &str) -> Result<Self> {
         let text = std::fs::read_to_string(file).context(|| format!("cannot read the record {file}"))?;
         serde_json::from_str(&text).map_err(|e| {
@@ -110,10 +107,8 @@ impl ReportRecord {
         })
     }
 
-    /// Adds the record to `report`. `fingerprint` identifies the output that the report describes.
-    ///
-    /// # Errors
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the record belongs to another output.
+    /// Adds the record to `report`. `fingerprint` identifies the output that the report describes. Fails with `Kind::Job` if the record
+    /// belongs to another output.
     fn add_to(&self, report: &mut Report, fingerprint: &str) -> Result<()> {
         if self.manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(

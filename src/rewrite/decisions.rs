@@ -338,10 +338,8 @@ pub(crate) fn names(annotations: &[Annotation]) -> Vec<&'static str> {
     columns(annotations, IdType::Utf8).into_iter().map(|(name, _)| name).collect()
 }
 
-/// Appends the columns of `annotations` to the header of the file `path`.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the header already contains one of the names.
+/// Appends the columns of `annotations` to the header of the file `path`. Fails with `Kind::Input` if the header already contains one of
+/// the names.
 pub(crate) fn append_names(
     format: &dyn RowFormat,
     source: &job::Source,

@@ -104,10 +104,7 @@ impl SourceFile {
         compression(&self.path)
     }
 
-    /// Returns the stored bytes, which can be compressed.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or was replaced.
+    /// Returns the stored bytes, which can be compressed. Fails with `Kind::Input` if the file cannot be read or was replaced.
     pub(crate) async fn stored(&self, runtime: &RuntimeEnv) -> Result<Chunks> {
         let path = Arc::clone(&self.path);
         let reading = BeingRead::begin(Arc::clone(&path));
@@ -181,9 +178,6 @@ impl SourceFile {
     }
 
     /// Reads about `most` stored bytes from the start of the file and decompresses them.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read.
     pub(crate) async fn head(&self, ctx: &SessionContext, most: usize) -> Result<Head> {
         let failed = || self.unreadable_start();
         let runtime = ctx.runtime_env();

@@ -99,11 +99,8 @@ pub(crate) enum Rewriting {
 
 /// A format that this program parses.
 pub(crate) trait ParsedFormat: Sync {
-    /// Reads the first bytes of `files`, and determines how to get the values of `columns`.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if files are damaged or have different columns. [`Kind::Job`](crate::error::Kind::Job) if
-    /// a column of the job does not exist or cannot be used.
+    /// Reads the first bytes of `files`, and determines how to get the values of `columns`. Fails with `Kind::Input` if files are damaged
+    /// or have different columns. Fails with `Kind::Job` if a column of the job does not exist or cannot be used.
     fn plan<'a>(
         &'a self,
         ctx: &'a SessionContext,
@@ -249,10 +246,8 @@ pub(crate) trait RowFormat: Sync {
 }
 
 impl dyn RowFormat + '_ {
-    /// Returns a cutter for one file that is read without decoding.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if bytes inside a character of the encoding can look like separators.
+    /// Returns a cutter for one file that is read without decoding. Fails with `Kind::Job` if bytes inside a character of the encoding can
+    /// look like separators.
     pub(crate) fn checked_cutter(&self, source: &job::Source) -> Result<Box<dyn RowCutter>> {
         let encoding = source.encoding;
         if separators_are_bytes(encoding, &self.separators(source)) {

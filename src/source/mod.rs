@@ -195,10 +195,8 @@ pub(crate) async fn has_column(ctx: &SessionContext, source: &job::Source, name:
     Ok(open_rows(ctx, &with, std::slice::from_ref(first), None, None).await.is_ok())
 }
 
-/// Returns the position of the text in the files of `source`. Reads headers and first rows in the same way as [`read`].
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns or comes from the paths of files. See also [`read`].
+/// Returns the position of the text in the files of `source`. Reads headers and first rows in the same way as [`read`]. Fails with
+/// `Kind::Job` if the text is joined from several columns or comes from the paths of files.
 pub(crate) async fn text_place(
     ctx: &SessionContext,
     source: &job::Source,
@@ -251,10 +249,8 @@ pub(crate) async fn left_out(
     Ok(rows.select([vec![lit(files_left_out).alias("files")], columns.to_vec()].concat())?)
 }
 
-/// Returns the files whose paths do not meet `source.where`. These files are not read.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns.
+/// Returns the files whose paths do not meet `source.where`. These files are not read. Fails with `Kind::Job` if the condition does not fit
+/// the columns.
 pub(crate) async fn files_left_out(
     ctx: &SessionContext,
     source: &job::Source,

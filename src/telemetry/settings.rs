@@ -64,10 +64,7 @@ const METRICS: Signal = Signal {
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 impl TelemetrySettings {
-    /// Reads the settings. Returns `None` if no signal is sent.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if a variable has an invalid value. The error names the variable.
+    /// Reads the settings. Returns `None` if no signal is sent. Fails with `Kind::Job` if a variable has an invalid value.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if collector_variable(environment).is_none() {
             return Ok(None);

@@ -88,11 +88,8 @@ pub(crate) struct DataJob {
 
 impl FromData {
     /// Creates a job from these arguments. If `output` is `None`, the output is in a temporary folder. `change` sets further keys. A
-    /// description of the data is shown on the screen.
-    ///
-    /// # Errors
-    /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if several columns could contain the texts, or
-    /// none.
+    /// description of the data is shown on the screen. Returns the errors of [`inspect::look`], and `Kind::Job` if several columns could
+    /// contain the texts, or none.
     pub(crate) fn job(
         &self,
         screen: &Screen,
@@ -127,10 +124,7 @@ impl FromData {
 }
 
 /// Creates a job file for `data`. Also returns the noun for a document and the inspected files. A description of the data is shown on the
-/// screen.
-///
-/// # Errors
-/// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if several columns could contain the texts, or none.
+/// screen. Returns the errors of [`look`], and `Kind::Job` if several columns could contain the texts, or none.
 pub(crate) fn file(
     screen: &Screen,
     command: &str,
@@ -153,10 +147,8 @@ pub(crate) fn file(
     Ok((dataset.job(&text, id.as_deref(), output)?, noun, found))
 }
 
-/// Inspects the files of `data`, and shows the names of skipped files and the detected encodings of texts on the screen.
-///
-/// # Errors
-/// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if `--html-as` is given for data.
+/// Inspects the files of `data`, and shows the names of skipped files and the detected encodings of texts on the screen. Returns the errors
+/// of [`inspect::look`], and `Kind::Job` if `--html-as` is given for data.
 pub(crate) fn look(screen: &Screen, command: &str, data: &DataArguments) -> Result<InspectedPaths> {
     let DataArguments { paths, encoding, html_as, lines, .. } = data;
     let found = on_session(LOOK_MEMORY, async |session, _| {
@@ -183,10 +175,7 @@ impl DataArguments {
         [&self.text, &self.id].map(|names| (!names.is_empty()).then(|| names.join(",")))
     }
 
-    /// Refuses options that name columns, because text files have no columns.
-    ///
-    /// # Errors
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) with the name of the option.
+    /// Refuses options that name columns, because text files have no columns. Fails with `Kind::Job` with the name of the option.
     pub(crate) fn refuse_columns(&self) -> Result<()> {
         let options = ["--text", "--id"].into_iter().zip(self.columns());
         let Some((option, _)) = options.into_iter().find(|(_, given)| given.is_some()) else { return Ok(()) };

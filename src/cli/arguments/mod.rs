@@ -41,10 +41,7 @@ pub(crate) fn scheduler(text: &str) -> ParsedArgument<String> {
 }
 
 /// Returns the engine settings of a command. Without `scheduler`, the command uses this machine; otherwise it uses the cluster of this
-/// scheduler.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) if the URL is invalid.
+/// scheduler. Fails with `Kind::Job` if the URL is invalid.
 pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::EngineSettings> {
     match scheduler {
         None => Ok(job::EngineSettings::local(memory)),

@@ -194,10 +194,8 @@ pub(crate) fn text(evaluation: &Evaluation) -> String {
 /// The names of the files in a pack.
 const FILES: [&str; 3] = ["audit.html", "audit.csv", "audit.parquet"];
 
-/// Returns the paths of the files in a pack. `folder` is the folder of the pack.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) if one of the files exists, because an existing file can contain labels.
+/// Returns the paths of the files in a pack. `folder` is the folder of the pack. Fails with `Kind::Job` if one of the files exists, because
+/// an existing file can contain labels.
 fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
     let paths = FILES.map(|name| Path::new(folder).join(name));
     match paths.iter().find(|path| path.exists()) {

@@ -48,10 +48,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Refuses an address that other machines can reach if the cluster has no token, because connections are not authenticated without a token.
-/// If `allowed` is true, every address is accepted.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) with a description of the risk.
+/// If `allowed` is true, every address is accepted. Fails with `Kind::Job` with a description of the risk.
 pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     if allowed || ClusterToken::from_environment().is_some() || is_loopback(bind) {
         return Ok(());

@@ -41,11 +41,8 @@ pub(crate) struct OwnFile {
 }
 
 impl OwnFile {
-    /// Checks that the file `path` can be written. `argument` is the argument that names it.
-    ///
-    /// # Errors
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the folder of the file does not exist, or if the file exists and must not be
-    /// replaced.
+    /// Checks that the file `path` can be written. `argument` is the argument that names it. Fails with `Kind::Job` if the folder of the
+    /// file does not exist, or if the file exists and must not be replaced.
     pub(crate) fn at(argument: &'static str, path: impl Into<PathBuf>, mark: FileMark) -> Result<Self> {
         let path = path.into();
         if path.file_name().is_none() {
@@ -64,10 +61,7 @@ impl OwnFile {
         &self.path
     }
 
-    /// Returns whether the file exists.
-    ///
-    /// # Errors
-    /// Returns [`Kind::Job`](crate::error::Kind::Job) if the file exists and must not be replaced.
+    /// Returns whether the file exists. Fails with `Kind::Job` if the file exists and must not be replaced.
     fn exists(&self) -> Result<bool> {
         let Self { argument, path, mark } = self;
         let shown = path.display();

@@ -53,10 +53,8 @@ pub(crate) struct JobRuntime {
 }
 
 impl JobRuntime {
-    /// Starts the threads, and configures the allocator for the memory budget in `engine`.
-    ///
-    /// # Errors
-    /// Returns [`Kind::Engine`] if the system does not let this process start enough threads.
+    /// Starts the threads, and configures the allocator for the memory budget in `engine`. Fails with `Kind::Engine` if the system does not
+    /// let this process start enough threads.
     pub(crate) fn start(engine: &EngineSettings) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;

@@ -45,10 +45,7 @@ impl RejectsFile {
         Ok(Self { path: PathBuf::from(text), format })
     }
 
-    /// Checks before a run that the file can be created.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the file exists, or if its folder does not exist.
+    /// Checks before a run that the file can be created. Fails with `Kind::Job` if the file exists, or if its folder does not exist.
     pub(crate) fn check(&self) -> Result<()> {
         let fault = match self.path.symlink_metadata() {
             Ok(_) => "exists: name another file, or remove it",

@@ -14,11 +14,8 @@ use crate::address::masked;
 use crate::cli::screen::print::one_line;
 use crate::error::{Error, Result, chain};
 
-/// Sends a request. Returns the status, and the first line of the body, cut off at 200 characters.
-///
-/// # Errors
-/// Returns [`Kind::Engine`](crate::error::Kind::Engine) if there is no answer within `limit`. The message does not contain the URL, because
-/// the URL can contain a password.
+/// Sends a request. Returns the status, and the first line of the body, cut off at 200 characters. Fails with `Kind::Engine` if there is no
+/// answer within `limit`.
 pub(crate) fn exchange(
     limit: Duration,
     client: ClientBuilder,
@@ -45,11 +42,8 @@ pub(crate) fn exchange(
     answer
 }
 
-/// Sends `body` to `url`. Any status that is not a success is an error. `noun` names the body in messages.
-///
-/// # Errors
-/// Returns [`Kind::Input`](crate::error::Kind::Input) if the status is not a success, or if there is no answer within `limit`. The message
-/// contains the URL without secrets.
+/// Sends `body` to `url`. Any status that is not a success is an error. `noun` names the body in messages. Fails with `Kind::Input` if the
+/// status is not a success, or if there is no answer within `limit`.
 pub(crate) fn send(
     limit: Duration,
     method: Method,
@@ -88,10 +82,8 @@ struct Sender {
     ended: Receiver<Result<()>>,
 }
 
-/// Starts a thread that calls `send`. `noun` names the sent data in messages, in the plural and with an article.
-///
-/// # Errors
-/// Returns [`Kind::Engine`](crate::error::Kind::Engine) if the thread cannot be started.
+/// Starts a thread that calls `send`. `noun` names the sent data in messages, in the plural and with an article. Fails with `Kind::Engine`
+/// if the thread cannot be started.
 pub(crate) fn start(noun: &'static str, send: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (done, ended) = mpsc::channel();
     let span = tracing::Span::current();

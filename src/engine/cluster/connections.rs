@@ -60,10 +60,8 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Reads the file that the environment names. Returns `None` if the environment names no file.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the file cannot be read or contains no certificate.
+    /// Reads the file that the environment names. Returns `None` if the environment names no file. Fails with `Kind::Job` if the file
+    /// cannot be read or contains no certificate.
     pub(crate) fn from_environment() -> Result<Option<Self>> {
         Environment::process().get(CLUSTER_CA).map(|path| Self::read(path.as_ref())).transpose()
     }
@@ -99,10 +97,8 @@ impl Trust {
     }
 }
 
-/// Returns the TLS acceptor of the servers of this process, or `None` if the environment names no certificate.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if a certificate or its key is missing or cannot be used.
+/// Returns the TLS acceptor of the servers of this process, or `None` if the environment names no certificate. Fails with `Kind::Job` if a
+/// certificate or its key is missing or cannot be used.
 pub(super) fn acceptor() -> Result<Option<TlsAcceptor>> {
     let environment = Environment::process();
     let (certificate, key) = match (environment.get(CLUSTER_CERTIFICATE), environment.get(CLUSTER_KEY)) {
@@ -444,10 +440,7 @@ fn is_named_locally(request: &Request) -> bool {
     host.parse::<IpAddr>().is_ok() || !host.trim_end_matches('.').contains('.')
 }
 
-/// Listens on `address`, the value of the command-line option `option`.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the address cannot be used. The error states the reason.
+/// Listens on `address`, the value of the command-line option `option`. Fails with `Kind::Input` if the address cannot be used.
 pub(super) async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener> {
     let refused = match TcpListener::bind(address).await {
         Ok(listener) => return Ok(listener),

@@ -155,11 +155,7 @@ impl Rest {
     }
 
     /// Checks that the scheduler accepts the token and the TLS settings of this process, and that this process trusts the scheduler. A
-    /// missing answer does not count as a refusal.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the scheduler refuses this process or is not trusted. The error names the setting to
-    /// change.
+    /// missing answer does not count as a refusal. Fails with `Kind::Job` if the scheduler refuses this process or is not trusted.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),

@@ -33,10 +33,7 @@ impl fmt::Display for BucketUrl {
 }
 
 impl BucketUrl {
-    /// Extracts the bucket from `url`.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the URL has no bucket.
+    /// Extracts the bucket from `url`. Fails with `Kind::Job` if the URL has no bucket.
     pub(super) fn try_new(url: &Url) -> Result<Self> {
         let authority = url[url::Position::BeforeUsername..url::Position::BeforePath].to_owned();
         if authority.is_empty() {

@@ -182,10 +182,8 @@ const ROLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// with every request. Other requests must not contain this header.
 ///
 /// Credentials are taken from the first of these sources: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web
-/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), the IAM role of a container, or the IAM role of the machine.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.
+/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), the IAM role of a container, or the IAM role of the machine. Fails with
+/// `Kind::Job` if the variables contradict each other.
 fn s3(bucket_url: &Arc<BucketUrl>, environment: &Environment, policy: &RetryPolicy) -> Result<[AmazonS3; 2]> {
     let builder = configured(bucket_url, environment, policy, HeaderMap::new())?;
     let (name, value) = CHECKSUM_MODE;
@@ -342,10 +340,8 @@ fn is_url(text: &str) -> bool {
     host && uri.scheme().is_some() && Url::parse(&uri.to_string()).is_ok_and(|url| url.has_host())
 }
 
-/// Returns the client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.
+/// Returns the client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`. Fails with `Kind::Job` if the
+/// variables contradict each other.
 #[cfg(feature = "gcs")]
 fn google(
     bucket_url: &Arc<BucketUrl>,
@@ -372,10 +368,8 @@ fn google(
     }
 }
 
-/// Returns the client for a container of Azure Blob Storage, from the variables that start with `AZURE_`.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the variables contradict each other.
+/// Returns the client for a container of Azure Blob Storage, from the variables that start with `AZURE_`. Fails with `Kind::Job` if the
+/// variables contradict each other.
 #[cfg(feature = "azure")]
 fn azure(
     url: &Url,

@@ -51,12 +51,9 @@ pub(super) struct Labels {
 /// whether `id_b` is one of them.
 const COLUMNS: [&str; 5] = ["label", "key", "id_a", "id_b", "reference_b"];
 
-/// Reads a file of labels. Its name must end in .csv or .parquet.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) if the name has another ending.
-/// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or lacks a column.
-/// Returns [`Kind::Input`](crate::error::Kind::Input) with the number of the row, if the file contains an unknown label or a repeated pair.
+/// Reads a file of labels. Its name must end in .csv or .parquet. Fails with `Kind::Job` if the name has another ending. Fails with
+/// `Kind::Input` if the file cannot be read or lacks a column. Fails with `Kind::Input` with the number of the row, if the file contains an
+/// unknown label or a repeated pair.
 pub(super) fn read(file: &str) -> Result<Labels> {
     let mut labels = Labels { file: file.to_owned(), rows: BTreeMap::new() };
     if let Some(missing) = address::missing(file) {

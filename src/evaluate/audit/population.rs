@@ -231,10 +231,7 @@ pub(super) struct PairDraw {
 }
 
 /// Draws `pairs` pairs from the population, or all pairs if there are fewer. From each stratum, it draws the pairs with the smallest
-/// hashes. At most `pairs` pairs per stratum are in memory.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) if more than `pairs` strata contain pairs. Fails if a table cannot be read.
+/// hashes. At most `pairs` pairs per stratum are in memory. Fails with `Kind::Job` if more than `pairs` strata contain pairs.
 pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -> Result<PairDraw> {
     let strata = population.strata.len();
     let mut sizes = vec![0_u64; strata];

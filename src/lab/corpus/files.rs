@@ -65,10 +65,7 @@ pub fn write_documents(
 
 /// Writes the table of planted documents as a Parquet file, with one row per planted document. `id_a` and `id_b` are the ids of the planted
 /// document and its original, in ascending order. `kind` is `copy`, `near`, `contained` or `identical`. `jaccard` is the exact similarity,
-/// and `size` is the number of words in a shingle.
-///
-/// # Errors
-/// Returns the errors of [`check_free`], and [`Kind::Input`](crate::error::Kind::Input) if writing fails.
+/// and `size` is the number of words in a shingle. Returns the errors of [`check_free`], and `Kind::Input` if writing fails.
 pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
     let size = corpus.settings.shingle;
     let mut file = create(path, existing, &truth_batch(Vec::new(), size)?)?;
@@ -124,10 +121,7 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
 }
 
 /// Refuses a path that must not be written: a folder, or an existing file. With [`OnExisting::Overwrite`], existing files are accepted if
-/// this program wrote them under this name.
-///
-/// # Errors
-/// Returns [`Kind::Job`](crate::error::Kind::Job) with the path and the reason if the path is refused.
+/// this program wrote them under this name. Fails with `Kind::Job` with the path and the reason if the path is refused.
 pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     let shown = path.display();
     if path.is_dir() {

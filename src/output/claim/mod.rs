@@ -369,10 +369,8 @@ impl Claim {
         &self.lost
     }
 
-    /// Checks in the store that this attempt still owns the output.
-    ///
-    /// # Errors
-    /// [`Kind::Input`] if the attempt no longer owns the output, or if the store does not answer.
+    /// Checks in the store that this attempt still owns the output. Fails with `Kind::Input` if the attempt no longer owns the output, or
+    /// if the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
         if self.is_lost().await? { Err(self.lost_error()) } else { Ok(()) }
     }

@@ -41,11 +41,8 @@ impl Published {
     }
 
     /// Returns the bytes of the commit that follows `log`, or of the first commit if `log` is `None`. `modified` contains the time at which
-    /// each file was written. A table that is no longer in the result becomes empty.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot represent the table, or if another program changed the log in a way that
-    /// forbids further commits.
+    /// each file was written. A table that is no longer in the result becomes empty. Fails with `Kind::Input` if Delta cannot represent the
+    /// table, or if another program changed the log in a way that forbids further commits.
     pub(super) fn commit(
         &self,
         table: Table,
@@ -127,11 +124,8 @@ pub(crate) struct WholeFile {
 }
 
 /// Writes the log of the table in `folder` of an output. The table's files must exist. An empty `folder` is the output itself. Replaces the
-/// commit of an earlier attempt if it is the only commit. `key` distinguishes this table from all other tables.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot represent a column, if another program wrote to the log, or if the store
-/// refuses the commit.
+/// commit of an earlier attempt if it is the only commit. `key` distinguishes this table from all other tables. Fails with `Kind::Input` if
+/// Delta cannot represent a column, if another program wrote to the log, or if the store refuses the commit.
 pub(crate) async fn put_whole(
     output: &Layout,
     folder: &str,

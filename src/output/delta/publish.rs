@@ -24,10 +24,7 @@ pub(crate) async fn is_current(output: &Layout, tables: TableFormat) -> Result<b
 }
 
 /// Updates the logs of an output to its manifest, if the output has a manifest. With [`TableFormat::Delta`], every table gets a log.
-/// Otherwise, only existing logs with commits of this program are updated.
-///
-/// # Errors
-/// If the store refuses a commit. [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
+/// Otherwise, only existing logs with commits of this program are updated. Fails with `Kind::Input` if a log cannot be continued.
 pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> {
     for _ in 0..ATTEMPTS {
         // The logs are read before the manifest. If another process then writes a newer manifest, it updates the logs itself.
@@ -46,11 +43,8 @@ pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> 
 }
 
 /// Refuses a table that cannot be a Delta table or must not be replaced, before anything is computed. Delta may not support a column, the
-/// log may not allow further commits, or another program may own the table.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with advice, if a table is refused. [`Kind::Input`](crate::error::Kind::Input) if its log cannot
-/// be continued.
+/// log may not allow further commits, or another program may own the table. Fails with `Kind::Job`, with advice, if a table is refused.
+/// Fails with `Kind::Input` if its log cannot be continued.
 pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
     let shown = output.shown();
     for (table, found) in read(output).await? {

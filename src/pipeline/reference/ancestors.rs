@@ -13,10 +13,7 @@ use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run, read_job};
 
 /// Returns for each of `outputs` the outputs that it was made against. If one of `outputs` contains the documents of a second source, it
-/// takes the place of that source.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a job in a manifest cannot be read.
+/// takes the place of that source. Fails with `Kind::Input` if a job in a manifest cannot be read.
 pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput>>> {
     let against = |stored: &Stored| {
         let mut against = stored.manifest().reference_outputs.clone();
@@ -52,10 +49,8 @@ fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) ->
 }
 
 /// Checks that every output comes after the outputs that it was made `against`, since their documents are in its clusters. Also checks that
-/// no run is included twice. `named_by` is the setting that names the outputs, for messages.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with the two outputs, if they are in the wrong order or contain the same run.
+/// no run is included twice. `named_by` is the setting that names the outputs, for messages. Fails with `Kind::Job`, with the two outputs,
+/// if they are in the wrong order or contain the same run.
 pub(crate) fn check_order(
     outputs: &[Stored],
     against: &[Vec<ReferenceOutput>],
@@ -112,10 +107,8 @@ pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     ])
 }
 
-/// Checks that every two documents in the outputs were compared. `against` contains the result of [`made_against`].
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with the outputs, if pairs are missing.
+/// Checks that every two documents in the outputs were compared. `against` contains the result of [`made_against`]. Fails with `Kind::Job`,
+/// with the outputs, if pairs are missing.
 pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>]) -> Result<()> {
     for (at, (later, seen)) in outputs.iter().zip(against).enumerate() {
         let shown = later.layout().shown();
@@ -159,10 +152,7 @@ impl<'a> KnownFingerprints<'a> {
     }
 }
 
-/// Checks that all `outputs` have the same frequent shingles.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with two outputs, if their frequent shingles differ.
+/// Checks that all `outputs` have the same frequent shingles. Fails with `Kind::Job`, with two outputs, if their frequent shingles differ.
 pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>) -> Result<()> {
     let mut first: Option<(&Stored, DataFrame)> = None;
     for stored in outputs {

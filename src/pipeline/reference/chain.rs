@@ -72,10 +72,7 @@ impl Chain {
     }
 
     /// Refuses an output that overlaps with an output in the chain or with the source of such an output. `setting` is the job key or option
-    /// that sets the output's URL, for messages.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    /// that sets the output's URL, for messages. Fails with `Kind::Job` with both.
     pub(crate) fn refuse_overlap(&self, output: &Layout, setting: &str) -> Result<()> {
         for stored in &self.outputs {
             overlap::refuse_output(output, stored.layout(), setting)?;
@@ -185,10 +182,8 @@ impl Chain {
         self.outputs.iter().skip(1).any(is_replacing)
     }
 
-    /// Checks that all outputs carry the column `name`, which the job's `key` names.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job), with the output, if an output lacks the column.
+    /// Checks that all outputs carry the column `name`, which the job's `key` names. Fails with `Kind::Job`, with the output, if an output
+    /// lacks the column.
     pub(crate) fn check_column(&self, name: &str, key: &str) -> Result<()> {
         let lacks =
             |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
@@ -203,10 +198,8 @@ impl Chain {
     }
 
     /// Checks that two outputs contain the same id only if the later run replaced the document. A run with reference outputs has already
-    /// checked this. But new documents can have the same ids as documents in a second source.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input), with the two outputs and an id, if the check fails.
+    /// checked this. But new documents can have the same ids as documents in a second source. Fails with `Kind::Input`, with the two
+    /// outputs and an id, if the check fails.
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<KnownFingerprints<'_>> =
             self.against.iter().map(|against| KnownFingerprints::new(against)).collect();

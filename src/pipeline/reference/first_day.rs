@@ -7,11 +7,8 @@ use crate::job::{Against, Job};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 
-/// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists.
-///
-/// # Errors
-/// If a store does not answer. [`Kind::Job`](crate::error::Kind::Job) if the output of `job` overlaps with a missing output, because the
-/// next run could not have the output of this run as its own reference.
+/// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists. Fails with `Kind::Job` if
+/// the output of `job` overlaps with a missing output, because the next run could not have the output of this run as its own reference.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let Some(against) = job.against.as_ref().filter(|against| against.first_day) else {
         return Ok(job.clone());

@@ -42,10 +42,7 @@ impl ReferenceDocuments {
         }))
     }
 
-    /// Refuses an output that overlaps with an input.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job), with the output and the input, if they overlap.
+    /// Refuses an output that overlaps with an input. Fails with `Kind::Job`, with the output and the input, if they overlap.
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.chain.refuse_overlap(output, "output.url"),
@@ -57,10 +54,7 @@ impl ReferenceDocuments {
     }
 
     /// Checks that ids have the same type as in the source of new documents. Also checks that the columns that order documents can be
-    /// compared.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if the types do not fit.
+    /// compared. Fails with `Kind::Job` if the types do not fit.
     pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.check_types(job, types),

@@ -41,10 +41,8 @@ impl ReferenceOutputs {
         Ok(Self { chain, sources })
     }
 
-    /// Checks that ids have the same type as in the source, and that the columns of `clusters.keep` can be compared.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job), with the output, if a type does not fit.
+    /// Checks that ids have the same type as in the source, and that the columns of `clusters.keep` can be compared. Fails with
+    /// `Kind::Job`, with the output, if a type does not fit.
     pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         for stored in &self.chain.outputs {
             let (shown, made) = (stored.layout().shown(), &stored.manifest().source);

@@ -198,10 +198,7 @@ fn find_same_keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     frames::union(found)
 }
 
-/// Ends the run if the table `same_keys` has a row.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input), with some of the ids, if documents share a key.
+/// Ends the run if the table `same_keys` has a row. Fails with `Kind::Input`, with some of the ids, if documents share a key.
 async fn refuse_same_keys(cx: &StageContext<'_>) -> Result<()> {
     if cx.rows(WorkTable::SAME_KEYS) == 0 {
         return Ok(());

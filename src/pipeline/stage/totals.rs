@@ -180,10 +180,7 @@ impl Totals {
         self.0.get(&total.name())?.get(at).copied()
     }
 
-    /// The first number of a total.
-    ///
-    /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if the stage did not count the total.
+    /// The first number of a total. Fails with `Kind::Bug` if the stage did not count the total.
     pub(in crate::pipeline) fn number(&self, total: Total) -> Result<u64> {
         self.optional(total, 0).ok_or_else(|| not_counted(total))
     }
@@ -194,10 +191,8 @@ impl Totals {
         reasons.map(|(reason, numbers)| (reason.to_owned(), numbers.iter().sum())).collect()
     }
 
-    /// Checks that `table` contains as many rows as were written, and that the rows keep its contract.
-    ///
-    /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if a check fails.
+    /// Checks that `table` contains as many rows as were written, and that the rows keep its contract. Fails with `Kind::Bug` if a check
+    /// fails.
     pub(in crate::pipeline) fn check(&self, cx: &StageContext<'_>, table: Table) -> Result<()> {
         let contract = schema::contract(table).over(&cx.types, cx.job.columns());
         let (written, total) = (cx.rows(table), Total::Contract(table));

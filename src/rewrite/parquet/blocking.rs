@@ -34,10 +34,7 @@ impl Waiter {
         Self { runtime: Handle::current(), stop: stop.clone() }
     }
 
-    /// Blocks until `work` ends.
-    ///
-    /// # Errors
-    /// Returns the error of `work`, or [`Kind::Interrupted`](crate::error::Kind::Interrupted) if the work was stopped.
+    /// Blocks until `work` ends. Returns the error of `work`, or `Kind::Interrupted` if the work was stopped.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(async {
             tokio::select! {

@@ -41,10 +41,8 @@ fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
     Ok(())
 }
 
-/// Copies the values of the leaf column `leaf` in `rows`. If `text` is this leaf column, the values are edited.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if values cannot be read or edited, or if the store refuses the file.
+/// Copies the values of the leaf column `leaf` in `rows`. If `text` is this leaf column, the values are edited. Fails with `Kind::Input` if
+/// values cannot be read or edited, or if the store refuses the file.
 pub(super) fn copy(
     input: &WindowedFile,
     rows: &RowRuns<'_>,
@@ -217,10 +215,7 @@ pub(super) struct TextLeaf {
 }
 
 impl TextLeaf {
-    /// Finds the leaf column of the texts.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no such text column.
+    /// Finds the leaf column of the texts. Fails with `Kind::Input` if the file has no such text column.
     pub(super) fn find(
         schema: &SchemaDescriptor,
         text: &TextPlace,

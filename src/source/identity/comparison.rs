@@ -73,9 +73,6 @@ impl InputComparison {
 
     /// Compares the content of the files whose modification times differ. Returns the first difference. Files that `source.where` excludes
     /// by their paths are not compared.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if a file cannot be read.
     pub(crate) async fn different_content(
         &self,
         ctx: &SessionContext,

@@ -121,10 +121,7 @@ impl Pin {
     }
 
     /// Checks that the file was not replaced while it was read. `shown` is the name of the file in messages. A store with e_tags has
-    /// already checked each request.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file was replaced.
+    /// already checked each request. Fails with `Kind::Input` if the file was replaced.
     pub(super) async fn check_after_reading(
         &self,
         store: &dyn ObjectStore,
@@ -161,10 +158,7 @@ impl Pin {
         })
     }
 
-    /// Checks that an open local file is the file that was listed.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file was replaced.
+    /// Checks that an open local file is the file that was listed. Fails with `Kind::Input` if the file was replaced.
     pub(super) fn check_open(&self, now: &Metadata) -> crate::error::Result<()> {
         let now = local_meta(self.location.clone(), now)?;
         self.compare_size_and_time(now.size, nanoseconds(&now))

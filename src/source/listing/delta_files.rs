@@ -17,11 +17,8 @@ use crate::job;
 use crate::source::file::{SourceFile, log_partitions};
 use crate::source::format::SourceFormat;
 
-/// Lists the files of the Delta tables of `source`. Uses the versions from the job, or the newest versions.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a table cannot be read, a table has no files, or a file is missing.
-/// [`Kind::Job`](crate::error::Kind::Job) if a URL is a pattern.
+/// Lists the files of the Delta tables of `source`. Uses the versions from the job, or the newest versions. Fails with `Kind::Input` if a
+/// table cannot be read, a table has no files, or a file is missing. Fails with `Kind::Job` if a URL is a pattern.
 pub(super) async fn list(
     ctx: &SessionContext,
     source: &job::Source,
@@ -84,10 +81,7 @@ async fn list_table(
     Ok(Listed { files, partition_columns, table_versions, ..Listed::default() })
 }
 
-/// Whether `url` is the folder of a Delta table.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the object store cannot be reached.
+/// Whether `url` is the folder of a Delta table. Fails with `Kind::Input` if the object store cannot be reached.
 pub(crate) async fn is_table(ctx: &SessionContext, url: &str) -> Result<bool> {
     let pattern = InputPattern::parse(url)?;
     // A file has no entries in a listing.

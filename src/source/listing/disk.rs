@@ -120,10 +120,8 @@ pub(super) async fn file(location: &Path) -> io::Result<Option<ObjectMeta>> {
     }
 }
 
-/// Lists everything below `prefix` on the local disk except folders, in any order. A missing folder results in an empty list.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a folder or file cannot be accessed.
+/// Lists everything below `prefix` on the local disk except folders, in any order. A missing folder results in an empty list. Fails with
+/// `Kind::Input` if a folder or file cannot be accessed.
 pub(super) async fn entries(prefix: &Path) -> Result<Vec<FolderEntry>> {
     let Some(root) = local_path(prefix) else {
         return Err(Error::bug(format!("`{prefix}` is not a local path")));

@@ -108,10 +108,8 @@ impl Listed {
 ///
 /// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files whose ending does not belong to
 /// the format are also skipped. If a URL or a pattern matches the whole name of a file, the ending of the file does not matter. If `warns`
-/// is true, the log counts and names the skipped files.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty or a pattern matches nothing.
+/// is true, the log counts and names the skipped files. Fails with `Kind::Input` if a path is missing, a folder is empty or a pattern
+/// matches nothing.
 pub(super) async fn list(
     ctx: &SessionContext,
     urls: &[String],

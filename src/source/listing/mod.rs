@@ -50,10 +50,7 @@ async fn find(ctx: &SessionContext, source: &job::Source, warns: bool) -> Result
 }
 
 /// Lists the files of `source` that a run `read` and that still exist. `places` contains the new location of each URL. `places` is empty if
-/// the files were not moved. Moved files keep their paths.
-///
-/// # Errors
-/// See [`list`]. [`Kind::Job`](crate::error::Kind::Job) if the number of places differs from the number of URLs.
+/// the files were not moved. Moved files keep their paths. Fails with `Kind::Job` if the number of places differs from the number of URLs.
 pub(crate) async fn list_again(
     ctx: &SessionContext,
     source: &job::Source,

@@ -25,10 +25,7 @@ pub(super) struct InputPattern {
 }
 
 impl InputPattern {
-    /// Parses a URL of the job.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if `url` is neither a path nor a URL.
+    /// Parses a URL of the job. Fails with `Kind::Input` if `url` is neither a path nor a URL.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let wrong =
             |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is neither a path nor a URL: {e}"));

@@ -53,10 +53,8 @@ pub(super) struct FileProgress {
 }
 
 impl FileProgress {
-    /// Checks at the end of a file that the file contains every wanted document.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file has too few documents.
+    /// Checks at the end of a file that the file contains every wanted document. Fails with `Kind::Input` if the file has too few
+    /// documents.
     pub(super) fn end(&self) -> Result<()> {
         let path = self.split.file.path();
         let last = self.split.wanted.as_ref().and_then(RowSet::last);
@@ -96,10 +94,7 @@ impl DocumentSink<'_> {
         self.file.split.file.path()
     }
 
-    /// Adds a document with these values.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if a value is too long for a column.
+    /// Adds a document with these values. Fails with `Kind::Input` if a value is too long for a column.
     pub(in crate::source) fn push(&mut self, values: &[Option<&str>], defect: Option<&str>) -> Result<()> {
         if self.file.split.wants(self.file.count) {
             for (builder, value) in self.batch.values.iter_mut().zip(values) {
@@ -152,10 +147,7 @@ impl DocumentSink<'_> {
         self.end_row(None)
     }
 
-    /// Adds a document that cannot be read. Messages show `why` after the place.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if `source.on_error` is `error`.
+    /// Adds a document that cannot be read. Messages show `why` after the place. Fails with `Kind::Input` if `source.on_error` is `error`.
     pub(in crate::source) fn reject(&mut self, defect: &str, place: RowPlace, why: &str) -> Result<()> {
         // A second pass that reads only some documents does not report the error again.
         if self.file.split.wanted.is_some() {
@@ -203,10 +195,7 @@ impl DocumentSink<'_> {
         self.push_defect("not_text")
     }
 
-    /// Reports that the file ends inside a JSON array.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if `source.on_error` is `error`.
+    /// Reports that the file ends inside a JSON array. Fails with `Kind::Input` if `source.on_error` is `error`.
     pub(in crate::source) fn open_array(&self) -> Result<()> {
         let path = self.path();
         let why = format!(

@@ -39,11 +39,8 @@ pub(super) struct Converted {
 }
 
 /// Returns the expression of `condition` over the `values` of a plan with this schema. A value that cannot be converted becomes null. A
-/// text that is compared with a number is converted to a number.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the functions and operators do not fit the types of the columns, or if the condition is not
-/// boolean.
+/// text that is compared with a number is converted to a number. Fails with `Kind::Job` if the functions and operators do not fit the types
+/// of the columns, or if the condition is not boolean.
 pub(super) fn expression(
     ctx: &SessionContext,
     condition: &Condition,

@@ -25,9 +25,7 @@ use crate::source::file::SourceFile;
 use crate::udf::expr_fn;
 
 /// Returns the rows that are documents. If the limit is a number of documents, the rows are read one additional time to find the sample.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns. Reading the rows can also fail.
+/// Fails with `Kind::Job` if the condition does not fit the columns.
 pub(in crate::source) async fn documents(
     ctx: &SessionContext,
     source: &Source,
@@ -119,10 +117,7 @@ fn matching(
 }
 
 /// Returns the files whose partition columns `names` meet the condition. If no file meets the condition, returns the first file, because it
-/// determines the columns.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns.
+/// determines the columns. Fails with `Kind::Job` if the condition does not fit the columns.
 pub(in crate::source) async fn matching_files(
     ctx: &SessionContext,
     source: &Source,
@@ -152,10 +147,8 @@ pub(in crate::source) async fn matching_files(
     Ok(found.into_iter().filter_map(|at| files.get(at as usize).cloned()).collect())
 }
 
-/// Returns the files whose partition columns do not meet the condition of `source`. These files are not read.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns.
+/// Returns the files whose partition columns do not meet the condition of `source`. These files are not read. Fails with `Kind::Job` if the
+/// condition does not fit the columns.
 pub(in crate::source) async fn files_left_out(
     ctx: &SessionContext,
     source: &Source,

@@ -222,10 +222,8 @@ impl DocumentPlaces {
         self.0.remove(&origin)
     }
 
-    /// Checks that [`Self::take`] has removed the documents of all origins.
-    ///
-    /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if an origin remains that does not belong to any source.
+    /// Checks that [`Self::take`] has removed the documents of all origins. Fails with `Kind::Bug` if an origin remains that does not
+    /// belong to any source.
     pub(in crate::source) fn all_taken(&self) -> Result<()> {
         match self.0.keys().next() {
             None => Ok(()),

@@ -39,10 +39,7 @@ struct Auth {
 }
 
 impl LineageSettings {
-    /// Reads the settings. Returns `None` if no events are sent.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if a variable has an invalid value. The message contains the name of the variable.
+    /// Reads the settings. Returns `None` if no events are sent. Fails with `Kind::Job` if a variable has an invalid value.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if environment.is_true("OPENLINEAGE_DISABLED") {
             return Ok(None);

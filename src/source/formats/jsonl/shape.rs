@@ -152,11 +152,8 @@ impl JsonShape {
     }
 }
 
-/// Returns the kind that the value called `name` at `path` must have in every row.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the values cannot be used in this role. [`Kind::Input`](crate::error::Kind::Input) if the ids
-/// have several kinds.
+/// Returns the kind that the value called `name` at `path` must have in every row. Fails with `Kind::Job` if the values cannot be used in
+/// this role. Fails with `Kind::Input` if the ids have several kinds.
 pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));

@@ -48,10 +48,8 @@ pub(crate) struct ParquetFile {
 }
 
 impl ParquetFile {
-    /// Reads the footer of a file, or takes the footer from the session's cache.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no readable footer or was replaced.
+    /// Reads the footer of a file, or takes the footer from the session's cache. Fails with `Kind::Input` if the file has no readable
+    /// footer or was replaced.
     pub(crate) async fn open(ctx: &SessionContext, file: &SourceFile) -> Result<Self> {
         let runtime = ctx.runtime_env();
         let store = runtime.object_store(&file.store)?;
@@ -73,10 +71,8 @@ impl ParquetFile {
         self.file.size()
     }
 
-    /// Returns the Arrow schema. INT96 timestamps have the unit microseconds, as in the scan, and the time zone `zone`.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the schema is damaged.
+    /// Returns the Arrow schema. INT96 timestamps have the unit microseconds, as in the scan, and the time zone `zone`. Fails with
+    /// `Kind::Input` if the schema is damaged.
     pub(crate) fn schema(&self, zone: Option<&str>) -> Result<Schema> {
         let metadata = without_foreign_schema(Arc::clone(&self.metadata));
         let about = metadata.file_metadata();
@@ -92,10 +88,7 @@ impl ParquetFile {
         self.metadata.row_groups().iter().map(|group| group.num_rows().cast_unsigned()).sum()
     }
 
-    /// Reads a range of the file.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or was replaced.
+    /// Reads a range of the file. Fails with `Kind::Input` if the file cannot be read or was replaced.
     pub(crate) async fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.file.pin.get_range(self.store.as_ref(), range).await;
         bytes.context(|| format!("reading {} failed", self.path()))
@@ -129,20 +122,15 @@ impl ParquetFile {
         Ok(Some(hasher.finalize()))
     }
 
-    /// Checks that the file was not replaced.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file was replaced.
+    /// Checks that the file was not replaced. Fails with `Kind::Input` if the file was replaced.
     pub(crate) async fn check(&self) -> Result<()> {
         self.file.pin.check_after_reading(self.store.as_ref(), self.path()).await
     }
 }
 
 /// Returns the footer of a file. If the footer does not come from the cache, also returns its bytes. The footer can contain an Arrow schema
-/// that only other programs can decode: see [`without_foreign_schema`].
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the file has no readable footer or was replaced.
+/// that only other programs can decode: see [`without_foreign_schema`]. Fails with `Kind::Input` if the file has no readable footer or was
+/// replaced.
 pub(super) async fn read_footer(
     store: &dyn ObjectStore,
     file: &SourceFile,

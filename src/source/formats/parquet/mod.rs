@@ -83,12 +83,9 @@ pub(in crate::source) struct ParquetRows {
     pub defect: Option<Expr>,
 }
 
-/// Returns the `wanted` rows of `files` with their `columns`. Without `wanted`, returns all rows.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if a file is not Parquet, or if it lacks a column that other files have.
-/// [`Kind::Job`](crate::error::Kind::Job) if no file has a column of the job, if a text column or an id has an unsupported type, or if some
-/// engines cannot read a carried column.
+/// Returns the `wanted` rows of `files` with their `columns`. Without `wanted`, returns all rows. Fails with `Kind::Input` if a file is not
+/// Parquet, or if it lacks a column that other files have. Fails with `Kind::Job` if no file has a column of the job, if a text column or
+/// an id has an unsupported type, or if some engines cannot read a carried column.
 pub(in crate::source) async fn table(
     ctx: &SessionContext,
     source: &job::Source,
