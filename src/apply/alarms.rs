@@ -58,8 +58,8 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     let raised: Vec<&str> = verdicts.iter().flat_map(|verdict| &verdict.alarms).map(String::as_str).collect();
     if fail && !raised.is_empty() {
         return Err(Error::alarm(format!(
-            "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as expected, change \
-             the bounds: in [alarms] of the job, or with options of apply such as --removed-share",
+            "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as expected, run again \
+             with another bound, as in `run --set alarms.removed_share=1` and `apply --removed-share 1`",
             raised.join("; ")
         )));
     }
@@ -122,7 +122,8 @@ fn verdict(bound: &'static str, allowed: f64) -> AlarmVerdict {
 fn read_verdicts(counts: &Counts, alarms: Alarms) -> Vec<AlarmVerdict> {
     let Counts { documents, rejects, .. } = *counts;
     let fewest = alarms.min_documents.map(|least| {
-        let alarm = format!("{documents} documents were compared, and alarms.min_documents requires {least}");
+        let alarm =
+            format!("alarms.min_documents requires {least} compared documents, and there are {documents}");
         let alarms = (documents < least).then_some(alarm).into_iter().collect();
         AlarmVerdict { found: documents as f64, alarms, ..verdict("min_documents", least as f64) }
     });

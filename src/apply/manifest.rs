@@ -9,7 +9,7 @@ use crate::job::TableFormat;
 use crate::output::Stored;
 use crate::output::manifest::{File, Origin};
 use crate::output::results::APPLY_FORMAT;
-use crate::rewrite::{Annotation, DocumentCounts, Rejects, SourceRecord, names};
+use crate::rewrite::{Annotation, DocumentCounts, Rejects, SourceRecord, WrittenFile, names};
 use crate::schema::IdType;
 
 /// A finished application: the content of `_resemblance/manifest.json`. Paths are inside the folder of the result.
@@ -48,6 +48,19 @@ pub struct ApplyManifest {
     pub sizes: Option<SizeCounts>,
     /// Warnings for the reader, as sentences.
     pub warnings: Vec<String>,
+}
+
+impl ApplyManifest {
+    /// The files of kept documents, and of the tables of removed documents and passages.
+    pub(super) fn all_files(&self) -> Vec<File> {
+        let kept = self.files.iter().flat_map(|file| &file.written).map(kept_file);
+        kept.chain(self.removed.iter().chain(&self.removed_spans).cloned()).collect()
+    }
+}
+
+/// Describes a file of documents as a file of the table `kept`.
+pub(super) fn kept_file(WrittenFile { path, rows, bytes, crc32 }: &WrittenFile) -> File {
+    File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
 }
 
 /// The numbers of cut or marked passages.

@@ -9,6 +9,7 @@ use super::manifest::{ApplyManifest, Begun};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::output::attempt::{self, ATTEMPTS, Attempt, AttemptRecord, REMOVED, REMOVED_SPANS};
+use crate::output::check;
 use crate::output::claim::{self, Claim};
 use crate::output::layout::OutputEntry;
 use crate::output::{APPLIED, BEGUN, Layout, Stored};
@@ -40,7 +41,7 @@ pub(super) fn refuse_overlap(
 }
 
 /// Returns the manifest of this application if it is finished. Returns `None` if it is unfinished or the folder is empty. Fails with
-/// `Kind::Job` if the folder contains anything else.
+/// `Kind::Job` if the folder contains anything else, and with `Kind::Input` if a file of the result is gone or has another size.
 pub(super) async fn finished(target: &Layout, fingerprint: &str) -> Result<Option<ApplyManifest>> {
     let (shown, records) = (target.shown().trim_end_matches('/'), target.within(APPLIED));
     let of_another = |result: &str| {
@@ -51,8 +52,11 @@ pub(super) async fn finished(target: &Layout, fingerprint: &str) -> Result<Optio
     let foreign =
         format!("{shown} holds a {APPLIED}/{MANIFEST} that apply did not write: choose another {SETTING}");
     if let Some(manifest) = read_record::<ApplyManifest>(&records, MANIFEST, foreign).await? {
-        let is_own = manifest.fingerprint == fingerprint;
-        return if is_own { Ok(Some(manifest)) } else { Err(of_another("a finished result of apply")) };
+        if manifest.fingerprint != fingerprint {
+            return Err(of_another("a finished result of apply"));
+        }
+        let damage = check::sizes(target, &manifest.all_files().iter().collect::<Vec<_>>()).await?;
+        return if damage.is_empty() { Ok(Some(manifest)) } else { Err(check::damaged(target, &damage)) };
     }
     let cut_off = format!(
         "{shown}/{APPLIED}/{BEGUN} was not written by apply, or is incomplete: remove the folder {shown}, or choose another {SETTING}"

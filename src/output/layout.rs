@@ -23,7 +23,7 @@ use crate::schema::Table;
 pub(super) const WORK: &str = "_work";
 
 /// The manifest of a finished run.
-pub(super) const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The file in `_resemblance/` that shows that `apply` has begun.
 pub(crate) const BEGUN: &str = "_work/apply.json";
@@ -94,6 +94,27 @@ impl Layout {
             folder: self.folder.as_ref().map(|root| root.join(folder)),
             ..self.clone()
         }
+    }
+
+    /// Returns the folders beside the output as outputs, in the order of their names.
+    pub(crate) async fn siblings(&self) -> Result<Vec<Layout>> {
+        let Some((parent, name)) = self.root.as_ref().rsplit_once('/') else { return Ok(Vec::new()) };
+        let parent = Path::parse(parent).map_err(object_store::Error::from)?;
+        let listed = match self.store.list_with_delimiter(Some(&parent)).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
+            listed => listed.context(|| format!("cannot list the folders beside {}", self.shown))?,
+        };
+        let mut roots = listed.common_prefixes;
+        roots.retain(|root| root.filename() != Some(name));
+        roots.sort();
+        let sibling = |root: Path| {
+            let name = root.filename().unwrap_or_default();
+            let shown = self.shown.trim_end_matches('/').rsplit_once('/');
+            let shown = shown.map_or_else(|| name.to_owned(), |(parent, _)| format!("{parent}/{name}"));
+            let folder = self.folder.as_ref().map(|own| own.with_file_name(name));
+            Self { root, shown, folder, ..self.clone() }
+        };
+        Ok(roots.into_iter().map(sibling).collect())
     }
 
     /// The prefix in the names of unfinished files on a disk.

@@ -125,6 +125,8 @@ fn csv_records_stay_byte_for_byte() {
     }
     // A result is not made twice.
     assert_eq!(applied.apply("kept", &[])["already_finished"], true);
+    std::fs::remove_file(applied.path("kept/sub/header.csv")).unwrap();
+    applied.refused("kept", &[], 3, &["sub/header.csv", "is gone"]);
 }
 
 #[test]

@@ -163,10 +163,19 @@ fn too_few_documents_and_too_many_rejects_are_alarms() {
     let fine = ["alarms.min_documents=2", "alarms.max_rejected_share=0.6", "alarms.fail=true"];
     assert!(!said(&run(&fine).success()).contains("alarms."));
     let told = said(&run(&["alarms.min_documents=3", "alarms.max_rejected_share=0.59"]).success());
-    let few = "2 documents were compared, and alarms.min_documents requires 3";
+    let few = "alarms.min_documents requires 3 compared documents, and there are 2";
     let many = "3 of 5 documents were rejected, a share of 0.6000, and alarms.max_rejected_share allows 0.59";
     assert!(told.contains(few) && told.contains(many), "{told}");
     assert!(said(&run(&["alarms.min_documents=3", "alarms.fail=true"]).code(6)).contains(few));
+    let sets = ["alarms.min_documents=3", "alarms.fail=true"].map(|set| ["--set", set]).concat();
+    let written = ["--record", "record.json", "--metrics", "run.prom"];
+    scene.command(&[&["run", "job.toml"][..], &sets, &written].concat()).assert().code(6);
+    let record: Value = serde_json::from_slice(&std::fs::read(scene.path("record.json")).unwrap()).unwrap();
+    assert_eq!((&record["kind"], &record["exit_code"]), (&json!("alarm"), &json!(6)), "{record}");
+    assert_eq!(record["manifest"]["counts"]["documents"], json!(2), "{record}");
+    let metrics = std::fs::read_to_string(scene.path("run.prom")).unwrap();
+    let counted = |line: &str| line.starts_with("resemblance_documents{") && line.ends_with(" 2");
+    assert!(metrics.lines().any(counted), "{metrics}");
     assert!(said(&run(&["alarms.max_rejected_share=0.59", "alarms.fail=true"]).code(6)).contains(many));
     // The record names both, also without groups.
     let record: Value = printed(&mut scene.command(&["run", "job.toml", "--set", "alarms.min_documents=3"]));

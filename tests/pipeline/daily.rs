@@ -791,6 +791,20 @@ fn only_a_missing_output_is_the_first_day() {
 }
 
 #[test]
+fn a_mistyped_or_missing_day_is_not_the_first_day() {
+    let days = OneJob::new();
+    days.run(1, &[]).success();
+    let no_merge = said(&days.run(2, &[]).code(2));
+    assert!(no_merge.contains("day=1") && no_merge.contains("not the first day"), "{no_merge}");
+    days.finish(1);
+    let mistyped = ["output.url=elsewhere/day=2/", "against.output=similar/untill=1/"];
+    let refused = said(&days.run(2, &mistyped).code(2));
+    assert!(refused.contains("untill=1") && refused.contains("against.output"), "{refused}");
+    // Another job may begin beside the outputs of this one.
+    days.run(2, &["name=\"another\"", "against.output=similar/other=1/"]).success();
+}
+
+#[test]
 fn a_second_source_has_no_first_day() {
     let sets = [
         "against.source.url=k.jsonl",

@@ -15,7 +15,7 @@ use object_store::ObjectMeta;
 
 pub use self::removed::{Removed, RemovedFilter};
 use super::decisions::removed_schema;
-use super::manifest::ApplyManifest;
+use super::manifest::{ApplyManifest, kept_file};
 use super::passages::removed_spans_schema;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, OnError};
@@ -63,27 +63,15 @@ impl AppliedResult {
         Ok(read_job(&origin.job, &self.manifest.resemblance)?.source)
     }
 
-    /// The files of kept documents, and of the tables of removed documents and passages.
+    /// The files that the manifest names.
     pub(crate) fn files(&self) -> Vec<File> {
-        let mut files: Vec<File> = self.written().map(file).collect();
-        files.extend(self.manifest.removed.iter().cloned());
-        files.extend(self.manifest.removed_spans.iter().cloned());
-        files
+        self.manifest.all_files()
     }
 
     /// Returns the files that are missing or have other bytes.
     pub(crate) async fn damage(&self, seen: ReadProgress<'_>) -> Result<Vec<Damage>> {
         check::bytes(&self.target, &self.files().iter().collect::<Vec<_>>(), seen).await
     }
-
-    fn written(&self) -> impl Iterator<Item = &WrittenFile> {
-        self.manifest.files.iter().flat_map(|file| &file.written)
-    }
-}
-
-/// Describes a file of documents as a file of the table `kept`.
-fn file(WrittenFile { path, rows, bytes, crc32 }: &WrittenFile) -> File {
-    File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
 }
 
 /// Metadata is read from this many files at the same time.
@@ -154,7 +142,7 @@ impl AppliedResult {
         let metas = self.metas(files).await?;
         let schema = ParquetFormat::default().infer_schema(&self.session.state(), &store, &metas).await;
         let schema = schema.context(|| format!("the columns of {} cannot be read", self.target.shown()))?;
-        let files: Vec<File> = files.iter().copied().map(file).collect();
+        let files: Vec<File> = files.iter().copied().map(kept_file).collect();
         read::frame(&self.session, &self.target, &files, schema)
     }
 

@@ -114,7 +114,7 @@ fn as_text(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     if job.candidates.method.compares() {
         text.push_str(&recall(job));
     }
-    if let Some(warning) = above_machine(&job.engine) {
+    for warning in above_machine(&job.engine).into_iter().chain(job.first_day_warning()) {
         let _ = writeln!(text, "\nwarning: {warning}");
     }
     if let Some(contents) = contents {

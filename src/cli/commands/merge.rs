@@ -42,7 +42,6 @@ impl Merge {
         let job = self.job()?;
         let existing = arguments::on_existing(self.overwrite);
         let ran = run_job(&job, screen.progress(), existing, Some(0))?;
-        ran.raise_alarms(&job)?;
         screen.clear();
         if self.json {
             return print::result(&print::json(&ran.outcome.manifest.counts)?);

@@ -116,12 +116,15 @@ impl RunCommand {
         lineage.end(ran.as_ref().map(|(_, ran)| ran));
         let ran = panics::caught(|| {
             let (job, ran) = ran?;
-            ran.raise_alarms(&job)?;
+            let alarm = ran.raise_alarms(&job).err();
             let evaluation = self.evaluate.map(|sample| evaluate::measure(&job, sample)).transpose()?;
-            let record = ended.success(&ran, evaluation.as_ref(), forecast.as_ref())?;
+            let record = ended.success(&ran, evaluation.as_ref(), forecast.as_ref(), alarm.as_ref())?;
+            if alarm.is_some() {
+                return Ok((ran.outcome, record, alarm));
+            }
             if self.json {
                 print::result(&record)?;
-                return Ok((ran.outcome, record));
+                return Ok((ran.outcome, record, None));
             }
             let mut text = as_text(&job, &ran.outcome, &ran.pairs)?;
             if let Some(evaluation) = &evaluation {
@@ -132,10 +135,13 @@ impl RunCommand {
                 text += &format!("\n{}", plan::compared(forecast, manifest, ended.peak_memory));
             }
             print::result(&text)?;
-            Ok((ran.outcome, record))
+            Ok((ran.outcome, record, None))
         });
 
-        let measured = || metrics::metrics(&ended, ran.as_ref().map(|(outcome, _)| outcome));
+        let measured = || match &ran {
+            Ok((outcome, _, alarm)) => metrics::metrics(&ended, Some(outcome), alarm.as_ref()),
+            Err(error) => metrics::metrics(&ended, None, Some(error)),
+        };
         if let Some(metrics) = metrics {
             let text = measured().and_then(|measured| metrics::text(&measured));
             // A run does not fail because its metrics cannot be written.
@@ -143,8 +149,11 @@ impl RunCommand {
         }
         telemetry::measured(measured);
         match (ran, file) {
-            (Ok((_, record)), Some(file)) => file.write(&record),
-            (Ok(_), None) => Ok(()),
+            (Ok((_, record, None)), file) => file.map_or(Ok(()), |file| file.write(&record)),
+            (Ok((_, record, Some(alarm))), file) => {
+                warn_on_error(file.map_or(Ok(()), |file| file.write(&record)));
+                Err(alarm)
+            }
             (Err(e), file) => {
                 warn_on_error(file.map_or(Ok(()), |file| file.write(&ended.failure(&e)?)));
                 Err(e)

@@ -60,24 +60,28 @@ impl MetricsDestination {
 /// The first characters of every metrics file.
 const MARK: &str = "# HELP resemblance_";
 
-/// Returns the metrics of a run. If the run failed, they contain its exit code but no counts.
+/// Returns the metrics of a run. They contain counts if there is an `outcome`, and the exit code of `error`.
 ///
 /// Only `resemblance_run_info` has a label with the run id, because each id starts a new time series.
-pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
+pub(crate) fn metrics(
+    run: &EndedRun<'_>,
+    outcome: Option<&Outcome>,
+    error: Option<&Error>,
+) -> Result<Vec<MetricFamily>> {
     let page = MetricsPage { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.id), ("version", env!("CARGO_PKG_VERSION"))];
     page.one("run_info", "The last run of the job; always 1.", &info, 1.0)?;
-    let success = f64::from(u8::from(result.is_ok()));
+    let success = f64::from(u8::from(error.is_none()));
     page.one("run_success", "Whether the run succeeded (1) or not (0).", &[], success)?;
-    let exit_code = f64::from(result.err().map_or(0, |error| error.kind().exit_code()));
+    let exit_code = f64::from(error.map_or(0, |error| error.kind().exit_code()));
     page.one("run_exit_code", "The exit code of the run's process.", &[], exit_code)?;
     page.one("run_seconds", "Wall-clock seconds that the run took.", &[], run.seconds)?;
     page.one("run_timestamp_seconds", "When the run ended, in seconds since 1970.", &[], run.at)?;
     let help = "How often finished work was lost with an executor, or a stage was submitted again.";
     page.one("run_recoveries", help, &[], run.recoveries as f64)?;
-    match result {
-        Ok(outcome) => page.outcome(outcome)?,
-        Err(_) => page.stages(&run.stages)?,
+    match outcome {
+        Some(outcome) => page.outcome(outcome)?,
+        None => page.stages(&run.stages)?,
     }
     Ok(page.registry.gather())
 }

@@ -66,6 +66,8 @@ struct Success<'a> {
     evaluation: Option<&'a Evaluation>,
     forecast: Option<&'a Forecast>,
     top_pairs: Vec<Value>,
+    #[serde(flatten)]
+    failure: Option<FailureRecord<'a>>,
 }
 
 /// The error that ended a run, and the stages that were finished before the error.
@@ -99,12 +101,13 @@ impl<'a> EndedRun<'a> {
         Self { name, id, seconds, at, stages, recoveries, peak_memory }
     }
 
-    /// Returns the record of a successful run as JSON.
+    /// Returns the record of a run with a complete result as JSON. `alarm` is the error if a bound is exceeded.
     pub(crate) fn success(
         &self,
         ran: &Ran,
         evaluation: Option<&Evaluation>,
         forecast: Option<&Forecast>,
+        alarm: Option<&Error>,
     ) -> Result<String> {
         let Ran { outcome, pairs, verdicts } = ran;
         let lines = rows::json_lines(pairs)?;
@@ -117,19 +120,23 @@ impl<'a> EndedRun<'a> {
             evaluation,
             forecast,
             top_pairs: top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
+            failure: alarm.map(|alarm| self.described(alarm)),
         };
-        self.record(0, success)
+        self.record(alarm.map_or(0, |alarm| alarm.kind().exit_code()), success)
     }
 
     /// Returns the record of a failed run as JSON. `error` is the error that ended the run.
     pub(crate) fn failure(&self, error: &Error) -> Result<String> {
-        let failure = FailureRecord {
+        self.record(error.kind().exit_code(), self.described(error))
+    }
+
+    fn described(&self, error: &Error) -> FailureRecord<'_> {
+        FailureRecord {
             error: masked(&error.to_string()),
             causes: distinct_messages(error).iter().skip(1).map(|cause| masked(cause)).collect(),
             kind: error.kind().name(),
             stages: &self.stages,
-        };
-        self.record(error.kind().exit_code(), failure)
+        }
     }
 
     fn record(&self, exit_code: u8, result: impl Serialize) -> Result<String> {

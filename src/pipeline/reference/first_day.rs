@@ -1,27 +1,61 @@
 //! The first day of a daily job, on which the outputs of earlier days do not exist yet.
 
 use datafusion::prelude::SessionContext;
+use serde_json::Value;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{Against, Job};
-use crate::output::{Layout, Stored};
+use crate::output::{Layout, MANIFEST, Stored};
 use crate::pipeline::overlap;
 
-/// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists. Fails with `Kind::Job` if
-/// the output of `job` overlaps with a missing output, because the next run could not have the output of this run as its own reference.
+/// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists.
+///
+/// Fails with `Kind::Job` in two cases. The output of `job` overlaps with a missing output, so the next run could not have the output of
+/// this run as its own reference. Or an earlier day has a finished output beside this output or beside a missing one, so the path of the
+/// reference is probably wrong.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let Some(against) = job.against.as_ref().filter(|against| against.first_day) else {
         return Ok(job.clone());
     };
     let output = Layout::open(session, &job.output.url)?;
+    let mut places = vec![output.clone()];
     for url in against.outputs() {
         let reference = Layout::open(session, url)?;
         if !reference.is_missing().await? {
             return Ok(job.clone());
         }
         overlap::refuse_output(&output, &reference, "output.url")?;
+        places.push(reference);
+    }
+    if !was_first_day(&output).await? {
+        refuse_earlier_days(job, against, &places).await?;
     }
     Ok(Job { against: None, first_day: Some(against.clone()), ..job.clone() })
+}
+
+/// Whether `output` is the finished output of a first day.
+async fn was_first_day(output: &Layout) -> Result<bool> {
+    let manifest: Option<Value> = output.read(MANIFEST).await?;
+    Ok(manifest.is_some_and(|manifest| manifest["job"]["first_day"].is_object()))
+}
+
+/// Refuses a first day if a folder beside one of the `places` has a finished output of the same job.
+async fn refuse_earlier_days(job: &Job, against: &Against, places: &[Layout]) -> Result<()> {
+    for place in places {
+        for sibling in place.siblings().await? {
+            let Some(manifest) = sibling.read::<Value>(MANIFEST).await.ok().flatten() else { continue };
+            if manifest["job"]["name"] == job.name.as_str() {
+                return Err(Error::job(format!(
+                    "{} does not exist, but {} has the output of an earlier day of the job {}, so this is not the first day: correct \
+                     against.output, or set another name",
+                    against.outputs().join(", "),
+                    sibling.shown(),
+                    job.name
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the `outputs` to merge. Leaves out outputs that do not exist, if the run of the first other output recorded them as missing on
