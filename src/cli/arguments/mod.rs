@@ -162,10 +162,12 @@ impl JobArguments {
         on_session(MANIFEST_MEMORY, async |session, _| first_day::settled(session, &job).await)
     }
 
-    /// Whether the job is valid with the additional override `set`, which is a `KEY=VALUE`.
+    /// Whether the job is valid with the additional override `set`, which is a `KEY=VALUE`. Logs nothing.
     pub(crate) fn takes(&self, set: &str) -> bool {
         let sets: Vec<String> = self.sets.iter().cloned().chain([set.to_owned()]).collect();
-        job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()
+        tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
+            job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()
+        })
     }
 
     /// Returns the name of the job file without its ending. It serves as the name of the job if the file cannot be read.

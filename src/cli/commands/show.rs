@@ -73,6 +73,9 @@ pub(crate) struct Show {
     memory: u64,
 }
 
+/// The noun for the pairs of a result of apply.
+const REMOVED: &str = "removed document";
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
     /// Highest similarity first, by the measure of the job
@@ -178,7 +181,7 @@ impl Show {
             pairs: removed.pairs,
             cluster_id: None,
             head,
-            noun: "removed document",
+            noun: REMOVED,
             all: removed.all - removed.by_reference,
             job: removed.job,
         })
@@ -284,7 +287,14 @@ impl ShowView {
         ];
         // The column with the cluster id is printed only with `--cluster`.
         let columns = &columns[usize::from(self.cluster_id.is_none())..];
-        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        // For a result of apply, the names say which document stays.
+        let shown = |name: &str| match name.rsplit_once('_') {
+            Some((name, "a")) if self.noun == REMOVED => format!("{name}_kept"),
+            Some((name, "b")) if self.noun == REMOVED => format!("{name}_removed"),
+            _ => name.to_owned(),
+        };
+        let names: Vec<String> = columns.iter().map(|(name, _)| shown(name)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         csv.print_rows(&names, &[rows::batch(&lines, columns)?], &self.job.source)
     }
 
