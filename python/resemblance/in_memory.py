@@ -16,6 +16,8 @@ import pyarrow.compute
 import pyarrow.dataset
 import pyarrow.parquet
 
+from .errors import ResemblanceError
+
 #: Texts or rows, a dict, a data frame, or the path or URL of files.
 Data = Union[str, "os.PathLike[str]", Iterable[Optional[str]], Iterable[Mapping[str, Any]], Mapping[Any, Any], Any]
 
@@ -107,10 +109,15 @@ def labels(data: Any) -> Optional[list[Any]]:
 
 @contextmanager
 def as_file(table: pyarrow.Table) -> Iterator[str]:
-    """A temporary folder in which `data.parquet` has the rows of `table`."""
+    """A temporary folder in which `data.parquet` has the rows of `table`. Errors do not name the file, which users do not know."""
     with tempfile.TemporaryDirectory(prefix="resemblance-") as folder:
-        pyarrow.parquet.write_table(table, os.path.join(folder, "data.parquet"))
-        yield folder
+        file = os.path.join(folder, "data.parquet")
+        pyarrow.parquet.write_table(table, file)
+        try:
+            yield folder
+        except ResemblanceError as error:
+            texts = [text.replace(file, "the data") for text in (error.message, *error.causes)]
+            raise type(error)(texts[0], texts[1:], error.exit_code) from None
 
 
 def named_columns(data: Any, rules: str) -> dict[str, Any]:
@@ -153,20 +160,27 @@ def _values(data: Any) -> Optional[list[Any]]:
         TypeError: a dict has both texts and columns.
     """
     if isinstance(data, Mapping):
-        texts = [isinstance(value, (str, type(None))) for value in data.values()]
+        texts = [isinstance(value, str) or _is_missing(value) for value in data.values()]
         if any(texts) and not all(texts):
             raise TypeError("expected a dict with a text for each id, or with a list for each column, but this has both")
-        return list(data.values()) if all(texts) else None
+        return [None if _is_missing(value) else value for value in data.values()] if all(texts) else None
     if hasattr(data, "columns") or hasattr(data, "column_names"):
         return None
     if isinstance(data, Sequence):
-        return None if len(data) > 0 and isinstance(data[0], Mapping) else list(data)
+        if len(data) > 0 and isinstance(data[0], Mapping):
+            return None
+        return [None if _is_missing(value) else value for value in data]
     if hasattr(data, "loc"):  # pandas, whose missing values are numbers
         data = pyarrow.Array.from_pandas(data)
     for name in ("to_pylist", "to_list"):
         if hasattr(data, name):
             return list(getattr(data, name)())
     return None
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether `value` stands for a missing text: None, or NaN as in lists from pandas."""
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def _arrow(data: Any) -> pyarrow.Table:

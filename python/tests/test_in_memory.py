@@ -38,6 +38,8 @@ def similar(threshold: float) -> set[tuple[int, int]]:
 def test_find_compares_texts() -> None:
     found = resemblance.find(TEXTS, threshold=0.7, progress=False)
     assert {(pair.id_a, pair.id_b) for pair in found} == similar(0.7) == {(0, 2), (0, 4), (2, 4)}
+    # NaN is a missing text too.
+    assert resemblance.find([*TEXTS, float("nan")], threshold=0.7) == found
     assert found.head(1)[0].jaccard == 1.0
     assert "<td>1.000000</td>" in found._repr_html_()
 
@@ -222,6 +224,12 @@ def test_several_columns_hold_the_text(tmp_path: Path) -> None:
             resemblance.find(data, text=[])
     with pytest.raises(ValueError, match="separates columns by commas"):
         resemblance.find(tmp_path / "in.parquet", text=["a,b", "a"])
+
+
+def test_errors_name_the_data_and_not_their_temporary_file() -> None:
+    with pytest.raises(resemblance.ResemblanceError) as raised:
+        resemblance.dedup({"stars": [1, 2], "body": ["", ""]}, text="body")
+    assert "the data" in str(raised.value) and "data.parquet" not in str(raised.value)
 
 
 def test_a_lazy_frame_has_to_be_collected() -> None:
