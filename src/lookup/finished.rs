@@ -40,8 +40,7 @@ impl Deref for Finished {
 }
 
 impl Finished {
-    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest and the sizes of its
-    /// files.
+    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest and the sizes of its files.
     ///
     /// # Errors
     /// Returns the errors of [`Stored::open`].

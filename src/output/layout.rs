@@ -220,8 +220,7 @@ impl Layout {
         self.created(inside, put, &bytes).await
     }
 
-    /// Writes a file atomically unless the path exists, and syncs it on a local disk. Returns whether the file now has this
-    /// content.
+    /// Writes a file atomically unless the path exists, and syncs it on a local disk. Returns whether the file now has this content.
     pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
         let put = match self.folder() {
             Some(folder) => local::create(folder.join(inside), self.writer(), &bytes).await,

@@ -84,8 +84,7 @@ fn last_cut(bytes: &[u8], from: usize, to: usize) -> usize {
     (from + 1..to).rev().find(|&at| is_cut(bytes, at)).unwrap_or(from)
 }
 
-/// Returns whether [`char::is_whitespace`] is true for an ASCII byte. This includes the vertical tab, unlike
-/// [`u8::is_ascii_whitespace`].
+/// Returns whether [`char::is_whitespace`] is true for an ASCII byte. This includes the vertical tab, unlike [`u8::is_ascii_whitespace`].
 pub(crate) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -150,8 +150,7 @@ impl WrittenWords {
         self.places.len()
     }
 
-    /// Returns the 128-bit hash of a range of words: XXH3-128 of the normalised words with single spaces between
-    /// them.
+    /// Returns the 128-bit hash of a range of words: XXH3-128 of the normalised words with single spaces between them.
     pub fn hash(&self, words: Range<usize>) -> u128 {
         xxh3_128(self.joined(words).as_bytes())
     }
