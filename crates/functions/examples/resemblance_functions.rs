@@ -64,7 +64,7 @@ impl ScalarUDFImpl for Foreign {
         self.inner().return_type(types)
     }
 
-    /// The planner still distinguishes literals from columns, and the inner function refuses settings that are not literals.
+    /// Refuses settings that are columns. A planner still passes literals as literals, so the inner function can tell them apart.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         self.inner().return_field_from_args(args)
     }

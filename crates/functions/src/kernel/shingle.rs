@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The maximum number of words or characters in a shingle.
 pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
 
-/// The section `[shingle]`: how a text becomes a set of shingles.
+/// The settings of `[shingle]` in a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shingle {
     /// The normalisation steps for the text, in this order.
@@ -36,8 +36,8 @@ pub enum Short {
     Reject,
     /// The whole text is one shingle.
     Whole,
-    /// The document has no shingles, and every value of its signature is 2^32 - 1. All such documents, including empty documents, have the
-    /// same signature. This is allowed only if signatures decide on pairs.
+    /// The document has no shingles, and every value of its signature is 2^32 - 1. So all short and empty documents have the same
+    /// signature. This is allowed only if signatures alone decide which documents are pairs.
     Empty,
 }
 
