@@ -10,7 +10,6 @@ pub(in crate::source) mod text;
 use super::format::SourceFormat;
 use crate::job::Format;
 
-/// Returns a format by its name in the job.
 pub(crate) fn format_of(format: Format) -> &'static SourceFormat {
     match format {
         Format::Csv => &csv::CSV,

@@ -3,12 +3,10 @@
 /// Whether the rows of a file are its lines or the elements of a JSON array.
 #[derive(Debug, Default)]
 pub(super) enum RowForm {
-    /// The rows are lines.
     #[default]
     Lines,
     /// The first byte that is not blank decides: `[` begins an array.
     Undecided,
-    /// The rows are the elements of an array.
     Elements(ArrayScan),
 }
 
