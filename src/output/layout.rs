@@ -1,5 +1,4 @@
-//! The layout of an output: the paths of its files, and functions that read, write, list and remove the files. An output is in an object
-//! store or on this machine.
+//! The paths of the files in an output, and functions that read, write, list and remove them, in an object store or on this machine.
 
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
@@ -22,7 +21,6 @@ use crate::schema::Table;
 /// The folder of files that only runs read.
 pub(super) const WORK: &str = "_work";
 
-/// The manifest of a finished run.
 pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The file in `_resemblance/` that shows that `apply` has begun.
@@ -96,12 +94,10 @@ impl Layout {
         }
     }
 
-    /// The prefix in the names of unfinished files on a disk.
     pub(super) fn writer(&self) -> &str {
         &self.writer
     }
 
-    /// The name of the output as written by the user.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
@@ -119,17 +115,14 @@ impl Layout {
         &self.store_url
     }
 
-    /// The store that contains the output.
     pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// The path of the output in its store.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of the output if it is on this machine.
     pub(crate) fn folder(&self) -> Option<&FsPath> {
         self.folder.as_deref()
     }
@@ -159,7 +152,6 @@ impl Layout {
         format!("{WORK}/{stage}.{key}.json")
     }
 
-    /// Returns the URL of a file in the output.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
         // Encodes the characters that would end the path. The parser encodes all other characters.
@@ -198,7 +190,6 @@ impl Layout {
         self.parse(inside, &bytes).map(Some)
     }
 
-    /// Parses the bytes of a JSON file.
     pub(super) fn parse<T: DeserializeOwned>(&self, inside: &str, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes).map_err(|e| {
             Error::input(format!(
@@ -251,8 +242,7 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
     }
 
-    /// Replaces a JSON file with the content `found` atomically. Returns whether the file now has the new content. If the file has other
-    /// content than `found`, it is not changed.
+    /// Replaces a JSON file atomically if its content is `found`. Returns whether the file now has the new content.
     pub(crate) async fn replace<T: Serialize>(
         &self,
         inside: &str,
@@ -340,7 +330,6 @@ fn json<T: Serialize>(value: &T) -> Result<Bytes> {
 pub(crate) struct OutputEntry {
     /// The path inside the output.
     pub inside: String,
-    /// The size in bytes.
     pub bytes: u64,
     place: EntryLocation,
 }

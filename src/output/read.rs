@@ -57,8 +57,8 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
 }
 
-/// Converts the signed numbers of a public table to unsigned numbers with the same bits. Stages and queries use the unsigned numbers. Ids
-/// and carried columns do not change.
+/// Converts the signed numbers of a public table to the unsigned numbers with the same bits, which stages and queries use. Ids and carried
+/// columns do not change.
 pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
     let stored = frame.schema().clone();
