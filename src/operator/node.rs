@@ -31,7 +31,6 @@ use crate::plan::OperatorExec;
 /// and from its physical node. `columns` is a function that returns the output columns for the columns of the last input.
 macro_rules! operators {
     ($($(#[$doc:meta])* $name:ident($description:ty) => $columns:expr,)*) => {
-        /// The description of an operator.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub(crate) enum Operator {
             $($(#[$doc])* $name($description),)*
@@ -61,7 +60,6 @@ macro_rules! operators {
                 None
             }
 
-            /// Returns the physical node over `inputs`.
             pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
                 match self.clone() {
                     $(Self::$name(description) => OperatorExec::plan(description, inputs),)*

@@ -1,7 +1,5 @@
-//! Scores pairs by their sketches, and keeps pairs whose score reaches the threshold.
-//!
-//! [`super::sketch_joins`] joins candidates with their sketches. This module contains the search of all pairs, which compares each document
-//! with the documents whose sizes permit a match.
+//! Scores pairs by their sketches, and keeps pairs whose score reaches the threshold. [`super::sketch_joins`] joins candidates with their
+//! sketches. This module contains the search of all pairs, which compares each document with the documents whose sizes permit a match.
 
 use std::fmt;
 use std::iter::StepBy;
@@ -32,13 +30,9 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 /// Otherwise both inputs are partitioned by home or by document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
-    /// The threshold and the measure.
     pub score: job::Score,
-    /// The number of bands in a signature.
     pub bands: usize,
-    /// The number of rows in a band.
     pub rows: usize,
-    /// The meaning of a probe.
     pub probe: Probe,
 }
 
@@ -76,7 +70,6 @@ impl Scoring {
         Scorer { score, bands, rows }
     }
 
-    /// Returns the name of the join of sketches and pairs.
     fn join(&self) -> &'static str {
         match self.probe {
             Probe::Held => "held",
