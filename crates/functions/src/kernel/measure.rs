@@ -14,7 +14,8 @@ pub enum Measure {
     /// The Jaccard similarity: the number of common shingles, divided by the number of shingles in at least one of the sets.
     #[default]
     Jaccard,
-    /// The containment: the number of common shingles, divided by the size of the smaller set. It is 1 if one set contains the other.
+    /// The containment: the number of common shingles, divided by the size of the smaller set. It is 1 if one text is a passage of the
+    /// other.
     Containment,
 }
 

@@ -36,8 +36,8 @@ pub enum Short {
     Reject,
     /// The whole text is one shingle.
     Whole,
-    /// The document has no shingles, and every value of its signature is 2^32 - 1. So all short and empty documents have the same
-    /// signature. This is allowed only if signatures alone decide which documents are pairs.
+    /// The document has no shingles, and every value of its signature is 2^32 - 1. All such documents, including empty documents, have the
+    /// same signature. This is allowed only if signatures decide on pairs.
     Empty,
 }
 
