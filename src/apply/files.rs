@@ -115,25 +115,21 @@ const PART_FILES: usize = 100;
 /// The name of the stage in the engine and in progress reports.
 const STEP: &str = "rewrite";
 
-/// The files of a source.
 pub(super) struct SourceToWrite {
     pub source: job::Source,
     /// Says where texts are in the files.
     pub text: TextPlace,
-    /// The files, in the order of their paths.
     pub files: Vec<FileToWrite>,
 }
 
 /// The result after all files are written.
 pub(super) struct Done {
-    /// The files, in order.
     pub files: Vec<SourceRecord>,
     /// The number of files that an earlier attempt had written.
     pub reused: u64,
 }
 
-/// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this stage. This is the last
-/// stage.
+/// Writes the files of `sources` as the last stage, with the number `stage`. `rewrite` contains the settings and no parts.
 pub(super) async fn write(
     rewrite: Rewrite,
     sources: Vec<SourceToWrite>,

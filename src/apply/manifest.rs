@@ -79,9 +79,7 @@ pub struct SizeCounts {
 /// The record that an application writes before its first file. It claims the folder for this application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
-    /// See [`ApplyManifest::fingerprint`].
     pub fingerprint: String,
-    /// See [`ApplyManifest::output`].
     pub output: String,
 }
 
@@ -142,7 +140,6 @@ impl ApplySettings {
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
 
-    /// The annotations that are added to documents.
     pub(super) fn annotations(&self) -> Vec<Annotation> {
         let clusters = self.annotate.then_some(Annotation::Clusters);
         let spans = (self.passages == PassageAction::Mark).then_some(Annotation::Spans);

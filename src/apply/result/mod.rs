@@ -81,7 +81,6 @@ impl AppliedResult {
     }
 }
 
-/// Describes a file of documents as a file of the table `kept`.
 fn file(WrittenFile { path, rows, bytes, crc32 }: &WrittenFile) -> File {
     File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
 }
@@ -117,7 +116,6 @@ impl AppliedResult {
         Ok(())
     }
 
-    /// The table of removed documents.
     pub(super) fn removed_rows(&self) -> Result<DataFrame> {
         self.table(&self.manifest.removed, removed_schema(self.manifest.id))
     }
