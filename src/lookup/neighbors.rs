@@ -131,11 +131,9 @@ pub struct Query<'a> {
     pub top: usize,
 }
 
-/// Returns the candidates that are most similar to the document of a query.
-///
-/// If the output keeps no shingles, they are computed from the texts in `again`. Without `again`, there are only estimates. One batch is in
-/// memory, and the keys and similarities of the best candidates. If there is a table of buckets, the positions of all candidates are in
-/// memory too.
+/// Returns the candidates that are most similar to the document of a query. If the output keeps no shingles, they are computed from the
+/// texts in `again`. Without `again`, there are only estimates. Memory contains one batch and the keys and similarities of the best
+/// candidates. With a table of buckets, it also contains the positions of all candidates.
 ///
 /// # Errors
 /// If the table or the source cannot be read. Also if the output keeps no signatures, or if the signatures do not fit the bands of its job.
@@ -266,9 +264,7 @@ fn misfit(lsh: &Lsh) -> Error {
 }
 
 /// Returns a lazy frame with all documents in `buckets`, and other documents on the same pages. Numbers are signed as in the files. Returns
-/// `None` if the output has no table of buckets.
-///
-/// Takes 8 bytes of memory per document in these buckets.
+/// `None` if the output has no table of buckets. Takes 8 bytes of memory per document in these buckets.
 async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Option<DataFrame>> {
     let Some(table) = finished.provider(Table::Buckets)? else { return Ok(None) };
     let mut signed: Vec<i64> = buckets.iter().map(|bucket| bucket.cast_signed()).collect();
@@ -406,10 +402,8 @@ async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<(
     Ok(())
 }
 
-/// Returns the sorted numbers of the text's shingles, and the number of these shingles that are in the dictionary.
-///
-/// All other shingles occur in no document, but they count in every union with the text's set. They get the numbers after the dictionary's
-/// last number.
+/// Returns the sorted numbers of the text's shingles, and the number of these shingles that are in the dictionary. All other shingles occur
+/// in no document, but they count in every union with the text's set. They get the numbers after the dictionary's last number.
 async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
     let texts = shingle_texts(text, &job.shingle, &mut CutScratch::default())?;
     let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
@@ -434,8 +428,8 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
 
 /// Returns the minima of `set`. The elements with an index of at least `known` occur in no document.
 ///
-/// Every minimum includes these elements, because the estimate would otherwise be for a smaller set. If such an element gives a minimum,
-/// the minimum must not agree with any document. Modulo a prime just above the dictionary's last number, the hash of the element can equal
+/// Every minimum includes these elements, because the estimate would otherwise be for a smaller set. If one of them gives a minimum, the
+/// minimum must not agree with any document. But modulo a prime just above the dictionary's last number, the hash of the element can equal
 /// the hash of another shingle. So the minimum is replaced by a value that the linear family never returns.
 fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;

@@ -1,7 +1,5 @@
-//! Looks up a repeated passage and its occurrences.
-//!
-//! No table contains the occurrences in reference documents, or the occurrences inside longer passages, so the texts of these documents are
-//! read again.
+//! Looks up a repeated passage and its occurrences. No table contains the occurrences in reference documents, or the occurrences inside
+//! longer passages, so the texts of these documents are read again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -47,7 +45,6 @@ pub struct Passage {
     pub occurrences: u64,
     /// The number of documents that contain the passage.
     pub documents: u64,
-    /// The number of reference documents that contain the passage.
     reference_documents: u64,
     /// The beginning of the passage in one document.
     pub sample: String,
@@ -148,7 +145,6 @@ struct PassageSearch {
     /// The unit of passages. `None` if passages are sequences of words.
     unit: Option<TextUnit>,
     hash: u128,
-    /// The number of words.
     length: usize,
 }
 
@@ -280,7 +276,6 @@ async fn searched(
     Ok((PassagePlaces { first, all }, documents))
 }
 
-/// An occurrence that was found in a text.
 #[derive(Serialize)]
 struct PassageRow {
     id: Id,

@@ -148,8 +148,8 @@ async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeM
     Ok(texts)
 }
 
-/// Returns the shingle settings for texts that are only compared with each other. A dictionary numbers only the shingles in its collection.
-/// Any hash function without collisions gives the same similarity.
+/// Returns the shingle settings for texts that are only compared with each other. A dictionary numbers only the shingles in its collection,
+/// and any hash function without collisions gives the same similarity.
 pub(super) fn comparable(job: &Job) -> Shingle {
     let hash = match job.shingle.hash {
         ShingleHash::Dictionary => ShingleHash::Xxh3,

@@ -87,9 +87,6 @@ pub struct PairsView {
 
 /// Returns at most `most` pairs in a finished output, and the number of all pairs. If `of` is given, returns only pairs with this new
 /// document. Only the returned pairs and one batch are in memory.
-///
-/// # Errors
-/// If the table cannot be read.
 pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most: usize) -> Result<PairsView> {
     let mut table = finished.stored(Table::Pairs).await?;
     if let Some(id) = of {
@@ -152,9 +149,6 @@ pub struct ClusterView {
 
 /// Returns the cluster of the new document `of`, with at most `most` documents besides the representative. Returns `None` if the document
 /// is in no pair.
-///
-/// # Errors
-/// If the table cannot be read.
 pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<ClusterView>> {
     #[derive(Deserialize)]
     struct InCluster {
@@ -280,7 +274,6 @@ impl Id {
     }
 }
 
-/// Returns the keys of the documents with these ids.
 fn keys<'a>(ids: impl IntoIterator<Item = &'a Id>) -> impl Iterator<Item = u64> {
     ids.into_iter().map(|id| document_key(&id.to_string()))
 }
