@@ -2,7 +2,6 @@
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
-/// The number of bits in a word.
 const BITS: usize = u64::BITS as usize;
 
 /// Chooses representatives in the order of node numbers. A node that is paired with earlier representatives becomes a member of the first
@@ -37,7 +36,6 @@ impl Greedy {
         self.members.get(word).is_some_and(|members| members & bit != 0)
     }
 
-    /// Returns the size of the bit vector, in bytes.
     fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
     }

@@ -130,10 +130,8 @@ pub(crate) fn only_input<'a>(
     }
 }
 
-/// The requirements for an input.
 #[derive(Debug, Clone)]
 pub(crate) struct Requirement {
-    /// The partitioning of the input.
     pub distribution: Distribution,
     /// The order inside each partition.
     pub ordering: Option<OrderingRequirements>,

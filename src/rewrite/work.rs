@@ -33,26 +33,21 @@ pub(super) struct RewriteSettings {
     pub source: job::Source,
     /// Says where texts are in the files.
     pub text: TextPlace,
-    /// The folder of the result.
     pub target: Layout,
     pub rejects: Rejects,
     pub decisions: Decisions,
     /// A separate cursor for Parquet, because texts and added columns are written after the rows of a row group are chosen.
     pub decisions_of_texts: Decisions,
     pub decisions_of_columns: Decisions,
-    /// Whether passages are cut out of texts.
     pub cuts: bool,
-    /// The columns that are added to kept documents.
     pub annotations: Arc<[Annotation]>,
     pub id: IdType,
-    /// A counter of the bytes that were read.
     pub read: Count,
 }
 
 /// The file to which a row is written.
 pub(super) enum RowDestination {
     Kept,
-    /// The file of separate rejects.
     Rejected,
     Nowhere,
 }
@@ -110,7 +105,6 @@ impl DocumentCounts {
         }
     }
 
-    /// Returns the sums of the two sets of counts.
     #[must_use]
     pub(crate) fn plus(self, other: DocumentCounts) -> Self {
         Self {
@@ -156,12 +150,9 @@ impl WrittenFile {
     }
 }
 
-/// A finished part of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FinishedPart {
-    /// The fingerprint of the settings that determine the files.
     pub fingerprint: String,
-    /// The files of the part.
     pub files: Vec<SourceRecord>,
 }
 
@@ -191,7 +182,6 @@ pub(crate) async fn finished_part(
     Ok(Some(part))
 }
 
-/// Records that a part is finished.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
     let records = target.within(APPLIED);
     // A task that was considered lost can write the same record.
