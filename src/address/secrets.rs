@@ -84,7 +84,7 @@ fn secrets(text: &str) -> BTreeSet<String> {
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = (&rest[..at], &rest[at + 3..]);
-        // The URL ends at the scheme of the next URL. A password may contain any other character.
+        // A password may contain any character, so the URL ends only at the scheme of the next URL.
         let end = after.find("://").map_or(after.len(), |next| next - scheme(&after[..next]).len());
         add_secrets(scheme(before), &after[..end], &mut found);
         rest = after;

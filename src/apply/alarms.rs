@@ -194,7 +194,7 @@ pub(crate) async fn group_counts(
     Ok(counts.collect())
 }
 
-/// A removal is lossy if the representative contains a smaller share of the removed document's shingles.
+/// A removal is lossy if the representative contains a smaller share of the removed document's shingles than this.
 const LOSSY: f64 = 0.98;
 
 /// The losses caused by removals. A number is `None` if it was not counted.

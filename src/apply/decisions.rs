@@ -155,7 +155,7 @@ fn spared(stored: &Stored) -> Result<Option<DataFrame>> {
     Ok(Some(spared.select_exprs(&["id AS spared_id"])?))
 }
 
-/// Keeps the rows of [`removed_schema`] whose documents are pairs with their representatives and share at least `contained` with them.
+/// Keeps the rows of [`removed_schema`] in which the representative is paired with the document and contains at least `contained` of it.
 pub(super) fn contained_only(represented: DataFrame, contained: f64) -> Result<DataFrame> {
     let goes = col("jaccard").is_not_null().and(col("containment").gt_eq(lit(contained)));
     Ok(represented.filter(goes)?)

@@ -72,7 +72,7 @@ fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
     Ok(files)
 }
 
-/// Whether both sources read the same document from a row. Each source can read other rows in a file.
+/// Whether both sources read the same document from the same row. They may read different rows of a file.
 fn same_documents(one: &Source, other: &Source) -> bool {
     let rows = |source: &Source| Source {
         urls: Vec::new(),
@@ -117,7 +117,6 @@ const STEP: &str = "rewrite";
 
 pub(super) struct SourceToWrite {
     pub source: job::Source,
-    /// Says where texts are in the files.
     pub text: TextPlace,
     pub files: Vec<FileToWrite>,
 }

@@ -103,7 +103,6 @@ impl PassageAction {
     /// The default of [`ApplySettings::min_words`], as `min_doc_words` in the sentence deduplication of datatrove.
     pub const MIN_WORDS: u64 = 50;
 
-    /// Whether texts change.
     pub(super) fn cuts(self) -> bool {
         matches!(self, Self::Cut | Self::Drop)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Greedy {
 }
 
 impl Greedy {
-    /// Returns whether `low` represents `high`, if both nodes are a pair, and then records `high` as a member. Pairs are sorted by (high,
+    /// Returns whether `low` represents `high`, with which it is paired. If so, records `high` as a member. Pairs are sorted by (high,
     /// low), so it is already decided whether `low` is a member.
     fn represents(&mut self, high: u64, low: u64) -> bool {
         if self.is_member(high) || self.is_member(low) {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// The beginning of `engineInfo` in commits of this program.
 const ENGINE: &str = "resemblance ";
 
-/// A line of a commit or a row of a checkpoint. Each contains one of these actions. Other actions are ignored.
+/// A line of a commit or a row of a checkpoint, which contains one of these actions. Other actions are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Action {

@@ -111,7 +111,6 @@ pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     Ok(json!({"type": "struct", "fields": fields}).to_string())
 }
 
-/// Returns the field of a schema if Delta supports its type.
 fn delta_field(field: &FieldRef) -> Option<Value> {
     let (kind, nullable) = (type_name(field.data_type())?, field.is_nullable());
     Some(json!({"name": field.name(), "type": kind, "nullable": nullable, "metadata": {}}))

@@ -295,7 +295,6 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Returns whether a task panicked.
 fn panicked(error: Cause<'_>) -> bool {
     let panics = |cause: Cause<'_>| {
         cause.downcast_ref::<tokio::task::JoinError>().is_some_and(tokio::task::JoinError::is_panic)

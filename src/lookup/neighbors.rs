@@ -218,7 +218,6 @@ fn bucket_settings(lsh: &Lsh) -> Buckets {
     Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size }
 }
 
-/// Returns the sorted buckets of a sketch.
 fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
     let mut own = Vec::new();
     lsh_bands(sketch.signature.signature(), bucket_settings(lsh), &mut own).ok_or_else(|| misfit(lsh))?;
@@ -280,7 +279,7 @@ async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Op
 
 /// Returns the distinct positions of rows (source, position, ..) in ascending order, by source.
 async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
-    // Similar documents share several buckets.
+    // Similar documents share several buckets, so rows repeat.
     let rows = rows.select(vec![utf8("source"), col("position")])?.distinct()?;
     let mut rows = rows.execute_stream().await?;
     let mut places: BTreeMap<Vec<u8>, Vec<i64>> = BTreeMap::new();
@@ -339,7 +338,6 @@ pub async fn document_sketch(
     Ok(None)
 }
 
-/// Returns the first list in a frame (doc, shingles).
 async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     for batch in shingles.collect().await? {
         if let Some(list) = lists::<UInt64Type>(batch.column(1))?.next() {
@@ -467,13 +465,11 @@ fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Resu
 /// A value that the linear family never returns, because its modulus is below 2^32.
 const NEVER: u32 = u32::MAX;
 
-/// Returns the signatures in a column, row by row.
 pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
     let rows = SignatureRows::new("a query for neighbors", column)?;
     Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
 }
 
-/// Returns the lists in a column, row by row.
 pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Iterator<Item = &[T::Native]>> {
     let lists = as_list_array(column)?;
     let values = as_primitive_array::<T>(lists.values())?.values();

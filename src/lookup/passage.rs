@@ -139,7 +139,6 @@ async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
     Ok(kept.into_iter().map(|kept| (kept.kept_id, kept.kept_char_start)).collect())
 }
 
-/// A search for a passage in texts.
 struct PassageSearch {
     words: WrittenWords,
     /// The unit of passages. `None` if passages are sequences of words.
@@ -222,8 +221,8 @@ async fn reference_places(
 }
 
 /// Searches texts (id, source, text, ..) for a passage. Returns the occurrences, of which at most `most` are listed, and the number of
-/// documents that contain the passage. Kept occurrences come first, then the order is by id. One batch and the listed occurrences are in
-/// memory.
+/// documents that contain the passage. Kept occurrences come first, and otherwise occurrences are in the order of ids. One batch and the
+/// listed occurrences are in memory.
 async fn searched(
     finished: &Finished,
     passage: &Passage,

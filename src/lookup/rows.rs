@@ -75,7 +75,6 @@ pub(super) fn each_row<'a>(
     Ok(())
 }
 
-/// Shortens a text to the width of a cell.
 pub(crate) fn shorten(text: String) -> String {
     match text.char_indices().nth(CELL_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -102,7 +101,7 @@ impl CsvStyle {
     /// CSV for spreadsheets, with commas and in UTF-8.
     pub const SPREADSHEET: Self = Self::Spreadsheet { delimiter: b',', encoding: Encoding::Utf8 };
 
-    /// Returns the style for spreadsheets that opens where the files of `source` open. It has the delimiter and encoding of CSV files.
+    /// Returns the style for spreadsheets that open the files of `source`: with the same delimiter and encoding if the files are CSV.
     pub fn like(source: &Source) -> Self {
         match source.format {
             Format::Csv => Self::Spreadsheet { delimiter: source.csv.delimiter, encoding: source.encoding },
@@ -110,8 +109,8 @@ impl CsvStyle {
         }
     }
 
-    /// Encodes CSV of this style. UTF-8 for spreadsheets begins with a byte order mark, because Excel would assume another encoding. It
-    /// also replaces an encoding that lacks a character of the text.
+    /// Encodes CSV of this style. UTF-8 for spreadsheets begins with a byte order mark, because Excel would assume another encoding. UTF-8
+    /// is also used if the encoding lacks a character of the text.
     pub fn encoded(self, text: &str) -> Vec<u8> {
         let Self::Spreadsheet { encoding, .. } = self else { return text.as_bytes().to_vec() };
         encoding.encode(text).unwrap_or_else(|| format!("\u{feff}{text}").into_bytes())

@@ -19,7 +19,6 @@ use crate::plan::{Batches, PartitionReads, PartitionStore};
 /// (bucket, document).
 pub type BucketRow = (u64, u64);
 
-/// The number of rows in an output batch.
 const BATCH_ROWS: usize = 8_192;
 
 /// The minimum growth of the reservation, in rows.
@@ -130,7 +129,6 @@ fn spread(bucket: u64) -> u64 {
     bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// The buffers of [`sort_part`].
 #[derive(Default)]
 struct SortBuffers {
     copy: Vec<BucketRow>,

@@ -143,7 +143,6 @@ impl Description for MayRepeat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WithoutFrequent;
 
-/// The frequent shingles, held in memory.
 #[derive(Debug)]
 pub(crate) struct Frequent {
     shingles: HashSet<u64, BuildHasherDefault<KeyHasher>>,
@@ -166,7 +165,6 @@ impl Frequent {
         Ok(frequent)
     }
 
-    /// Removes the frequent shingles from the documents of a batch.
     fn remove_from(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = batch.columns().to_vec();
         let Some(lists) = columns.pop() else { return internal_err!("documents have shingles") };

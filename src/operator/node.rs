@@ -43,7 +43,6 @@ macro_rules! operators {
                 }
             }
 
-            /// Returns the columns of the output for the columns of the last input.
             fn schema(&self, input: &Schema) -> SchemaRef {
                 let columns: fn(&Schema) -> SchemaRef = match self {
                     $(Self::$name(_) => $columns,)*
@@ -113,7 +112,6 @@ pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error:
     Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
 }
 
-/// The logical node for any operator.
 #[derive(Debug, Clone)]
 struct OperatorNode {
     operator: Operator,

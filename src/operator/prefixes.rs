@@ -5,10 +5,10 @@
 //! sketch and its applications*, Journal of Algorithms 55, 2005). Counters decide the order of tokens, and any order gives correct pairs. A
 //! token with a counter of 1 is in one document.
 //!
-//! The prefix of a document consists of its rarest tokens, and every similar document contains one of them. Sort the tokens of all
-//! documents in the same order. If two sets x and y have o common tokens, one of these tokens is among the first `|x| - o + 1` of x and the
-//! first `|y| - o + 1` of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in data cleaning*, ICDE 2006).
-//! The order is (counter, token), rarest first, so that few documents share a token of a prefix. A token that is in only one document has a
+//! The prefix of a document consists of its rarest tokens, and every similar document contains one of them. The tokens of all documents are
+//! sorted in the same order. If two sets x and y have o common tokens, one of these tokens is among the first `|x| - o + 1` of x and the
+//! first `|y| - o + 1` of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in data cleaning*, ICDE 2006). The
+//! order is (counter, token), rarest first, so that few documents share a token of a prefix. A token that is in only one document has a
 //! position in the order, but is omitted from the prefixes. A run against reference documents counts only new documents, and omits tokens
 //! that no new document contains.
 //!

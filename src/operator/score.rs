@@ -26,7 +26,7 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 /// UInt64` precedes these columns. With [`Probe::All`], a first column `reference: Boolean` marks reference documents. Reference documents
 /// are not compared with each other.
 ///
-/// If tasks hold all sketches, the sketches have one partition, which is read before the first probe. Probes keep their partitions.
+/// If tasks hold all sketches, the sketches have one partition, which is read before the first probe, and probes keep their partitions.
 /// Otherwise both inputs are partitioned by home or by document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {

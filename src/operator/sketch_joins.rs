@@ -154,7 +154,7 @@ impl Blocks {
     }
 }
 
-/// Held pairs may use this number of bytes, even if the sketches of the segment use fewer bytes.
+/// The minimum number of bytes that held pairs may use, even if the sketches of the segment use fewer.
 const LEAST_WAITING: usize = 4 << 20;
 
 /// Scores the `pairs` (a, b) of a segment. `sketches` (doc, shingles, signature) has one partition per segment.

@@ -52,7 +52,6 @@ pub(crate) struct Sketches {
     held: MemoryReservation,
 }
 
-/// The batch and the row of a document's sketch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SketchRef {
     batch: u32,
@@ -118,7 +117,6 @@ impl SignatureColumn {
     }
 }
 
-/// Calls `each` with every document of a batch of sketches.
 pub(super) fn each_document(
     batch: &RecordBatch,
     mut each: impl FnMut(SketchedDocument<'_>) -> Result<()>,
@@ -216,7 +214,6 @@ pub(crate) fn score_schema() -> SchemaRef {
     ]))
 }
 
-/// The criteria for pairs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scorer {
     pub(super) score: job::Score,

@@ -7,8 +7,6 @@
 //!      |     the attempt                      of the file  a hash of all this and of the folder
 //!      the partition
 //! ```
-//!
-//! An attempt writes its record before its first file, so that each of its files can be recognised later.
 
 use std::fmt;
 
@@ -26,7 +24,6 @@ pub(crate) struct AttemptRecord {
     pub attempt: String,
     /// The fingerprint of the run: see [`crate::job::fingerprint`].
     pub fingerprint: String,
-    /// The version of this program.
     pub resemblance: String,
     /// The files of the finished output that this attempt replaces and then removes, as paths inside the output. Without this list, they
     /// would count as foreign if the process died before it removed them.

@@ -36,7 +36,6 @@ pub struct Layout {
     shown: String,
     /// The folder of the output if it is on this machine.
     folder: Option<PathBuf>,
-    /// The prefix of the names of unfinished files on a disk.
     writer: String,
 }
 

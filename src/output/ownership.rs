@@ -11,7 +11,7 @@
 //! with an error that names the file.
 //!
 //! A file of this program is dead if no current manifest names it and its attempt does not claim the output. The logs of Delta tables are
-//! kept, because their readers need all log files. Files are also kept if a log refers to them that this program does not update.
+//! kept, because their readers need all log files. Files are also kept if a log that this program does not update refers to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -141,7 +141,7 @@ pub(super) enum FileVerdict {
     InForce,
     /// There is no proof that this program wrote the file.
     Foreign,
-    /// This program wrote the file, but a Delta log may refer to it that this program does not update.
+    /// This program wrote the file, but a Delta log that it does not update may refer to the file.
     Held,
     /// This program wrote the file, and the file can be removed.
     Dead(RemovalOrder),
@@ -301,7 +301,7 @@ impl Layout {
 /// The files in the folders of an output that no current manifest names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Garbage {
-    /// Files of this program that can be removed, in the order of removal. Files that prove the origin of other files are removed last.
+    /// Files of this program that can be removed, in the order of removal.
     pub dead: Vec<OutputEntry>,
     /// The paths of files without a proof that this program wrote them.
     pub foreign: Vec<String>,

@@ -37,7 +37,6 @@ impl Gathered {
         self.batches.push(batch);
     }
 
-    /// Removes all rows and returns them as one batch with `schema`.
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         let Self { batches, .. } = std::mem::take(self);
         Ok(concat_batches(schema, &batches)?)

@@ -118,7 +118,6 @@ struct DecisionRows {
     ends: UInt64Array,
     /// The columns [`TEXTS`].
     texts: Vec<StringArray>,
-    /// The index of the next row.
     at: usize,
 }
 

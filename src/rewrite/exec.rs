@@ -59,7 +59,6 @@ pub(crate) struct PartToWrite {
     pub number: usize,
     pub origin: u64,
     pub source: job::Source,
-    /// Says where texts are in the files.
     pub text: TextPlace,
     pub files: Vec<FileToWrite>,
 }

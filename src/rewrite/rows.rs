@@ -107,7 +107,6 @@ struct RowCopy<'a> {
     work: &'a RewriteSettings,
     format: &'a dyn RowFormat,
     path: &'a str,
-    /// Says where texts are in the rows.
     text: Option<TextPlace>,
     counts: DocumentCounts,
     kept: RowFile,

@@ -27,11 +27,9 @@ pub enum Rejects {
     Separate,
 }
 
-/// The settings for rewriting the files of a part.
 pub(super) struct RewriteSettings {
     pub session: SessionContext,
     pub source: job::Source,
-    /// Says where texts are in the files.
     pub text: TextPlace,
     pub target: Layout,
     pub rejects: Rejects,
@@ -53,7 +51,6 @@ pub(super) enum RowDestination {
 }
 
 impl Rejects {
-    /// Returns the file to which a row with this action is written.
     pub(super) fn destination(self, action: RowAction) -> RowDestination {
         match (action, self) {
             (RowAction::Keep, _) | (RowAction::Reject, Self::Keep) => RowDestination::Kept,
@@ -73,7 +70,6 @@ pub(super) fn rejected_path(path: &str) -> String {
     format!("{APPLIED}/rejected/{path}.rejected")
 }
 
-/// Finishes the upload of a file with `rows` documents.
 pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
     let (path, bytes, crc32) = upload.finish().await?;
     Ok(WrittenFile { path, rows, bytes, crc32 })

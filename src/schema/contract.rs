@@ -284,7 +284,6 @@ impl Contract {
         contract
     }
 
-    /// Changes signatures to lists of 32-bit values.
     fn have_whole_signatures(&mut self) {
         for column in self.columns.iter_mut().filter(|column| column.kind == Type::Signature) {
             column.kind = Type::ListInt32;

@@ -120,7 +120,6 @@ pub(crate) struct ParsePlan {
     pub wanted: WantedValues,
     /// The columns of the files, with the expressions of their values.
     pub values: NamedExpressions,
-    /// The files that contain documents.
     pub files: Vec<Arc<SourceFile>>,
 }
 

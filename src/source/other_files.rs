@@ -68,7 +68,6 @@ pub(crate) const OTHER_JSON: OtherFile =
 pub(crate) const COMPRESSED_PARQUET: OtherFile = kind("compressed Parquet", &[], b"", "decompress it");
 /// Compressed stories, whose format is only read uncompressed.
 pub(crate) const COMPRESSED_SGML: OtherFile = kind("compressed SGML", &[], b"", "decompress it");
-/// Files in a format that is not known.
 pub(crate) const UNKNOWN: OtherFile =
     kind("no known format", &[], b"", "convert it to text, CSV, JSON lines or Parquet");
 

@@ -32,7 +32,6 @@ pub struct AppliedResult {
     session: SessionContext,
     target: Layout,
     manifest: ApplyManifest,
-    /// The new locations of moved sources, one per URL. Empty if the sources were not moved.
     places: Vec<String>,
 }
 

@@ -114,7 +114,7 @@ fn followed_manifest(actions: &[Action]) -> Option<String> {
     info.filter_map(CommitInfo::manifest).next().map(str::to_owned)
 }
 
-/// Files that may not be removed, because a Delta log may refer to them that another program owns or this program cannot continue.
+/// Files that are kept because a Delta log may refer to them. The log belongs to another program, or this program cannot continue it.
 #[derive(Debug, Default)]
 pub(crate) struct LogFiles {
     files: BTreeSet<String>,
@@ -130,7 +130,7 @@ impl LogFiles {
     }
 }
 
-/// Finds these files by the logs of an output.
+/// Finds the [`LogFiles`] of an output.
 pub(crate) async fn held(output: &Layout) -> Result<LogFiles> {
     let mut held = LogFiles::default();
     for table in Table::ALL {

@@ -22,7 +22,7 @@
 //!
 //! A log without a commit of this program belongs to another program. Only a job with Delta tables continues it, and only if it lists no
 //! foreign files. The log of a replaced result is always updated, because the result's files are removed. Files are never removed if a log
-//! refers to them that this program does not update (`held`).
+//! that this program does not update refers to them (`held`).
 
 mod commit;
 mod log;

@@ -185,7 +185,6 @@ impl<T: DataType> LeafBatch<T> {
         Ok(from.read_records(rows, definitions, repetitions, &mut self.values)?.0)
     }
 
-    /// Writes the rows, and clears the batch.
     fn write(&mut self, to: &mut ColumnWriterImpl<'_, T>) -> ParquetResult<()> {
         if self.rows > 0 {
             let definitions = (self.max_definition > 0).then_some(self.definitions.as_slice());

@@ -123,7 +123,6 @@ impl StoryReader {
         None
     }
 
-    /// Skips bytes between stories.
     fn skip(&mut self) {
         if !self.inside {
             self.start = self.searched;
@@ -207,7 +206,6 @@ fn is_tag(bytes: &[u8], name: &[u8]) -> bool {
     parts.is_some_and(|(found, rest)| found.eq_ignore_ascii_case(name) && rest.first().is_some_and(ends_name))
 }
 
-/// Returns the start positions of the tags with this name.
 fn tags(bytes: &[u8], name: &[u8]) -> impl Iterator<Item = usize> {
     memchr_iter(b'<', bytes).filter(move |at| is_tag(&bytes[at + 1..], name))
 }

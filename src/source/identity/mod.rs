@@ -106,7 +106,7 @@ impl Pin {
             let get = |range| self.get_range(store, range);
             return coalesce_ranges(ranges, get, OBJECT_STORE_COALESCE_DEFAULT).await;
         }
-        // `LocalFileSystem` reads all ranges of a file in one call.
+        // `LocalFileSystem` reads all ranges of a file in one call, so the file is checked once.
         self.check(store).await?;
         store.get_ranges(&self.location, ranges).await
     }
@@ -127,7 +127,7 @@ impl Pin {
         self.get(store, GetOptions::new().with_head(true)).await.map(drop)
     }
 
-    /// Whether the location may be the escaped form of a local name that is invalid text.
+    /// Whether the location may contain the escapes of a local name that is not plain UTF-8.
     fn is_escaped(&self) -> bool {
         self.e_tag.is_none() && self.location.as_ref().contains("\\x")
     }

@@ -82,7 +82,7 @@ async fn list_table(
 /// Whether `url` is the folder of a Delta table. Fails with `Kind::Input` if the object store cannot be reached.
 pub(crate) async fn is_table(ctx: &SessionContext, url: &str) -> Result<bool> {
     let pattern = InputPattern::parse(url)?;
-    // A file has no entries in a listing.
+    // A pattern or a file is not a folder.
     if pattern.glob.is_some()
         || pattern.is_local() && matches!(disk::file(pattern.url.prefix()).await, Ok(Some(_)))
     {

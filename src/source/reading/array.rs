@@ -11,7 +11,7 @@ pub(super) enum RowForm {
 }
 
 impl RowForm {
-    /// Returns the index of the first byte in `bytes` that ends a row. The bytes follow the bytes of the last call.
+    /// Returns the index of the first byte in `bytes` that ends a row. `bytes` continue the bytes of the previous call.
     pub(super) fn end_of_row(&mut self, bytes: &[u8]) -> Option<usize> {
         if matches!(self, Self::Undecided)
             && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
@@ -24,7 +24,6 @@ impl RowForm {
         }
     }
 
-    /// Whether the bytes up to now end inside an array.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::Elements(scan) if scan.depth > 0)
     }

@@ -133,7 +133,7 @@ fn within_memory(chunks: Chunks, window: Option<u64>, path: &str, pool: &Arc<dyn
     reserved.boxed()
 }
 
-/// Returns the window size of the zstd frame that starts with these bytes (RFC 8878, section 3.1.1.1), or `None` without a frame.
+/// Returns the window size of the zstd frame that starts with these bytes, if any (RFC 8878, section 3.1.1.1).
 fn zstd_window(bytes: &[u8]) -> Option<u64> {
     let [descriptor, rest @ ..] = bytes.strip_prefix(&ZSTD_MAGIC)? else { return None };
     if descriptor & 0x20 == 0 {

@@ -45,7 +45,7 @@ pub(super) struct FileProgress {
     pub encoding: Encoding,
     pub on_error: OnError,
     pub count: u64,
-    /// The number of these documents that cannot be read.
+    /// The number of documents that cannot be read.
     pub unreadable: u64,
 }
 
@@ -107,7 +107,7 @@ impl DocumentSink<'_> {
         Ok(())
     }
 
-    /// Adds the whole file as a document. Without a text, the bytes are invalid in the encoding, and the document gets a defect.
+    /// Adds the whole file as a document. If `text` is `None`, the bytes are invalid in the encoding, and the document gets a defect.
     pub(in crate::source) fn push_text(&mut self, text: Option<Bytes>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         check_length(&self.file.split, text.len())?;
@@ -126,7 +126,7 @@ impl DocumentSink<'_> {
         self.end_row(None)
     }
 
-    /// Adds the whole file, which was cut into shingles, as a document. Without a text, see [`Self::push_text`].
+    /// Adds the whole file, which was cut into shingles, as a document. For `None`, see [`Self::push_text`].
     pub(in crate::source) fn push_cut(&mut self, text: Option<CutText>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         self.batch.bytes += size_of_val(text.shingles.as_slice()) + text.sample.len();

@@ -8,9 +8,8 @@ use super::documents::{DocumentSink, RowPlace};
 use crate::error::Result;
 use crate::source::format::{DocumentReader, FilePiece, Row, RowCutter};
 
-/// Cuts bytes into lines, which end in `
-/// `, `\r
-/// ` or `\r`. Holds at most the longest accepted line and one chunk in memory. In a JSON array, each element with the white space around it counts as a line, which ends in `,` or `]`. The first line ends in `[`.
+/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory. In a JSON
+/// array, each element with the white space around it counts as a line, which ends in `,` or `]`. The first line ends in `[`.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Lines {
     pending: BytesMut,
@@ -58,7 +57,6 @@ impl Lines {
         }
     }
 
-    /// Ends the pending line.
     fn finish(&mut self, end: &'static [u8]) -> Bytes {
         self.count = if end == b"[" { 0 } else { self.count + 1 };
         self.end = end;

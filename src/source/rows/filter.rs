@@ -222,7 +222,6 @@ pub(in crate::source) fn sample_known_rows(source: &Source, files: &[KnownRows<'
     Some(sample)
 }
 
-/// Returns the largest rank in the sample, or `None` if the sample contains all rows.
 fn last_known_rank(limit: &Limit, files: &[KnownRows<'_>]) -> Option<u64> {
     let most = match limit.size {
         LimitSize::Percent(percent) => return last_rank_of_share(percent / 100.0),

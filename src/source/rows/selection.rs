@@ -214,7 +214,7 @@ impl DocumentPlaces {
         self.0.remove(&origin)
     }
 
-    /// Fails with `Kind::Bug` if documents remain whose origin does not belong to any source, because [`Self::take`] did not remove them.
+    /// Fails with `Kind::Bug` unless [`Self::take`] has removed all documents. The origin of a remaining document belongs to no source.
     pub(in crate::source) fn all_taken(&self) -> Result<()> {
         match self.0.keys().next() {
             None => Ok(()),

@@ -2,9 +2,9 @@
 //! of Computer and System Sciences 18, 1979; the modulus of their class H1 is a prime).
 //!
 //! The modulus c is below 2^32. The value x is first reduced modulo c, so that a * x + b is below 2^64. The generator splitmix64 starts
-//! with the seed as its state and draws the coefficients in the order a_0, b_0, a_1, b_1, ... Each output z becomes 1 + floor(z * N /
-//! 2^64), a number from 1 to N. An a that equals an earlier a is drawn again, and so is a b that equals an earlier b. So a signature of n
-//! minima equals the first n minima of every longer signature with the same settings. The definition never changes, because stored
+//! with the seed as its state and draws the coefficients in the order a_0, b_0, a_1, b_1, ... Each output z becomes 1 + floor(z * `draws` /
+//! 2^64), a number from 1 to `draws`. An a that equals an earlier a is drawn again, and so is a b that equals an earlier b. So a signature
+//! of n minima equals the first n minima of every longer signature with the same settings. The definition never changes, because stored
 //! signatures are compared with later signatures.
 
 use std::collections::BTreeSet;

@@ -102,7 +102,7 @@ const BLOCK: usize = 64;
 
 /// Returns the number of common elements.
 pub fn shared(a: &[u64], b: &[u64]) -> u64 {
-    // With a bound of 0 the merge runs to the end.
+    // With a bound of 0, the result is never `None`.
     shared_or_less(a, b, 0).unwrap_or(0)
 }
 

@@ -101,7 +101,7 @@ fn word(shingle: u64, key: u64) -> u64 {
     SplitMix64(shingle ^ key).next()
 }
 
-/// Puts the hashes of a round into their bins. Returns how many of them went to bins that were empty.
+/// Puts the hashes of a round into their bins. Returns the number of bins that were empty before.
 #[inline(always)]
 fn send(words: &[u64], round: u64, bins: &mut [u64]) -> usize {
     let (count, mut filled) = (bins.len() as u64, 0);

@@ -92,7 +92,6 @@ impl Signature<'_> {
     }
 }
 
-/// Counts equal values at the same index.
 fn equal<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     let mut equal = 0;
     vector::widest(Equal { a, b, equal: &mut equal });

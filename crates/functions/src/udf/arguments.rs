@@ -348,7 +348,6 @@ impl<'a> ValueColumn<'a> for SignatureRows<'a> {
     }
 }
 
-/// The elements of lists.
 pub(super) trait Elements {
     fn count(&self) -> usize;
 

@@ -120,8 +120,7 @@ pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u
     call(&sets::MINHASH, args)
 }
 
-/// `minhash(shingles, permutations, seed, ...)` with functions of the linear family returns a list with one UInt32 per pair of
-/// coefficients. The functions have these coefficients and this modulus.
+/// `minhash(shingles, permutations, seed, ...)` returns one UInt32 per pair of coefficients, by linear functions with this modulus.
 pub fn minhash_by(shingles: Expr, coefficients: &[(u64, u64)], modulus: u64) -> Expr {
     let numbers: Vec<String> = coefficients.iter().map(|(a, b)| format!("{a} {b}")).collect();
     let args = vec![

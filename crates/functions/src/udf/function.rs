@@ -86,7 +86,6 @@ impl Doc {
     }
 }
 
-/// Adapts a [`Function`] to DataFusion.
 #[derive(Debug)]
 struct Udf {
     function: &'static Function,

@@ -409,7 +409,6 @@ impl LineCounter {
     }
 }
 
-/// Returns a field without its quotes and escapes.
 fn unquoted(csv: job::Csv, raw: &[u8]) -> Cow<'_, [u8]> {
     let (mut in_quotes, inside) = match raw.split_first() {
         Some((first, rest)) if Some(*first) == csv.quote => (true, rest),

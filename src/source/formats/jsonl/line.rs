@@ -134,7 +134,6 @@ impl WantedFields {
     }
 }
 
-/// Returns the raw JSON of the value at `path` in a line.
 pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
     let value = JsonValue { name: String::new(), path: path.to_vec(), inside: None, kind: ValueKind::Any };
     WantedFields::new(&[value]).written(line).ok()?.pop()?

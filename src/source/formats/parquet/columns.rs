@@ -280,7 +280,6 @@ fn type_at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a DataType> {
     at(schema, path).map(Field::data_type)
 }
 
-/// Returns the names of columns, and of the fields of structs.
 fn field_names(fields: &Fields) -> Vec<String> {
     named_fields(fields).into_iter().map(|(name, _)| name).collect()
 }

@@ -72,7 +72,6 @@ const INT96_UNIT: &str = "us";
 
 pub(in crate::source) struct ParquetRows {
     pub table: ParquetTable,
-    /// The values of the job's columns.
     pub values: NamedExpressions,
     pub types: SourceTypes,
     /// The defect of a row, or `None` if no row can have a defect.

@@ -39,13 +39,12 @@ fn shown_text(html: &str) -> String {
         page.add(&event);
         None::<Infallible>
     });
-    // Tags in scripts are no tags.
+    // Text in a script can look like a tag, but is none.
     emitter.naively_switch_states(true);
     let Ok(_) = Tokenizer::new_with_emitter(html, emitter).finish();
     page.text
 }
 
-/// The text of a page up to an event.
 #[derive(Default)]
 struct PageText {
     text: String,

@@ -8,7 +8,7 @@ use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 
-/// The minimum number of bytes in a piece of text. It fits in the first-level cache, in which all normalisation steps find it.
+/// The minimum number of bytes in a piece of text. A piece stays in the first-level cache during all normalisation steps.
 pub(crate) const PIECE: usize = 16 << 10;
 /// The approximate maximum number of shingles that a sink receives in one call.
 pub(crate) const BLOCK: usize = 1 << 10;
@@ -58,8 +58,8 @@ impl Cutting {
         Ok(Self::default())
     }
 
-    /// Adds the next piece of the text, and passes all shingles that are now complete to `sink`. Pieces must end where [`next_cut`] says.
-    /// Only if [`in_pieces`] is true may a text have several pieces.
+    /// Adds the next piece of the text, and passes all shingles that are now complete to `sink`. Pieces must end where [`next_cut`] says. A
+    /// text may have several pieces only if [`in_pieces`] is true.
     pub(crate) fn piece(
         &mut self,
         piece: &str,

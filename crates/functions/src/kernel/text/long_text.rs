@@ -43,10 +43,7 @@ impl LongText {
         by.hash != ShingleHash::Dictionary && in_pieces(by)
     }
 
-    /// Begins a text. [`can`](Self::can) must be true.
-    ///
-    /// # Errors
-    /// The errors of [`shingles`](super::shingles::shingles).
+    /// Begins a text. [`can`](Self::can) must be true. Fails like [`shingles`](super::shingles::shingles).
     pub fn begin(by: &Shingle) -> Result<Self> {
         let mut scratch = cut::CutScratch::default();
         let cutting = Cutting::begin(by, &mut scratch)?;

@@ -182,10 +182,8 @@ pub(crate) fn shingles_numbered(
     Ok(wanted.iter().map(|number| texts.get(places.get(number)?).cloned()).collect())
 }
 
-/// Returns the shingles of `text` as texts, in order and with repeats. `by.hash` must be [`ShingleHash::Dictionary`].
-///
-/// # Errors
-/// The errors of [`shingle_texts`].
+/// Returns the shingles of `text` as texts, in order and with repeats. `by.hash` must be [`ShingleHash::Dictionary`]. Fails like
+/// [`shingle_texts`].
 pub fn shingles_in_order(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     let mut each = Each(|shingle: &[u8]| texts.push(String::from_utf8_lossy(shingle).into_owned()));
@@ -224,10 +222,7 @@ pub struct Beginning {
 
 impl Beginning {
     /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` shingles in total. Returns `None` if
-    /// so many are found only in the whole text, because of its normalisation, missing cuts or repeats.
-    ///
-    /// # Errors
-    /// The errors of [`shingles`].
+    /// so many are found only in the whole text, because of its normalisation, missing cuts or repeats. Fails like [`shingles`].
     pub fn shingles(&mut self, text: &str, by: &Shingle, least: usize, all: usize) -> Result<Option<&[u64]>> {
         let Self { cut, sort, set } = self;
         let hash = hash_function(by.hash)?;

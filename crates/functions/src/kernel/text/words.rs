@@ -228,7 +228,7 @@ fn is_pictograph(c: char) -> bool {
 
 /// Returns whether a character belongs to a script that dictionaries divide into words.
 fn begins(c: char) -> bool {
-    // Thai is the first such script in Unicode's order.
+    // Thai is the first of these scripts in Unicode's order.
     c >= '\u{e00}'
         && matches!(
             CodePointMapData::<Script>::new().get(c),

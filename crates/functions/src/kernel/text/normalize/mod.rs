@@ -72,10 +72,7 @@ impl Normalizer {
     }
 
     /// Creates a normaliser for callers that use only the *words* of the result. ASCII text then takes one pass, which may leave more white
-    /// space between words than the steps define. If a step joins words, the white space is exact.
-    ///
-    /// # Errors
-    /// The errors of [`new`](Self::new).
+    /// space between words than the steps define. If a step joins words, the white space is exact. Fails like [`new`](Self::new).
     pub fn for_words(steps: &[Normalize], words: Words) -> Result<Self> {
         let for_words = !steps.iter().any(Normalize::joins_words);
         Ok(Self { for_words, ..Self::new(steps, words)? })
