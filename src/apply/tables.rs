@@ -102,9 +102,7 @@ pub struct ApplyForecast {
 
 /// Counts the changes that an application would make. No file is written. Reads the tables of the output, and the texts of documents that
 /// may become too short. Also counts the rows in files that `source.where` skips by path. In Parquet files, only footers are read for this.
-///
-/// # Errors
-/// If a table or the source cannot be read.
+/// Fails if a table or the source cannot be read.
 pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     let (stored, settings) = (&opened.stored, &opened.settings);
     let dropped = opened.dropped().await?;

@@ -133,10 +133,8 @@ pub struct Query<'a> {
 
 /// Returns the candidates that are most similar to the document of a query. If the output keeps no shingles, they are computed from the
 /// texts in `again`. Without `again`, there are only estimates. Memory contains one batch and the keys and similarities of the best
-/// candidates. With a table of buckets, it also contains the positions of all candidates.
-///
-/// # Errors
-/// If the table or the source cannot be read. Also if the output keeps no signatures, or if the signatures do not fit the bands of its job.
+/// candidates. With a table of buckets, it also contains the positions of all candidates. Fails if the table or the source cannot be read,
+/// if the output keeps no signatures, or if the signatures do not fit the bands of its job.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,
@@ -310,10 +308,8 @@ pub struct Sketch {
 }
 
 /// Returns the sketch of the document `id`, or `None` if the output contains no such document. If the output keeps no shingles, they are
-/// computed from the text in `again`. Without `again`, they are unknown.
-///
-/// # Errors
-/// If the table or the source cannot be read, or if the output keeps no signatures.
+/// computed from the text in `again`. Without `again`, they are unknown. Fails if the table or the source cannot be read, or if the output
+/// keeps no signatures.
 pub async fn document_sketch(
     finished: &Finished,
     id: &Id,
@@ -347,10 +343,8 @@ async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     Ok(None)
 }
 
-/// Returns the sketch of `text`, computed with the settings of the output. Returns `None` if the text is too short for a shingle.
-///
-/// # Errors
-/// If the output's dictionary or its table of frequent shingles cannot be read, or if the text contains only frequent shingles.
+/// Returns the sketch of `text`, computed with the settings of the output. Returns `None` if the text is too short for a shingle. Fails if
+/// the output's dictionary or its table of frequent shingles cannot be read, or if the text contains only frequent shingles.
 pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketch>> {
     let job = finished.job();
     let (mut set, known) = match job.shingle.hash {

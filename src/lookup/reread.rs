@@ -74,10 +74,8 @@ impl<'a> Reread<'a> {
     }
 
     /// Returns the shingles (doc: UInt64, shingles: `List<UInt64>`) of `documents`, which are rows of the table `documents`. These shingles
-    /// can be compared with the shingles of other texts, but not with the numbers in a dictionary.
-    ///
-    /// # Errors
-    /// If the source cannot be read to its end, or if it changes while it is read.
+    /// can be compared with the shingles of other texts, but not with the numbers in a dictionary. Fails if the source cannot be read to
+    /// its end, or if it changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
         let shingle = comparable(self.finished.job());
         let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {

@@ -41,10 +41,8 @@ pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> R
 /// The maximum number of characters in a cell. Signatures and shingle lists are much longer.
 const CELL_CHARS: usize = 60;
 
-/// Returns the cells of each row as text. Floating-point numbers have six decimal places, and long values are cut off with `…`.
-///
-/// # Errors
-/// If Arrow cannot format a type.
+/// Returns the cells of each row as text. Floating-point numbers have six decimal places, and long values are cut off with `…`. Fails if
+/// Arrow cannot format a type.
 pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
     let cell = |(text, kind): (String, &DataType)| match text.parse::<f64>() {
         Ok(number) if kind.is_floating() => format!("{number:.6}"),
@@ -127,11 +125,8 @@ const UNSEEN: [char; 9] = [
     '\u{ad}', '\u{180e}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{2060}', '\u{feff}',
 ];
 
-/// Formats batches as CSV (RFC 4180) with the header `names`. [`CsvStyle::encoded`] converts it to bytes. Values are not shortened
-/// unless the style requires it. NULL is an empty field.
-///
-/// # Errors
-/// If Arrow cannot format a type.
+/// Formats batches as CSV (RFC 4180) with the header `names`. [`CsvStyle::encoded`] converts it to bytes. Values are not shortened unless
+/// the style requires it. NULL is an empty field. Fails if Arrow cannot format a type.
 pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<String> {
     let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
     let (terminator, delimiter) = match kind {
@@ -185,10 +180,8 @@ fn fitting(text: &str, most: usize) -> usize {
     over.map_or(text.len(), |(at, _)| at)
 }
 
-/// Formats batches as one JSON object per line. Values are not shortened. NULL is `null`, so every object contains every column.
-///
-/// # Errors
-/// If a type has no JSON form.
+/// Formats batches as one JSON object per line. Values are not shortened. NULL is `null`, so every object contains every column. Fails if a
+/// type has no JSON form.
 pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
     let options = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = options.build::<_, LineDelimited>(Vec::new());

@@ -182,9 +182,7 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
 }
 
 /// Computes the similarity of two documents in a cluster from their texts, with the settings of `job`. The documents need not be a pair.
-///
-/// # Errors
-/// If the texts cannot be split into shingles.
+/// Fails if the texts cannot be split into shingles.
 pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<PairRow> {
     let by = comparable(job);
     let mut scratch = ShingleBuffers::default();
@@ -234,10 +232,8 @@ impl MemberTexts {
         Ok(texts)
     }
 
-    /// Reads the texts of the new documents `ids` into memory. If the format allows it, only the rows of these documents are read.
-    ///
-    /// # Errors
-    /// If the tables or the source cannot be read.
+    /// Reads the texts of the new documents `ids` into memory. If the format allows it, only the rows of these documents are read. Fails if
+    /// the tables or the source cannot be read.
     pub async fn read<'a>(
         finished: &Finished,
         again: &Reread<'_>,

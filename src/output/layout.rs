@@ -40,10 +40,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Opens the output at `url`, which is a path or a URL. The session must contain the store of the URL.
-    ///
-    /// # Errors
-    /// If the URL is invalid, or if its store is unknown.
+    /// Opens the output at `url`, which is a path or a URL. The session must contain the store of the URL. Fails if the URL is invalid, or
+    /// if its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
         address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
         let (parsed, folder) = match address::scheme(url) {

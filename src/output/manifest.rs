@@ -40,10 +40,7 @@ impl File {
         Ok(RecordBatch::try_new(Self::schema(), vec![Arc::new(StringArray::from(files))])?)
     }
 
-    /// Returns the files in rows of [`File::write_rows`].
-    ///
-    /// # Errors
-    /// If the batch has other columns.
+    /// Returns the files in rows of [`File::write_rows`]. Fails if the batch has other columns.
     pub fn read_rows(batch: &RecordBatch) -> Result<Vec<File>> {
         let files = as_string_array(batch.column(0))?.iter().flatten().map(serde_json::from_str);
         files.collect::<Result<_, _>>().map_err(|e| Error::bug("a row is not a file").because(e))

@@ -27,10 +27,8 @@ use crate::error::{Context, Error, Result};
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
-/// Returns a lazy frame with the rows in `files`. The files must have the columns of `schema`.
-///
-/// # Errors
-/// If there are no files, or a path is not a valid URL.
+/// Returns a lazy frame with the rows in `files`. The files must have the columns of `schema`. Fails if there are no files, or a path is
+/// not a valid URL.
 pub fn frame(
     session: &SessionContext,
     layout: &Layout,

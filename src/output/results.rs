@@ -130,10 +130,7 @@ impl Stored {
         read::provider(&self.layout, &written.files, schema).map(Some)
     }
 
-    /// Returns a lazy frame with the rows in a table, with unsigned numbers: see `read::unsigned`.
-    ///
-    /// # Errors
-    /// If the output has no such table.
+    /// Returns a lazy frame with the rows in a table, with unsigned numbers: see `read::unsigned`. Fails if the output has no such table.
     pub fn table(&self, table: Table) -> Result<DataFrame> {
         let Some(provider) = self.provider(table)? else {
             return Err(Error::input(format!("{} holds no table {table}", self.layout.shown())));

@@ -122,10 +122,7 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// Lists the files of `source` and reads its documents.
-///
-/// # Errors
-/// See [`list`] and [`read`].
+/// Lists the files of `source` and reads its documents. Fails like [`list`] and [`read`].
 pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Documents> {
     read(ctx, source, &list(ctx, source).await?, ReadRequest::all()).await
 }

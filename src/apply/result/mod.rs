@@ -91,10 +91,8 @@ const CONCURRENT_FILES: usize = 32;
 pub const TABLES: [&str; 4] = ["kept", "removed", "rejected", "removed_spans"];
 
 impl AppliedResult {
-    /// Registers the tables in the session. The table `rejected` has rows only if rejected documents were written to separate files.
-    ///
-    /// # Errors
-    /// If a file is gone or damaged, or the job in the manifest cannot be read.
+    /// Registers the tables in the session. The table `rejected` has rows only if rejected documents were written to separate files. Fails
+    /// if a file is gone or damaged, or the job in the manifest cannot be read.
     pub async fn register(&self) -> Result<()> {
         let [kept, removed, rejected, removed_spans] = TABLES;
         let nothing = || self.session.read_table(Arc::new(EmptyTable::new(Arc::new(Schema::empty()))));

@@ -73,10 +73,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
     ALL.map(Function::udf).into()
 }
 
-/// Registers every SQL function in a session.
-///
-/// # Errors
-/// If the session refuses a function.
+/// Registers every SQL function in a session. Fails if the session refuses a function.
 pub fn register_all(ctx: &SessionContext) -> Result<()> {
     // Registration needs a mutable session. A clone refers to the same session.
     let mut session = ctx.clone();

@@ -199,10 +199,7 @@ pub struct PlacedUnits {
 
 impl PlacedUnits {
     /// Returns the units of the first `most` words or characters of a text, each of which is normalised separately. `numbers` contains the
-    /// numbers of the units so far, and new units get the next numbers.
-    ///
-    /// # Errors
-    /// If a step of `by` names a language without stop words.
+    /// numbers of the units so far, and new units get the next numbers. Fails if a step of `by` names a language without stop words.
     pub fn new(text: &str, by: &Shingle, most: usize, numbers: &mut HashMap<String, u32>) -> Result<Self> {
         let mut normalizer = Normalizer::new(&by.normalize, by.words)?;
         let mut pieces = Vec::new();

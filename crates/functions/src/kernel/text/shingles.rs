@@ -133,10 +133,8 @@ impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
 }
 
 /// Returns the distinct shingles of `text` as texts, sorted by their bytes. Words are joined by `by.separator`. The set is empty if the
-/// normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
-///
-/// # Errors
-/// [`Error`] if `by.normalize` names a language without stop words.
+/// normalised text has fewer units than `by.size`, or fewer words than `by.min_words`. Fails if `by.normalize` names a language without
+/// stop words.
 pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<BTreeSet<String>> {
     let mut texts = TextSet::default();
     let enough = cut(text, by, scratch, &mut texts)?;

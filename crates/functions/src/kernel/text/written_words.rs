@@ -94,10 +94,8 @@ fn append(words: &str, normalized: &mut String) {
 }
 
 impl WrittenWords {
-    /// Creates an empty list. [`cut`](Self::cut) will split texts into `words`, and normalise each word by `steps`.
-    ///
-    /// # Errors
-    /// If a step names a language without stop words.
+    /// Creates an empty list. [`cut`](Self::cut) will split texts into `words`, and normalise each word by `steps`. Fails if a step names a
+    /// language without stop words.
     pub fn new(steps: &[Normalize], words: Words) -> Result<Self> {
         let (normalizer, ascii) = (Normalizer::new(steps, words)?, AsciiCase::from_steps(steps));
         let (places, normalized, parts) = Default::default();

@@ -51,10 +51,8 @@ struct Step {
 }
 
 impl Normalizer {
-    /// Creates a normaliser for these steps. Steps that remove words use the definition of a word in `words`.
-    ///
-    /// # Errors
-    /// If a step names a language without stop words.
+    /// Creates a normaliser for these steps. Steps that remove words use the definition of a word in `words`. Fails if a step names a
+    /// language without stop words.
     pub fn new(steps: &[Normalize], words: Words) -> Result<Self> {
         let step = |kind: &Normalize| {
             let stop_words = match kind {
