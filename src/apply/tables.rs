@@ -225,7 +225,7 @@ async fn write(
     Ok(runner.files(name))
 }
 
-/// Checks that the document that is kept instead of a `removed` document is not removed too.
+/// Checks that `removed` contains no document that is kept instead of another document in `removed`.
 async fn check_kept(removed: &DataFrame) -> Result<()> {
     let gone = removed.clone().select_exprs(&["id AS gone_id"])?;
     let duplicates = removed.clone().filter(col("kept_source").is_not_null())?;

@@ -114,7 +114,7 @@ impl Neighbor {
 pub struct Neighbors {
     /// The number of documents that share a bucket with the query.
     pub candidates: u64,
-    /// The most similar candidates in the order of the query.
+    /// The most similar candidates, in the order that the query requests.
     pub nearest: Vec<Neighbor>,
 }
 

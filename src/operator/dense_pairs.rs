@@ -60,7 +60,7 @@ pub(crate) fn few(dense: u64) -> u64 {
 }
 
 impl DensePass {
-    /// Returns the number of leaders in a bucket. The number doubles with each round, so that many groups need only a few rounds.
+    /// Returns the number of leaders in a bucket. It doubles with each round, so that even many groups need few rounds.
     fn leaders(round: u32) -> usize {
         1_usize.checked_shl(round.saturating_sub(1)).unwrap_or(usize::MAX)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Scoring {
     pub probe: Probe,
 }
 
-/// The meaning of a row in the probes.
+/// The request for scores in a row of the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Probe {
     /// (a, b): score this pair. The tasks of a process hold all sketches together.

@@ -55,7 +55,7 @@ pub(crate) struct Rewrite {
 /// Consecutive files of a source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
-    /// The number in the name of the part's record.
+    /// The number of the part, which is in the name of its record.
     pub number: usize,
     pub origin: u64,
     pub source: job::Source,

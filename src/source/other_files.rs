@@ -20,7 +20,7 @@ const SEARCHED: usize = 64 * 1024;
 /// The maximum number of files that a sentence names.
 const NAMED: usize = 20;
 
-/// The bytes at offsets by which a kind of files is recognised.
+/// Offsets, and the bytes there by which a kind of files is recognised.
 type Magic = &'static [(usize, &'static [u8])];
 
 const ZIP: Magic = &[(0, b"PK\x03\x04")];

@@ -64,7 +64,7 @@ impl ScalarUDFImpl for Foreign {
         self.inner().return_type(types)
     }
 
-    /// Refuses settings that are columns. A planner still passes literals as literals, so the inner function can tell them apart.
+    /// Refuses settings that are columns. Planners distinguish columns from literals, unlike executions through the foreign interface.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         self.inner().return_field_from_args(args)
     }

@@ -20,7 +20,7 @@ pub(crate) enum ValueKind {
     /// Any number.
     Number,
     Boolean,
-    /// Any of these kinds.
+    /// A value of any kind.
     Any,
 }
 
