@@ -13,8 +13,7 @@ use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 pub(crate) use secrets::masked;
 
-/// The folder in a result of `apply` that contains everything except the kept documents. Readers of datasets skip names that start with
-/// `_`.
+/// The folder in a result of `apply` for everything except the kept documents. Readers of datasets skip names that start with `_`.
 pub(crate) const APPLIED: &str = "_resemblance";
 
 /// Splits a URL into its scheme and the rest. Returns `None` for a path.
@@ -91,9 +90,8 @@ pub(crate) fn url(address: &str) -> Result<Url> {
     Url::parse(&written).map_err(|e| Error::job(format!("`{address}` is not a URL")).because(e))
 }
 
-/// Makes a local path absolute and removes `.` and `..` from it. The path need not exist.
-///
-/// Existing symbolic links are followed, because `..` after a link means the parent of the target of the link.
+/// Makes a local path absolute and removes `.` and `..` from it. The path need not exist. Existing symbolic links are followed, because
+/// `..` after a link means the parent of the target of the link.
 pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let mut plain = PathBuf::new();
@@ -120,9 +118,8 @@ pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// The wildcard characters in local paths.
 const WILD: &[char] = &['*', '?', '['];
 
-/// Makes an address independent of the working directory. URLs and absolute paths do not change, even if they contain patterns.
-///
-/// A pattern remains relative if the path of the working directory contains wildcards.
+/// Makes an address independent of the working directory. URLs and absolute paths do not change, even if they contain patterns. A pattern
+/// remains relative if the path of the working directory contains wildcards.
 pub(crate) fn absolute_address(address: &str) -> io::Result<String> {
     let path = Path::new(address);
     let has_parent = |path: &Path| path.components().any(|part| part == Component::ParentDir);

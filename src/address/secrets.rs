@@ -11,7 +11,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use url::form_urlencoded;
 
-/// The text that replaces a secret.
 const MASK: &str = "***";
 
 /// The minimum length of a secret that is masked outside URLs. Shorter secrets may be ordinary words.
@@ -80,13 +79,12 @@ pub(crate) fn masked(text: &str) -> String {
     masked_urls(&text)
 }
 
-/// Returns the possible secrets in the URLs of `text`.
 fn secrets(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = (&rest[..at], &rest[at + 3..]);
-        // The URL ends at the scheme of the next URL. A password may contain any other character.
+        // A password may contain any character, so the URL ends only at the scheme of the next URL.
         let end = after.find("://").map_or(after.len(), |next| next - scheme(&after[..next]).len());
         add_secrets(scheme(before), &after[..end], &mut found);
         rest = after;
@@ -194,7 +192,6 @@ fn has_user(scheme: &str, url: &str) -> bool {
     }
 }
 
-/// Masks users, passwords and queries in text that looks like a URL.
 fn masked_urls(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;

@@ -70,9 +70,6 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
 }
 
 /// Checks the finished output of `job` against each bound that is set.
-///
-/// # Errors
-/// If a table cannot be read.
 pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<AlarmVerdict>> {
     let Alarms { removed_share, largest_cluster, per, .. } = bounds.alarms;
     let mut share = removed_share.map(|most| verdict("removed_share", most));
@@ -150,8 +147,7 @@ struct GroupFigures {
     cluster: Option<String>,
 }
 
-/// Computes the figures of each group in the column `group`, sorted by name with null last. If `group` is `None`, computes the figures of
-/// all documents together.
+/// Computes the figures of each group in the column `group`, sorted by name with null last, or of all documents together.
 async fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<Vec<GroupFigures>> {
     let documents = stored.table(Table::Documents)?.select(vec![col("id"), groups::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
@@ -185,8 +181,7 @@ pub struct GroupCounts {
     pub kept: u64,
 }
 
-/// Counts the documents per group in the column `group`, sorted by name with null last. If the settings annotate documents, all documents
-/// are kept.
+/// Counts the documents per group in the column `group`, sorted by name with null last. An annotated result keeps all documents.
 pub(crate) async fn group_counts(
     stored: &Stored,
     group: &str,
@@ -200,7 +195,7 @@ pub(crate) async fn group_counts(
     Ok(counts.collect())
 }
 
-/// A removal is lossy if the representative contains a smaller share of the removed document's shingles.
+/// A removal is lossy if the representative contains a smaller share of the removed document's shingles than this.
 const LOSSY: f64 = 0.98;
 
 /// The losses caused by removals. A number is `None` if it was not counted.
@@ -231,8 +226,8 @@ pub(super) fn annotated(
     with_columns(gone.join(clustered, JoinType::Right, &["gone_id"], &["member"], None)?, &columns)
 }
 
-/// Refuses an output that lacks the containment of a document in its representative. The containment decides whether the document is
-/// spared. Fails with `Kind::Job`, with the number of such documents and advice, if there are any.
+/// Refuses an output that lacks the containment of a document in its representative, which decides whether the document is spared. Fails
+/// with `Kind::Job`, with the number of these documents and advice.
 pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Result<()> {
     let unknown = col("jaccard").is_not_null().and(col("containment").is_null());
     let unknown =
@@ -247,7 +242,6 @@ pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Res
     )))
 }
 
-/// Computes the losses caused by removals.
 pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<RemovalLosses> {
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;

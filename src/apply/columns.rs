@@ -1,5 +1,4 @@
-//! Computes added columns with the number of documents that a document represents, and refuses names of added columns that already exist in
-//! the source.
+//! Computes the columns with the number of documents that a document represents. Refuses added columns that the source already has.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -16,8 +15,7 @@ use crate::rewrite::{Annotation, append_names, column_exists, names, pieces};
 use crate::schema::Table;
 use crate::source::{FilePiece, ParquetFile, Rewriting, RowFormat, SourceFile, format_of};
 
-/// Returns the values of an added size column (source, position, ..) as rows for the table of decisions. `removed` contains the removed
-/// documents.
+/// Returns the values of an added size column (source, position, ..) as rows for the table of decisions.
 pub(super) fn size_rows(column: Annotation, stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     match column {
         Annotation::GroupSizes => group_sizes(stored, removed),
@@ -59,7 +57,7 @@ fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["id"], None)?)
 }
 
-/// Refuses group sizes for a job without groups. Fails with `Kind::Job`, with advice, if the job has no groups.
+/// Refuses group sizes for a job without groups, with `Kind::Job` and advice.
 pub(super) fn refuse_group_sizes(stored: &Stored, settings: &ApplySettings) -> Result<()> {
     let wants_groups = settings.columns.contains(&Annotation::GroupSizes);
     if !wants_groups || stored.job().source.group.is_some() {

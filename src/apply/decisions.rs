@@ -25,7 +25,6 @@ pub(super) const DUPLICATE: &str = "duplicate";
 /// The reason for a removal if too few words remain.
 const TOO_SHORT: &str = "too_short";
 
-/// The columns of the table of removed documents.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("id", id.arrow(), false),
@@ -100,8 +99,7 @@ pub(super) fn with_columns(mut frame: DataFrame, columns: &[(&str, &str)]) -> Re
     Ok(frame)
 }
 
-/// Returns the documents in `clustered` that are not `spared` (spared_id) and do not represent their clusters. The columns are the columns
-/// of [`removed_schema`].
+/// Returns the documents in `clustered` that are not `spared` (spared_id) and represent no cluster, in the columns of [`removed_schema`].
 pub(super) fn represented(
     stored: &Stored,
     clustered: DataFrame,
@@ -157,8 +155,7 @@ fn spared(stored: &Stored) -> Result<Option<DataFrame>> {
     Ok(Some(spared.select_exprs(&["id AS spared_id"])?))
 }
 
-/// Keeps the rows (columns of [`removed_schema`]) of documents that are paired with their representatives, and of which the representative
-/// contains at least the share `contained`.
+/// Keeps the rows of [`removed_schema`] in which the representative is paired with the document and contains at least `contained` of it.
 pub(super) fn contained_only(represented: DataFrame, contained: f64) -> Result<DataFrame> {
     let goes = col("jaccard").is_not_null().and(col("containment").gt_eq(lit(contained)));
     Ok(represented.filter(goes)?)
@@ -178,9 +175,8 @@ pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
     Ok(compared.join(rejects.distinct()?, JoinType::RightAnti, &left, &places, None)?)
 }
 
-/// Returns the documents (id, source, position, heir) in `short` (id, source, position) that are removed as too short. `heir` is the
-/// document that represents the cluster instead. It is null if the removed document represents no other document, or if no document in the
-/// cluster is kept.
+/// Returns the documents (id, source, position, heir) in `short` that are removed as too short. `heir` represents the cluster instead. It
+/// is null if the removed document represents no other document, or if no document in the cluster is kept.
 pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame) -> Result<DataFrame> {
     let gone = removed(stored, None, contained, None)?.filter(col("kept_source").is_not_null())?;
     let gone = gone.select_exprs(&["id AS gone_id", "kept_id"])?;
@@ -227,10 +223,8 @@ pub(super) fn all_removed(
 }
 
 /// The documents in clusters that come from the output's source: (member, source, position, origin_number, cluster_id, representative,
-/// kept_id, kept_is_reference, group, similarity).
-///
-/// `similarity` is the similarity to the kept document, or null if it is unknown. If `by_job` is true, spared documents represent their
-/// copies.
+/// kept_id, kept_is_reference, group, similarity). `similarity` is the similarity to the kept document, or null if it is unknown. If
+/// `by_job` is true, spared documents represent their copies.
 pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?.select_exprs(&[
@@ -278,8 +272,8 @@ pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<Dat
     }
 }
 
-/// Counts the documents in each file of the source, from the tables of the output. All compared documents count as kept, because removals
-/// are counted when the files are rewritten. `share` is true if merged runs share files.
+/// Counts the documents in each file of the source. All compared documents count as kept, because removals are counted when the files are
+/// rewritten. `share` is true if merged runs share files.
 pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<String, DocumentCounts>> {
     let mut files: BTreeMap<String, DocumentCounts> = BTreeMap::new();
     for RowsPerFile { source, rows } in by_source(stored.table(Table::Documents)?).await? {

@@ -21,11 +21,9 @@ use crate::source::{Listed, ParquetFile, Rewriting, SourceFile, format_of};
 /// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
 
-/// The option of the command.
 const OPTION: &str = "--tables delta";
 
-/// Refuses a source with files that are not written as Parquet, or with partition columns that are not in the files. Fails with
-/// `Kind::Job`, with advice, if the source is refused.
+/// Refuses a source whose files are not written as Parquet or lack the partition columns, with `Kind::Job` and advice.
 pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     let format = format_of(source.format);
     if let Rewriting::ParquetValues = format.rewriting {

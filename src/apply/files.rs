@@ -72,7 +72,7 @@ fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
     Ok(files)
 }
 
-/// Whether both sources read the same document from a row. Each source can read other rows in a file.
+/// Whether both sources read the same document from the same row. They may read different rows of a file.
 fn same_documents(one: &Source, other: &Source) -> bool {
     let rows = |source: &Source| Source {
         urls: Vec::new(),
@@ -115,25 +115,20 @@ const PART_FILES: usize = 100;
 /// The name of the stage in the engine and in progress reports.
 const STEP: &str = "rewrite";
 
-/// The files of a source.
 pub(super) struct SourceToWrite {
     pub source: job::Source,
-    /// Says where texts are in the files.
     pub text: TextPlace,
-    /// The files, in the order of their paths.
     pub files: Vec<FileToWrite>,
 }
 
 /// The result after all files are written.
 pub(super) struct Done {
-    /// The files, in order.
     pub files: Vec<SourceRecord>,
     /// The number of files that an earlier attempt had written.
     pub reused: u64,
 }
 
-/// Writes the files of `sources`. `rewrite` contains the settings and no parts. `stage` is the number of this stage. This is the last
-/// stage.
+/// Writes the files of `sources` as the last stage, with the number `stage`. `rewrite` contains the settings and no parts.
 pub(super) async fn write(
     rewrite: Rewrite,
     sources: Vec<SourceToWrite>,

@@ -30,7 +30,7 @@ pub struct Opened {
 
 impl Opened {
     /// Opens the output at `url`, and checks that its source can be rewritten with `settings`. `places` contains one location per URL of a
-    /// moved source. It is empty if the source was not moved.
+    /// moved source, or nothing if the source was not moved.
     ///
     /// # Errors
     /// Returns the errors of [`Stored::open`]. Also returns [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has
@@ -115,19 +115,13 @@ impl Opened {
         self.stored.job()
     }
 
-    /// Checks the output against `alarms`. An exceeded bound can be an error only if `may_fail` is true.
-    ///
-    /// # Errors
-    /// See [`alarms::check`].
+    /// Checks the output against `alarms`, like [`alarms::check`]. An exceeded bound can be an error only if `may_fail` is true.
     pub async fn check_alarms(&self, alarms: Alarms, may_fail: bool) -> Result<()> {
         let bounds = alarms::Bounds { alarms, may_fail, contained: self.settings.contained };
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
     /// Computes the losses caused by removals.
-    ///
-    /// # Errors
-    /// If a table cannot be read.
     pub async fn losses(&self) -> Result<RemovalLosses> {
         alarms::losses(&self.stored, self.settings.contained).await
     }
@@ -161,7 +155,6 @@ impl Opened {
         Ok(rows)
     }
 
-    /// Counts the rows in the `files` of `source`.
     async fn rows_of(&self, source: &job::Source, files: impl Iterator<Item = &SourceFile>) -> Result<u64> {
         let counted = stream::iter(files).map(|file| rows_of_file(self.stored.session(), source, file));
         let counted = counted.buffer_unordered(CONCURRENT_FILES);
@@ -179,9 +172,6 @@ impl Opened {
     }
 
     /// Returns removed documents (id, kept_id, jaccard) in the order of the source, at most `most`.
-    ///
-    /// # Errors
-    /// If a table cannot be read.
     pub fn first_removed(&self, most: usize) -> Result<DataFrame> {
         let group = self.stored.job().source.group.as_deref();
         let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
@@ -191,9 +181,6 @@ impl Opened {
     }
 
     /// Returns the numbers of kept and removed documents in each group, or `None` if the job has no groups.
-    ///
-    /// # Errors
-    /// If a table cannot be read.
     pub async fn groups(&self) -> Result<Option<Vec<GroupCounts>>> {
         let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };

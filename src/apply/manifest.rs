@@ -92,9 +92,7 @@ pub struct SizeCounts {
 /// The record that an application writes before its first file. It claims the folder for this application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
-    /// See [`ApplyManifest::fingerprint`].
     pub fingerprint: String,
-    /// See [`ApplyManifest::output`].
     pub output: String,
 }
 
@@ -118,7 +116,6 @@ impl PassageAction {
     /// The default of [`ApplySettings::min_words`], as `min_doc_words` in the sentence deduplication of datatrove.
     pub const MIN_WORDS: u64 = 50;
 
-    /// Whether texts change.
     pub(super) fn cuts(self) -> bool {
         matches!(self, Self::Cut | Self::Drop)
     }
@@ -155,7 +152,6 @@ impl ApplySettings {
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
 
-    /// The annotations that are added to documents.
     pub(super) fn annotations(&self) -> Vec<Annotation> {
         let clusters = self.annotate.then_some(Annotation::Clusters);
         let spans = (self.passages == PassageAction::Mark).then_some(Annotation::Spans);

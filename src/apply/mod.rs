@@ -17,7 +17,6 @@
 //!
 //! The tables of the output decide which rows of each file are kept (`removals`), and `tables` writes all decisions as one table. Then any
 //! engine rewrites the files (`crate::rewrite`) in parts (`files`). Finished parts are recorded, so that a killed application can resume.
-//!
 //! If a function does not document its errors, it fails only if a table of the output is missing or cannot be read.
 
 pub mod alarms;

@@ -19,7 +19,6 @@ use crate::schema::{IdType, Table};
 use crate::source::{self, DocumentPlaces, Listed, Rewriting, format_of, text_place};
 use crate::udf::expr_fn::word_count;
 
-/// The columns of the table of cut or marked passages.
 pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::Int64, false);
     Arc::new(Schema::new(vec![
@@ -149,8 +148,7 @@ pub(super) async fn short(
     Ok(rows.filter(left.lt(lit(settings.min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
 }
 
-/// Refuses an output or a source if its passages cannot be marked or cut with `settings`. Fails with `Kind::Job`, with advice, if passages
-/// cannot be marked or cut.
+/// Refuses, with `Kind::Job` and advice, an output or a source whose passages cannot be marked or cut with `settings`.
 pub(super) async fn refuse(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: &ApplySettings,

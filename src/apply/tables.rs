@@ -30,15 +30,12 @@ use crate::schema::Table;
 /// The tables of decisions about documents and passages. Paths are inside the folder of records.
 #[derive(Default)]
 pub(super) struct Decided {
-    /// The removed documents.
     pub removed: Vec<File>,
     /// The passages that are cut out of kept documents.
     pub removed_spans: Vec<File>,
     /// The decisions about all documents, as `rewrite` reads them.
     pub decisions: Vec<File>,
-    /// The numbers of passages that are cut or marked.
     pub passages: PassageCounts,
-    /// The counts for added size columns. `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
 }
 
@@ -52,12 +49,9 @@ pub(super) fn tables(settings: &ApplySettings) -> usize {
     1 + usize::from(!settings.annotate) + of_passages
 }
 
-/// The sort order of tables with one row per document.
 const BY_DOCUMENT: &[&str] = &["source", "position"];
-/// The sort order of tables with one row per passage.
 const BY_SPAN: &[&str] = &["source", "position", "byte_start"];
 
-/// Writes the tables to `records`, the folder of records.
 pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_>) -> Result<Decided> {
     let Opened { stored, sources, settings, .. } = opened;
     let id = stored.manifest().source.id;
@@ -106,13 +100,9 @@ pub struct ApplyForecast {
     pub sizes: Option<SizeCounts>,
 }
 
-/// Counts the changes that an application would make. No file is written.
-///
-/// Reads the tables of the output, and the texts of documents that may become too short. Also counts the rows in files that `source.where`
-/// skips by path. In Parquet files, only footers are read for this.
-///
-/// # Errors
-/// If a table or the source cannot be read.
+/// Counts the changes that an application would make. No file is written. Reads the tables of the output, and the texts of documents that
+/// may become too short. Also counts the rows in files that `source.where` skips by path. In Parquet files, only footers are read for this.
+/// Fails if a table or the source cannot be read.
 pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     let (stored, settings) = (&opened.stored, &opened.settings);
     let dropped = opened.dropped().await?;
@@ -235,7 +225,7 @@ async fn write(
     Ok(runner.files(name))
 }
 
-/// Checks that the document that is kept instead of a `removed` document is not removed too.
+/// Checks that `removed` contains no document that is kept instead of another document in `removed`.
 async fn check_kept(removed: &DataFrame) -> Result<()> {
     let gone = removed.clone().select_exprs(&["id AS gone_id"])?;
     let duplicates = removed.clone().filter(col("kept_source").is_not_null())?;

@@ -17,7 +17,6 @@ use crate::pipeline::overlap;
 use crate::rewrite::work::is_content;
 use crate::source::Listed;
 
-/// The manifest of a finished application, in the folder of records.
 pub(super) const MANIFEST: &str = "manifest.json";
 /// The claims of processes that write to the folder.
 const CLAIMS: &str = "_work/claims/";
@@ -28,7 +27,7 @@ const CONCURRENT_LOOKS: usize = 32;
 /// The option of the command that names the folder.
 const SETTING: &str = "--to";
 
-/// Refuses a folder that overlaps with an input. Fails with `Kind::Job`, with both paths, if they overlap.
+/// Refuses a folder that overlaps with an input, with `Kind::Job` and both paths.
 pub(super) fn refuse_overlap(
     target: &Layout,
     stored: &Stored,
@@ -78,8 +77,7 @@ async fn read_record<T: DeserializeOwned>(
     records.read(inside).await.map_err(|error| if is_content(&error) { Error::job(fault) } else { error })
 }
 
-/// Refuses a folder with files but without a finished or unfinished result of `apply`. Fails with `Kind::Job`, with one of the files, if
-/// the folder is refused.
+/// Refuses, with `Kind::Job` and one of the files, a folder with files but without a finished or unfinished result of `apply`.
 pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
     overlap::refuse_urls(target, source, SETTING)?;
     let records = target.within(APPLIED);
@@ -102,7 +100,6 @@ async fn refuse_strangers(target: &Layout) -> Result<()> {
 }
 
 /// Marks the folder as the folder of this application, records the attempt of `claim`, and removes unfinished files of killed attempts.
-/// `output` is the name of the applied output.
 pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, output: &str) -> Result<()> {
     let begun = Begun { fingerprint: fingerprint.to_owned(), output: output.to_owned() };
     let is_ours = |there: Option<Begun>| there.is_some_and(|there| there.fingerprint == fingerprint);

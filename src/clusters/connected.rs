@@ -1,4 +1,4 @@
-//! Makes each component one cluster. Its first node is the representative. Also finds the strongest path from each node to that node.
+//! Makes each component one cluster. The first node is its representative. Also finds the strongest path from each node to the first.
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
@@ -26,7 +26,6 @@ impl Connected {
     }
 }
 
-/// Returns the row for a node in the cluster of node 1.
 fn member(node: u64, jaccard: Option<f64>, weakest_link: Option<f64>) -> Represented {
     Represented { node, representative: FIRST.into(), jaccard, weakest_link }
 }
@@ -153,7 +152,6 @@ impl StrongestPaths {
         })
     }
 
-    /// Returns the weight of the strongest edge of node 1, if there is one.
     fn strongest_of_first(&self) -> Option<f64> {
         self.direct.get(FIRST as usize).copied().filter(|direct| !direct.is_nan())
     }
@@ -164,7 +162,6 @@ impl StrongestPaths {
         self.direct.clear();
     }
 
-    /// Returns the size of the arrays, in bytes.
     fn bytes(&self) -> usize {
         4 * self.parents.capacity() + 8 * (self.weights.capacity() + self.direct.capacity())
     }

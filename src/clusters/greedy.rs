@@ -2,7 +2,6 @@
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
-/// The number of bits in a word.
 const BITS: usize = u64::BITS as usize;
 
 /// Chooses representatives in the order of node numbers. A node that is paired with earlier representatives becomes a member of the first
@@ -18,7 +17,7 @@ pub(crate) struct Greedy {
 }
 
 impl Greedy {
-    /// Returns whether `low` represents `high`, if both nodes are a pair, and then records `high` as a member. Pairs are sorted by (high,
+    /// Returns whether `low` represents `high`, with which it is paired. If so, records `high` as a member. Pairs are sorted by (high,
     /// low), so it is already decided whether `low` is a member.
     fn represents(&mut self, high: u64, low: u64) -> bool {
         if self.is_member(high) || self.is_member(low) {
@@ -37,7 +36,6 @@ impl Greedy {
         self.members.get(word).is_some_and(|members| members & bit != 0)
     }
 
-    /// Returns the size of the bit vector, in bytes.
     fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
     }

@@ -19,7 +19,6 @@ pub(crate) struct Represented {
     pub(crate) weakest_link: Option<f64>,
 }
 
-/// The order of the edges of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EdgeOrder {
     /// Most similar pairs first.
@@ -30,7 +29,6 @@ pub(crate) enum EdgeOrder {
 
 /// Finds the representatives of nodes, component by component. A node that is not passed to `found` represents itself.
 pub(crate) trait Representatives: Send {
-    /// Returns the order in which edges must be added.
     fn order(&self) -> EdgeOrder;
 
     /// Returns the maximum size in memory, in bytes, after the edge is added.

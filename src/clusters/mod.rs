@@ -1,10 +1,4 @@
 //! Clusters pairs in memory: plain code on numbered nodes, one edge at a time.
-//!
-//! - `union_find`: finds connected components, and the parts of a component that remain connected without its weaker edges.
-//! - `interface`: the interface of a cluster method.
-//! - `connected`: makes a component one cluster, and finds the strongest path from each node to the first node.
-//! - `greedy`: chooses representatives and the nodes that are paired with them.
-//! - `losses`: counts the shingles that are lost when the duplicates in a cluster are removed.
 
 mod connected;
 mod greedy;

@@ -31,7 +31,6 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// Joins the components of `a` and `b`.
     pub(crate) fn join(&mut self, a: u64, b: u64) {
         self.make_room(2);
         let (a, b) = (self.place(a), self.place(b));
@@ -40,7 +39,6 @@ impl Components {
         self.parents[other as usize] = least;
     }
 
-    /// Returns the size of the arrays, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
@@ -56,7 +54,6 @@ impl Components {
         Some(self.bytes().max(12 * room + 4 * slots_for(room)))
     }
 
-    /// Makes room for `more` nodes.
     pub(crate) fn make_room(&mut self, more: usize) {
         let room = self.room_for(more);
         if room == self.nodes.capacity() {
@@ -114,7 +111,6 @@ impl Components {
         }
     }
 
-    /// Returns the number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }

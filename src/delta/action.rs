@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// The beginning of `engineInfo` in commits of this program.
 const ENGINE: &str = "resemblance ";
 
-/// A line of a commit or a row of a checkpoint. Each line or row contains one of these actions. Other actions are ignored.
+/// A line of a commit or a row of a checkpoint, which contains one of these actions. Other actions are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Action {
@@ -59,13 +59,11 @@ impl CommitInfo {
         self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
     }
 
-    /// Whether this program made the commit.
     pub(crate) fn is_ours(&self) -> bool {
         self.engine_info.as_str().is_some_and(|engine| engine.starts_with(ENGINE))
     }
 }
 
-/// The versions and features of the protocol that the table uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Protocol {
@@ -78,7 +76,6 @@ pub(crate) struct Protocol {
     pub writer_features: Option<Vec<String>>,
 }
 
-/// The id, the schema and the properties of a table.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct MetaData {
@@ -101,7 +98,6 @@ impl MetaData {
     }
 }
 
-/// The format of the table's files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileFormat {
     pub provider: String,
@@ -120,7 +116,6 @@ impl Default for FileFormat {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Remove {
     pub path: String,
-    /// The time in milliseconds since 1970.
     #[serde(skip_deserializing)]
     pub deletion_timestamp: i64,
     #[serde(skip_deserializing)]
@@ -135,7 +130,6 @@ pub(crate) struct Add {
     #[serde(default)]
     pub partition_values: BTreeMap<String, Option<String>>,
     pub size: u64,
-    /// The time in milliseconds since 1970.
     #[serde(skip_deserializing)]
     pub modification_time: i64,
     #[serde(skip_deserializing)]
@@ -172,7 +166,6 @@ pub(crate) struct TableCommit {
 }
 
 impl TableCommit {
-    /// Returns the bytes of the commit, with one action per line.
     pub(crate) fn into_bytes(self) -> Result<Bytes> {
         let Self { info, protocol, meta_data, removes, adds } = self;
         let mut actions = vec![
@@ -211,7 +204,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b')')
     .remove(b'/');
 
-/// Returns the URI for a path in the folder of the table.
 fn encoded(path: &str) -> String {
     utf8_percent_encode(path, ENCODED).to_string()
 }

@@ -1,7 +1,4 @@
-//! Delta tables.
-//!
-//! `read_log` reads a version of a table: `names` selects the files of its log, `action` parses them, and `protocol` reports unsupported
-//! features. A [`TableCommit`] is a commit to be written.
+//! Delta tables: the files and actions of their logs, the versions of a table, and the supported features of the protocol.
 
 mod action;
 mod names;

@@ -9,16 +9,13 @@ pub(crate) const FOLDER: &str = "_delta_log";
 const DIGITS: usize = 20;
 const PART_DIGITS: usize = 10;
 
-/// The files of a log.
 #[derive(Debug, Default)]
 pub(super) struct LogNames {
-    /// The versions that have a commit.
     commits: BTreeSet<u64>,
     /// (version, number of parts) -> existing parts. A checkpoint in one file has one part.
     checkpoints: BTreeMap<(u64, u64), BTreeSet<u64>>,
 }
 
-/// The files that contain a version.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NeededFiles {
     pub version: u64,
@@ -28,7 +25,6 @@ pub(super) struct NeededFiles {
     pub commits: Vec<String>,
 }
 
-/// The reason why a log cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UnreadableLog {
     NoLog,
@@ -95,7 +91,6 @@ pub(crate) fn commit_name(version: u64) -> String {
     format!("{version:0DIGITS$}.json")
 }
 
-/// Returns the version from the name of a log file.
 pub(crate) fn version_of(name: &str) -> Option<u64> {
     number(name.split_once('.')?.0, DIGITS)
 }

@@ -93,7 +93,7 @@ impl Protocol {
     }
 }
 
-/// Returns the schema of a table for `metaData`. Column names must not differ only by case. The tables of a run have no such names.
+/// Returns the schema of a table for `metaData`. Column names must not differ only by case, and in the tables of a run they never do.
 pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     let delta_field_or_advice = |field: &FieldRef| {
         delta_field(field).ok_or_else(|| {
@@ -111,7 +111,6 @@ pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     Ok(json!({"type": "struct", "fields": fields}).to_string())
 }
 
-/// Returns the field of a schema if Delta supports its type.
 fn delta_field(field: &FieldRef) -> Option<Value> {
     let (kind, nullable) = (type_name(field.data_type())?, field.is_nullable());
     Some(json!({"name": field.name(), "type": kind, "nullable": nullable, "metadata": {}}))

@@ -23,7 +23,6 @@ use crate::parquet_headers::check_file;
 /// The number of log files that are read at the same time.
 const CONCURRENT: usize = 16;
 
-/// A version of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub version: u64,
@@ -33,10 +32,9 @@ pub(crate) struct Snapshot {
     pub files: BTreeMap<String, Add>,
 }
 
-/// Reads version `at`, or the newest version, of the table in the folder `root` of a store. `shown` is the name of the table in errors.
-///
-/// The folder of the log is listed, so `_last_checkpoint` is not read. Fails with `Kind::Input` if there is no log, the log is damaged, or
-/// the table needs a feature that this program does not support.
+/// Reads version `at`, or the newest version, of the table in the folder `root` of a store. `shown` is the name of the table in errors. The
+/// folder of the log is listed, so `_last_checkpoint` is not read. Fails with `Kind::Input` if there is no log, the log is damaged, or the
+/// table needs a feature that this program does not support.
 pub(crate) async fn read(
     store: &Arc<dyn ObjectStore>,
     root: &Path,
@@ -131,12 +129,10 @@ fn unusable(shown: &str, why: UnreadableLog) -> Error {
     }
 }
 
-/// The state of a table after the actions in its log.
 #[derive(Debug, Default)]
 pub(crate) struct TableState {
     pub protocol: Option<Protocol>,
     pub meta_data: Option<MetaData>,
-    /// The files by their paths in the folder of the table.
     pub files: BTreeMap<String, Add>,
 }
 

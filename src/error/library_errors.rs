@@ -1,5 +1,4 @@
 //! Parses the messages of errors in other libraries. This is necessary if the type of an error is private, or is lost between processes.
-//!
 //! The tests make the library produce each message, so they fail if an upgrade changes a message.
 
 use http::StatusCode;
@@ -15,8 +14,7 @@ pub(crate) fn http_refusal(status: StatusCode, body: &str) -> String {
     format!("Server returned non-2xx status code: {status}: {body}")
 }
 
-/// Returns the content of an XML element, such as `Code` or `Message`, in an S3 error. The message of an `object_store` error repeats the
-/// S3 error.
+/// Returns the content of an XML element, such as `Code` or `Message`, of the S3 error that an `object_store` message repeats.
 pub(crate) fn s3_element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     Some(rest.split_once("</")?.0)
@@ -57,10 +55,9 @@ pub(crate) fn is_exhausted_pool(text: &str) -> bool {
     text.contains("ResourcesExhausted")
 }
 
-/// Returns whether a task belongs to a repeated attempt of a query stage. Ballista names tasks `TID job/stage.attempt/task.attempt`.
-///
-/// Only a private loop in the executor creates such names, so no unit test can produce such a name. The tests of lost executors fail if
-/// this function is wrong.
+/// Returns whether a task belongs to a repeated attempt of a query stage. Ballista names tasks `TID job/stage.attempt/task.attempt`. Only a
+/// private loop in the executor creates such names, so no unit test can produce such a name. The tests of lost executors fail if this
+/// function is wrong.
 #[cfg(feature = "cluster")]
 pub(crate) fn is_rerun_stage(task: &str) -> bool {
     let attempt = task.split('/').nth(1).and_then(|stage| stage.split_once('.'));
@@ -135,8 +132,7 @@ pub(crate) fn refused_types(message: &str) -> Option<(&str, Vec<&str>)> {
     Some((name, types.split(", ").collect()))
 }
 
-/// Returns whether a message of the operating system reports missing permissions. The message is parsed only if the type of the error was
-/// lost.
+/// Returns whether a message of the operating system reports missing permissions, for an error whose type was lost.
 pub(crate) fn is_no_permission(message: &str) -> bool {
     // EACCES and EROFS.
     cfg!(unix) && (message.contains("(os error 13)") || message.contains("(os error 30)"))
@@ -158,7 +154,7 @@ pub(crate) fn is_unknown_key(message: &str) -> bool {
     message.starts_with("unknown key")
 }
 
-/// Returns whether a message of the operating system reports a full disk. The message is parsed only if the type of the error was lost.
+/// Returns whether a message of the operating system reports a full disk, for an error whose type was lost.
 pub(crate) fn is_full_disk(message: &str) -> bool {
     // ENOSPC and EDQUOT.
     cfg!(target_os = "linux") && (message.contains("(os error 28)") || message.contains("(os error 122)"))

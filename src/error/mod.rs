@@ -1,9 +1,4 @@
 //! The error type. The kind of an error determines who must act, and the exit code of the process.
-//!
-//! - `exit_codes`: the exit code of each kind.
-//! - `guard`: converts panics to errors if a library panics while it decodes input.
-//! - `library_errors`: parses the messages of errors in other libraries.
-//! - `visible`: makes foreign text safe for terminals.
 
 pub(crate) mod exit_codes;
 pub(crate) mod guard;
@@ -56,9 +51,8 @@ impl Kind {
     }
 }
 
-/// An error. The message is a lowercase fragment that names the path, row or key. The kind determines who must act.
-///
-/// Causes are chained through [`std::error::Error::source`]. A message does not repeat its cause.
+/// An error. The message is a lowercase fragment that names the path, row or key. The kind determines who must act. Causes are chained
+/// through [`std::error::Error::source`]. A message does not repeat its cause.
 pub struct Error {
     kind: Kind,
     message: String,
@@ -115,7 +109,6 @@ impl Error {
         self
     }
 
-    /// Returns the error with a cause, if there is one.
     pub(crate) fn with_cause(self, cause: Option<Error>) -> Self {
         match cause {
             Some(cause) => self.because(cause),
@@ -133,7 +126,6 @@ impl Error {
 #[derive(Serialize, Deserialize)]
 struct WireError {
     kind: Kind,
-    /// The messages of the error and its causes.
     messages: Vec<String>,
 }
 
@@ -195,7 +187,6 @@ fn first_message(error: Cause<'_>) -> String {
     distinct_messages(error).into_iter().next().unwrap_or_default()
 }
 
-/// Returns the messages of an error and its causes in one line.
 pub(crate) fn one_line(error: Cause<'_>) -> String {
     distinct_messages(error).join(": ")
 }
@@ -304,7 +295,6 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Returns whether a task panicked.
 fn panicked(error: Cause<'_>) -> bool {
     let panics = |cause: Cause<'_>| {
         cause.downcast_ref::<tokio::task::JoinError>().is_some_and(tokio::task::JoinError::is_panic)

@@ -40,11 +40,8 @@ impl Deref for Finished {
 }
 
 impl Finished {
-    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest and the sizes of its
-    /// files.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Stored::open`].
+    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest and the sizes of its files. Fails like
+    /// [`Stored::open`].
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let stored = Stored::open(session, url).await?;
         for table in Table::ALL {
@@ -128,9 +125,6 @@ impl Finished {
     }
 
     /// Returns whether a compared document has this id.
-    ///
-    /// # Errors
-    /// If the table cannot be read.
     pub async fn has(&self, id: &Id) -> Result<bool> {
         let documents = self.stored(Table::Documents).await?.filter(col("id").eq(id.literal()))?;
         Ok(documents.limit(0, Some(1))?.count().await? > 0)
@@ -151,9 +145,6 @@ impl Finished {
 
     /// Returns pairs (id_a, id_b, jaccard, containment_a, containment_b), sorted by descending similarity and by id. If `most` is given,
     /// returns at most this many pairs.
-    ///
-    /// # Errors
-    /// If the table cannot be read.
     pub async fn top_pairs(&self, most: Option<usize>) -> Result<DataFrame> {
         let pairs = self.session().table("pairs").await?;
         let mut order = vec![self.similarity().sort(false, false)];
@@ -183,7 +174,6 @@ impl fmt::Display for Id {
 }
 
 impl Id {
-    /// Parses an id. Returns `None` if ids are numbers and `text` is not a number.
     pub(crate) fn parse(text: &str, kind: IdType) -> Option<Self> {
         match kind {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
@@ -191,7 +181,6 @@ impl Id {
         }
     }
 
-    /// Returns the type of a column that contains such ids.
     pub(crate) fn data_type(&self) -> DataType {
         match self {
             Id::Number(_) => DataType::Int64,
@@ -199,7 +188,6 @@ impl Id {
         }
     }
 
-    /// Returns the id as a literal expression.
     pub(crate) fn literal(&self) -> Expr {
         match self {
             Id::Number(number) => lit(*number),
@@ -230,9 +218,6 @@ const NAMED: usize = 5;
 const MIN_PART: usize = 3;
 
 /// Returns the error for an unknown `id`. If the document was rejected, the error names the reason. Otherwise it names similar ids.
-///
-/// # Errors
-/// If the tables cannot be read.
 pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
     let rejects = finished.table(Table::Rejects)?;
     let rejects = match finished.id(id) {
@@ -272,8 +257,7 @@ pub(crate) async fn near_ids(asked: &str, ids: DataFrame) -> Result<Option<Strin
     Ok(nearest.suggestion())
 }
 
-/// The ids with the smallest edit distance to a text. An id is included only if a typing error can explain the difference, or if it
-/// contains the text.
+/// The ids with the smallest edit distance to a text, if a typing error explains the distance or the id contains the text.
 struct Nearest<'a> {
     asked: &'a str,
     chars: usize,

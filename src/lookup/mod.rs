@@ -1,4 +1,5 @@
-//! Queries on finished outputs. They include SQL, the neighbors of a document, pairs with their texts, and passages.
+//! Queries on finished outputs. They include SQL, the neighbors of a document, pairs with their texts, and passages. If a function does not
+//! document its errors, it fails only if a table of the output cannot be read.
 
 mod finished;
 pub mod neighbors;
@@ -21,10 +22,8 @@ use crate::job;
 /// The default of DataFusion is 512 KiB.
 const FOOTER_BYTES: usize = 128 << 10;
 
-/// Returns a session for look-ups by id and key, which reads other columns only for matching rows.
-///
-/// # Errors
-/// Returns the errors of [`crate::engine::session::session`].
+/// Returns a session for look-ups by id and key, which reads other columns only for matching rows. Fails like
+/// [`crate::engine::session::session`].
 pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
     let session = crate::engine::session::session(engine)?;
     let state = session.state_ref();

@@ -114,7 +114,7 @@ impl Neighbor {
 pub struct Neighbors {
     /// The number of documents that share a bucket with the query.
     pub candidates: u64,
-    /// The most similar candidates in the order of the query.
+    /// The most similar candidates, in the order that the query requests.
     pub nearest: Vec<Neighbor>,
 }
 
@@ -131,14 +131,10 @@ pub struct Query<'a> {
     pub top: usize,
 }
 
-/// Returns the candidates that are most similar to the document of a query.
-///
-/// If the output keeps no shingles, they are computed from the texts in `again`. Without `again`, there are only estimates. One batch is in
-/// memory, and the keys and similarities of the best candidates. If there is a table of buckets, the positions of all candidates are in
-/// memory too.
-///
-/// # Errors
-/// If the table or the source cannot be read. Also if the output keeps no signatures, or if the signatures do not fit the bands of its job.
+/// Returns the candidates that are most similar to the document of a query. If the output keeps no shingles, they are computed from the
+/// texts in `again`. Without `again`, there are only estimates. Memory contains one batch and the keys and similarities of the best
+/// candidates. With a table of buckets, it also contains the positions of all candidates. Fails if the table or the source cannot be read,
+/// if the output keeps no signatures, or if the signatures do not fit the bands of its job.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,
@@ -220,7 +216,6 @@ fn bucket_settings(lsh: &Lsh) -> Buckets {
     Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size }
 }
 
-/// Returns the sorted buckets of a sketch.
 fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
     let mut own = Vec::new();
     lsh_bands(sketch.signature.signature(), bucket_settings(lsh), &mut own).ok_or_else(|| misfit(lsh))?;
@@ -266,9 +261,7 @@ fn misfit(lsh: &Lsh) -> Error {
 }
 
 /// Returns a lazy frame with all documents in `buckets`, and other documents on the same pages. Numbers are signed as in the files. Returns
-/// `None` if the output has no table of buckets.
-///
-/// Takes 8 bytes of memory per document in these buckets.
+/// `None` if the output has no table of buckets. Takes 8 bytes of memory per document in these buckets.
 async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Option<DataFrame>> {
     let Some(table) = finished.provider(Table::Buckets)? else { return Ok(None) };
     let mut signed: Vec<i64> = buckets.iter().map(|bucket| bucket.cast_signed()).collect();
@@ -284,7 +277,7 @@ async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Op
 
 /// Returns the distinct positions of rows (source, position, ..) in ascending order, by source.
 async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
-    // Similar documents share several buckets.
+    // Similar documents share several buckets, so rows repeat.
     let rows = rows.select(vec![utf8("source"), col("position")])?.distinct()?;
     let mut rows = rows.execute_stream().await?;
     let mut places: BTreeMap<Vec<u8>, Vec<i64>> = BTreeMap::new();
@@ -315,10 +308,8 @@ pub struct Sketch {
 }
 
 /// Returns the sketch of the document `id`, or `None` if the output contains no such document. If the output keeps no shingles, they are
-/// computed from the text in `again`. Without `again`, they are unknown.
-///
-/// # Errors
-/// If the table or the source cannot be read, or if the output keeps no signatures.
+/// computed from the text in `again`. Without `again`, they are unknown. Fails if the table or the source cannot be read, or if the output
+/// keeps no signatures.
 pub async fn document_sketch(
     finished: &Finished,
     id: &Id,
@@ -343,7 +334,6 @@ pub async fn document_sketch(
     Ok(None)
 }
 
-/// Returns the first list in a frame (doc, shingles).
 async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     for batch in shingles.collect().await? {
         if let Some(list) = lists::<UInt64Type>(batch.column(1))?.next() {
@@ -353,10 +343,8 @@ async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     Ok(None)
 }
 
-/// Returns the sketch of `text`, computed with the settings of the output. Returns `None` if the text is too short for a shingle.
-///
-/// # Errors
-/// If the output's dictionary or its table of frequent shingles cannot be read, or if the text contains only frequent shingles.
+/// Returns the sketch of `text`, computed with the settings of the output. Returns `None` if the text is too short for a shingle. Fails if
+/// the output's dictionary or its table of frequent shingles cannot be read, or if the text contains only frequent shingles.
 pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketch>> {
     let job = finished.job();
     let (mut set, known) = match job.shingle.hash {
@@ -406,10 +394,8 @@ async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<(
     Ok(())
 }
 
-/// Returns the sorted numbers of the text's shingles, and the number of these shingles that are in the dictionary.
-///
-/// All other shingles occur in no document, but they count in every union with the text's set. They get the numbers after the dictionary's
-/// last number.
+/// Returns the sorted numbers of the text's shingles, and the number of these shingles that are in the dictionary. All other shingles occur
+/// in no document, but they count in every union with the text's set. They get the numbers after the dictionary's last number.
 async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
     let texts = shingle_texts(text, &job.shingle, &mut CutScratch::default())?;
     let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
@@ -434,8 +420,8 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
 
 /// Returns the minima of `set`. The elements with an index of at least `known` occur in no document.
 ///
-/// Every minimum includes these elements, because the estimate would otherwise be for a smaller set. If such an element gives a minimum,
-/// the minimum must not agree with any document. Modulo a prime just above the dictionary's last number, the hash of the element can equal
+/// Every minimum includes these elements, because the estimate would otherwise be for a smaller set. If one of them gives a minimum, the
+/// minimum must not agree with any document. But modulo a prime just above the dictionary's last number, the hash of the element can equal
 /// the hash of another shingle. So the minimum is replaced by a value that the linear family never returns.
 fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;
@@ -473,13 +459,11 @@ fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Resu
 /// A value that the linear family never returns, because its modulus is below 2^32.
 const NEVER: u32 = u32::MAX;
 
-/// Returns the signatures in a column, row by row.
 pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
     let rows = SignatureRows::new("a query for neighbors", column)?;
     Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
 }
 
-/// Returns the lists in a column, row by row.
 pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Iterator<Item = &[T::Native]>> {
     let lists = as_list_array(column)?;
     let values = as_primitive_array::<T>(lists.values())?.values();

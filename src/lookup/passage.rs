@@ -1,7 +1,5 @@
-//! Looks up a repeated passage and its occurrences.
-//!
-//! No table contains the occurrences in reference documents, or the occurrences inside longer passages, so the texts of these documents are
-//! read again.
+//! Looks up a repeated passage and its occurrences. No table contains the occurrences in reference documents, or the occurrences inside
+//! longer passages, so the texts of these documents are read again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -47,7 +45,6 @@ pub struct Passage {
     pub occurrences: u64,
     /// The number of documents that contain the passage.
     pub documents: u64,
-    /// The number of reference documents that contain the passage.
     reference_documents: u64,
     /// The beginning of the passage in one document.
     pub sample: String,
@@ -142,13 +139,11 @@ async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
     Ok(kept.into_iter().map(|kept| (kept.kept_id, kept.kept_char_start)).collect())
 }
 
-/// A search for a passage in texts.
 struct PassageSearch {
     words: WrittenWords,
     /// The unit of passages. `None` if passages are sequences of words.
     unit: Option<TextUnit>,
     hash: u128,
-    /// The number of words.
     length: usize,
 }
 
@@ -226,8 +221,8 @@ async fn reference_places(
 }
 
 /// Searches texts (id, source, text, ..) for a passage. Returns the occurrences, of which at most `most` are listed, and the number of
-/// documents that contain the passage. Kept occurrences come first, then the order is by id. One batch and the listed occurrences are in
-/// memory.
+/// documents that contain the passage. Kept occurrences come first, and otherwise occurrences are in the order of ids. One batch and the
+/// listed occurrences are in memory.
 async fn searched(
     finished: &Finished,
     passage: &Passage,
@@ -280,7 +275,6 @@ async fn searched(
     Ok((PassagePlaces { first, all }, documents))
 }
 
-/// An occurrence that was found in a text.
 #[derive(Serialize)]
 struct PassageRow {
     id: Id,

@@ -74,10 +74,8 @@ impl<'a> Reread<'a> {
     }
 
     /// Returns the shingles (doc: UInt64, shingles: `List<UInt64>`) of `documents`, which are rows of the table `documents`. These shingles
-    /// can be compared with the shingles of other texts, but not with the numbers in a dictionary.
-    ///
-    /// # Errors
-    /// If the source cannot be read to its end, or if it changes while it is read.
+    /// can be compared with the shingles of other texts, but not with the numbers in a dictionary. Fails if the source cannot be read to
+    /// its end, or if it changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
         let shingle = comparable(self.finished.job());
         let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {
@@ -148,8 +146,8 @@ async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeM
     Ok(texts)
 }
 
-/// Returns the shingle settings for texts that are only compared with each other. A dictionary numbers only the shingles in its collection.
-/// Any hash function without collisions gives the same similarity.
+/// Returns the shingle settings for texts that are only compared with each other. A dictionary numbers only the shingles in its collection,
+/// and any hash function without collisions gives the same similarity.
 pub(super) fn comparable(job: &Job) -> Shingle {
     let hash = match job.shingle.hash {
         ShingleHash::Dictionary => ShingleHash::Xxh3,

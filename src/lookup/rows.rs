@@ -41,10 +41,8 @@ pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> R
 /// The maximum number of characters in a cell. Signatures and shingle lists are much longer.
 const CELL_CHARS: usize = 60;
 
-/// Returns the cells of each row as text. Floating-point numbers have six decimal places, and long values are cut off with `…`.
-///
-/// # Errors
-/// If Arrow cannot format a type.
+/// Returns the cells of each row as text. Floating-point numbers have six decimal places, and long values are cut off with `…`. Fails if
+/// Arrow cannot format a type.
 pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
     let cell = |(text, kind): (String, &DataType)| match text.parse::<f64>() {
         Ok(number) if kind.is_floating() => format!("{number:.6}"),
@@ -75,7 +73,6 @@ pub(super) fn each_row<'a>(
     Ok(())
 }
 
-/// Shortens a text to the width of a cell.
 pub(crate) fn shorten(text: String) -> String {
     match text.char_indices().nth(CELL_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -102,7 +99,7 @@ impl CsvStyle {
     /// CSV for spreadsheets, with commas and in UTF-8.
     pub const SPREADSHEET: Self = Self::Spreadsheet { delimiter: b',', encoding: Encoding::Utf8 };
 
-    /// Returns the style for spreadsheets that opens where the files of `source` open. It has the delimiter and encoding of CSV files.
+    /// Returns the style for spreadsheets that open the files of `source`: with the same delimiter and encoding if the files are CSV.
     pub fn like(source: &Source) -> Self {
         match source.format {
             Format::Csv => Self::Spreadsheet { delimiter: source.csv.delimiter, encoding: source.encoding },
@@ -110,8 +107,8 @@ impl CsvStyle {
         }
     }
 
-    /// Encodes CSV of this style. UTF-8 for spreadsheets begins with a byte order mark, because Excel would assume another encoding. It
-    /// also replaces an encoding that lacks a character of the text.
+    /// Encodes CSV of this style. UTF-8 for spreadsheets begins with a byte order mark, because Excel would assume another encoding. UTF-8
+    /// is also used if the encoding lacks a character of the text.
     pub fn encoded(self, text: &str) -> Vec<u8> {
         let Self::Spreadsheet { encoding, .. } = self else { return text.as_bytes().to_vec() };
         encoding.encode(text).unwrap_or_else(|| format!("\u{feff}{text}").into_bytes())
@@ -128,11 +125,8 @@ const UNSEEN: [char; 9] = [
     '\u{ad}', '\u{180e}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{2060}', '\u{feff}',
 ];
 
-/// Formats batches as CSV (RFC 4180) with the header `names`. [`CsvStyle::encoded`] converts it to bytes. Values are not shortened
-/// unless the style requires it. NULL is an empty field.
-///
-/// # Errors
-/// If Arrow cannot format a type.
+/// Formats batches as CSV (RFC 4180) with the header `names`. [`CsvStyle::encoded`] converts it to bytes. Values are not shortened unless
+/// the style requires it. NULL is an empty field. Fails if Arrow cannot format a type.
 pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<String> {
     let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
     let (terminator, delimiter) = match kind {
@@ -186,10 +180,8 @@ fn fitting(text: &str, most: usize) -> usize {
     over.map_or(text.len(), |(at, _)| at)
 }
 
-/// Formats batches as one JSON object per line. Values are not shortened. NULL is `null`, so every object contains every column.
-///
-/// # Errors
-/// If a type has no JSON form.
+/// Formats batches as one JSON object per line. Values are not shortened. NULL is `null`, so every object contains every column. Fails if a
+/// type has no JSON form.
 pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
     let options = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = options.build::<_, LineDelimited>(Vec::new());

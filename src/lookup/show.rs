@@ -87,9 +87,6 @@ pub struct PairsView {
 
 /// Returns at most `most` pairs in a finished output, and the number of all pairs. If `of` is given, returns only pairs with this new
 /// document. Only the returned pairs and one batch are in memory.
-///
-/// # Errors
-/// If the table cannot be read.
 pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most: usize) -> Result<PairsView> {
     let mut table = finished.stored(Table::Pairs).await?;
     if let Some(id) = of {
@@ -152,9 +149,6 @@ pub struct ClusterView {
 
 /// Returns the cluster of the new document `of`, with at most `most` documents besides the representative. Returns `None` if the document
 /// is in no pair.
-///
-/// # Errors
-/// If the table cannot be read.
 pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<ClusterView>> {
     #[derive(Deserialize)]
     struct InCluster {
@@ -188,9 +182,7 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
 }
 
 /// Computes the similarity of two documents in a cluster from their texts, with the settings of `job`. The documents need not be a pair.
-///
-/// # Errors
-/// If the texts cannot be split into shingles.
+/// Fails if the texts cannot be split into shingles.
 pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<PairRow> {
     let by = comparable(job);
     let mut scratch = ShingleBuffers::default();
@@ -210,10 +202,8 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
 pub struct MemberTexts(BTreeMap<Member, String>);
 
 impl MemberTexts {
-    /// Reads the texts of `documents` in `finished`. Reference documents are read from their own sources.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Reread::open`] and [`MemberTexts::read`].
+    /// Reads the texts of `documents` in `finished`. Reference documents are read from their own sources. Fails like [`Reread::open`] and
+    /// [`MemberTexts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
         let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
             documents.into_iter().partition(|of| of.is_reference);
@@ -242,10 +232,8 @@ impl MemberTexts {
         Ok(texts)
     }
 
-    /// Reads the texts of the new documents `ids` into memory. If the format allows it, only the rows of these documents are read.
-    ///
-    /// # Errors
-    /// If the tables or the source cannot be read.
+    /// Reads the texts of the new documents `ids` into memory. If the format allows it, only the rows of these documents are read. Fails if
+    /// the tables or the source cannot be read.
     pub async fn read<'a>(
         finished: &Finished,
         again: &Reread<'_>,
@@ -280,7 +268,6 @@ impl Id {
     }
 }
 
-/// Returns the keys of the documents with these ids.
 fn keys<'a>(ids: impl IntoIterator<Item = &'a Id>) -> impl Iterator<Item = u64> {
     ids.into_iter().map(|id| document_key(&id.to_string()))
 }

@@ -1,12 +1,11 @@
-//! The files that this process is reading. The claim of the process lists these files, so that other processes know them if this process is
-//! killed.
+//! The files that this process is reading. The claim of the process lists them, so that others know them if the process is killed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// After each change, such a function receives the names of all files that are being read.
+/// Receives the names of all files that are being read, after each change.
 pub(crate) type OnChange = dyn Fn(&[&str]) + Send + Sync;
 
 static FILES: Mutex<FilesBeingRead> =

@@ -19,7 +19,6 @@ use crate::plan::{Batches, PartitionReads, PartitionStore};
 /// (bucket, document).
 pub type BucketRow = (u64, u64);
 
-/// The number of rows in an output batch.
 const BATCH_ROWS: usize = 8_192;
 
 /// The minimum growth of the reservation, in rows.
@@ -81,10 +80,9 @@ fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> boo
     true
 }
 
-/// Groups rows by bucket, in an order that depends only on the rows.
-///
-/// This is a radix sort from the top bits. The sort scatters rows to parts that fit in the processor's cache, and scatters each part again
-/// until few rows are left to sort. The sort passes over memory once. A comparison sort would pass over it at every level of its recursion.
+/// Groups rows by bucket, in an order that depends only on the rows. This is a radix sort from the top bits: it scatters rows to parts that
+/// fit in the processor's cache, and scatters each part again until few rows are left to sort. It passes over memory once. A comparison
+/// sort would pass over it at every level of its recursion.
 pub fn group(mut rows: Vec<BucketRow>) -> Vec<BucketRow> {
     if rows.len() <= FEW || u32::try_from(rows.len()).is_err() {
         rows.sort_unstable();
@@ -131,7 +129,6 @@ fn spread(bucket: u64) -> u64 {
     bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// The buffers of [`sort_part`].
 #[derive(Default)]
 struct SortBuffers {
     copy: Vec<BucketRow>,
@@ -184,7 +181,6 @@ fn spill_run(runs: &PartitionStore, mut rows: Vec<BucketRow>, schema: &SchemaRef
     runs.spill_partition(&batches.collect::<Result<Vec<_>>>()?)
 }
 
-/// Merges all runs.
 fn merge(
     runs: &PartitionStore,
     schema: &SchemaRef,

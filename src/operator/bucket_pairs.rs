@@ -1,8 +1,6 @@
-//! The self-join on the bucket: the pairs of documents that share a bucket.
-//!
-//! A hash join holds one side in memory, and DataFusion's hash join does not spill. This join needs one pass over rows that are grouped by
-//! bucket: [`super::bucket_groups`] groups the rows of a partition and spills, and DataFusion sorts the rows of prefixes. A bucket with one
-//! document yields no rows.
+//! The self-join on the bucket: the pairs of documents that share a bucket. A hash join holds one side in memory, and DataFusion's hash
+//! join does not spill. This join needs one pass over rows that are grouped by bucket: [`super::bucket_groups`] groups the rows of a
+//! partition and spills, and DataFusion sorts the rows of prefixes. A bucket with one document yields no rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,38 +29,28 @@ pub(super) fn pair_schema() -> SchemaRef {
 }
 
 /// The rule that selects the pairs of a bucket. The operator maps (bucket: UInt64, doc: UInt64, ..), partitioned by bucket, to the columns
-/// of [`pair_schema`]. An optional last column `reference: Boolean` marks reference documents. Reference documents are not paired with each
-/// other.
+/// of [`pair_schema`]. An optional last column `reference: Boolean` marks reference documents, which are not paired with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PairRule {
-    /// All pairs. A bucket with more than `hot` documents is hot. A hot bucket yields each document alone, because the number of its pairs
-    /// is quadratic. The input is (bucket, doc).
+    /// All pairs of rows (bucket, doc). A bucket with more than `hot` documents is hot. It yields each document alone, because the number
+    /// of its pairs is quadratic.
     All {
         /// The maximum number of documents in a bucket.
         hot: u64,
     },
-    /// The pairs whose Jaccard similarity can reach `threshold`. The buckets are shingles, and sizes and positions bound the similarity.
-    /// The input is (shingle, doc, size, position): `size` is the size of the document's set. `position` is the number of its shingles that
-    /// precede this shingle in an order that all documents share. Every pair that reaches the threshold is found at the first common
-    /// shingle of its documents.
-    ///
-    /// The bounds on sizes and positions are from Xiao, Wang, Lin and Yu, *Efficient similarity joins for near duplicate
-    /// detection*, WWW 2008, sections 3 and 4.1.
-    ///
-    /// A bucket with more than `dense` documents yields each document alone: see [`super::dense_pairs`].
+    /// The pairs whose Jaccard similarity can reach `threshold`, by bounds on sizes and positions (Xiao, Wang, Lin and Yu, *Efficient
+    /// similarity joins for near duplicate detection*, WWW 2008, sections 3 and 4.1). The input is (shingle, doc, size, position), and the
+    /// buckets are shingles. `size` is the size of the document's set. `position` is the number of its shingles that precede this shingle
+    /// in an order that all documents share. Every pair that reaches the threshold is found at the first common shingle of its documents. A
+    /// bucket with more than `dense` documents yields each document alone: see [`super::dense_pairs`].
     MinJaccard {
-        /// The minimum similarity.
         threshold: f64,
         /// The maximum number of documents in a bucket; `None` for any number.
         dense: Option<u64>,
     },
-    /// The pairs in which the larger set can contain at least the share `threshold` of the smaller set. Sizes and positions bound this
-    /// share. The input has the columns of [`PairRule::MinJaccard`]. The input contains every token that can be the first common token with
-    /// a smaller document.
-    MinContainment {
-        /// The minimum share.
-        threshold: f64,
-    },
+    /// The pairs in which the larger set can contain at least the share `threshold` of the smaller set, by bounds on sizes and positions.
+    /// The input has the columns of [`PairRule::MinJaccard`], and every token that can be the first common token with a smaller document.
+    MinContainment { threshold: f64 },
 }
 
 impl PairRule {
@@ -136,7 +124,6 @@ struct BucketMembers {
 }
 
 impl BucketMembers {
-    /// Whether the bucket has too many members to be paired.
     fn is_hot(&self) -> bool {
         self.hot || self.members.len() as u64 > self.rule.most()
     }
@@ -247,7 +234,6 @@ impl Bucket for BucketMembers {
 /// The number of pairs that are examined before other tasks may run.
 pub(super) const PAIRS_AT_ONCE: usize = 1 << 20;
 
-/// A document in a bucket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketMember {
     pub(super) doc: u64,
@@ -257,7 +243,6 @@ pub(super) struct BucketMember {
     pub(super) position: u32,
     /// The state of the document in [`super::dense_pairs`].
     pub(super) state: u32,
-    /// Whether the document is a reference document.
     pub(super) is_reference: bool,
 }
 
@@ -294,7 +279,6 @@ pub(super) trait Bucket: Send + 'static {
     /// Removes the members. `same` tells whether the next members belong to the same bucket.
     fn restart(&mut self, same: bool);
 
-    /// Adds a member.
     fn push(&mut self, member: BucketMember);
 
     /// Whether there are so many members that they must be written before the rest of the bucket is read.
@@ -305,13 +289,11 @@ pub(super) trait Bucket: Send + 'static {
     /// Decides which members are paired. The method is called after the last member of the bucket was added.
     fn close(&mut self);
 
-    /// Whether all pairs are written.
     fn is_written(&self) -> bool;
 
     /// Writes pairs until the batch is full or [`PAIRS_AT_ONCE`] pairs were examined.
     fn write(&mut self, pairs: &mut PairBuilder);
 
-    /// The number of bytes that the members use.
     fn memory(&self) -> usize;
 }
 
@@ -339,7 +321,6 @@ pub(super) fn pairs_of_buckets<B: Bucket>(
 
 struct BucketReader<B> {
     input: Batches,
-    /// The current batch.
     rows: Option<MemberColumns>,
     row: usize,
     /// The bucket of the current members.
@@ -399,7 +380,6 @@ impl<B: Bucket> BucketReader<B> {
     }
 }
 
-/// Builds a batch of pairs.
 pub(super) struct PairBuilder {
     a: UInt64Builder,
     b: UInt64Builder,

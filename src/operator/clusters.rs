@@ -1,8 +1,6 @@
 //! Passes over clusters. One pass finds the representative of each document, and another pass counts the shingles that are lost if
-//! duplicates are removed.
-//!
-//! Components are independent: they are partitioned by their roots, and a task holds one component or cluster at a time. One
-//! pass over the sorted rows is enough.
+//! duplicates are removed. Rows are partitioned and sorted by the root of their component, and a task holds one component or cluster at a
+//! time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +21,6 @@ use crate::clusters::{
 use crate::kernel::measure::as_set;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, map_to_end, only_input};
 
-/// Changes the size of a reservation.
 fn reserve(held: &MemoryReservation, bytes: usize) -> Result<()> {
     if held.size() == bytes { Ok(()) } else { held.try_resize(bytes) }
 }
@@ -125,7 +122,6 @@ impl Component {
     }
 }
 
-/// Rows with the columns of [`represented_schema`].
 #[derive(Default)]
 struct RepresentativeRows {
     numbers: [UInt64Builder; 3],
@@ -133,7 +129,6 @@ struct RepresentativeRows {
 }
 
 impl RepresentativeRows {
-    /// Adds the row of a node in the component `root`.
     fn push(&mut self, root: u64, row: Represented) {
         for (builder, number) in self.numbers.iter_mut().zip([root, row.node, row.representative]) {
             builder.append_value(number);
@@ -271,7 +266,6 @@ impl LossCounter {
         Ok(())
     }
 
-    /// Ends the current cluster, if any.
     fn end(&mut self) {
         if let (Some(set), Some((shingles, gone))) = (self.representative.take(), self.losses.end()) {
             self.push([set, 0, shingles, shingles, shingles, gone], true);

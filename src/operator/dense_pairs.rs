@@ -1,7 +1,6 @@
-//! The pairs of dense buckets. A dense bucket has too many documents with the same rare shingle to compare every two of them.
-//!
-//! A few documents in a dense bucket are leaders, and the other documents are compared only with leaders. This happens in rounds: the
-//! scores of a round decide which documents take part in the next round.
+//! The pairs of dense buckets. A dense bucket has too many documents with the same rare shingle to compare every two of them. A few of its
+//! documents are leaders, and the other documents are compared only with leaders. This happens in rounds: the scores of a round decide
+//! which documents take part in the next round.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -25,17 +24,13 @@ pub(crate) const TRIED: u32 = 1;
 pub(crate) const SETTLED: u32 = 2;
 
 /// Finds the pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean) -> the
-/// columns of [`pair_schema`]. The input is partitioned and sorted by token.
-///
-/// A reference document can be a leader. A reference document needs no leader, because an earlier run has decided about it. Two reference
-/// documents are not compared.
+/// columns of [`pair_schema`]. The input is partitioned and sorted by token. A reference document can be a leader, but needs none, because
+/// an earlier run has decided about it. Two reference documents are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DensePass {
-    /// The minimum similarity of a pair.
     pub threshold: f64,
     /// The maximum number of documents in a bucket that is not dense. Such a bucket yields no rows.
     pub dense: u64,
-    /// The pairs to yield.
     pub pairs: DensePairs,
 }
 
@@ -43,7 +38,7 @@ pub(crate) struct DensePass {
 /// similarity is below the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DensePairs {
-    /// Each leader of a round with each document that has no leader. In the first `LINKING_ROUNDS` rounds leaders are also compared with
+    /// Each leader of a round with each document that has no leader. In the first `LINKING_ROUNDS` rounds, leaders are also compared with
     /// documents that have a leader. Each leader also yields a row without b. A bucket yields no rows if at most `few` of its documents
     /// have no leader.
     OfLeaders {
@@ -65,8 +60,7 @@ pub(crate) fn few(dense: u64) -> u64 {
 }
 
 impl DensePass {
-    /// Returns the number of leaders in a bucket. The number doubles with each round. Few leaders are enough if all documents are similar,
-    /// and few rounds are enough if there are many groups.
+    /// Returns the number of leaders in a bucket. It doubles with each round, so that even many groups need few rounds.
     fn leaders(round: u32) -> usize {
         1_usize.checked_shl(round.saturating_sub(1)).unwrap_or(usize::MAX)
     }
@@ -131,7 +125,6 @@ struct DenseBucket {
     members: Vec<BucketMember>,
     /// The indices of the members to compare with other members.
     firsts: Vec<usize>,
-    /// The current index in `firsts`.
     first: usize,
     /// The indices of the members that remain to be compared with the current member; `None` before its first comparison.
     seconds: Option<[Range<usize>; 2]>,

@@ -43,8 +43,8 @@ pub(crate) struct MayMatch {
 pub(crate) enum MatchRule {
     /// At least one token is counted.
     Any,
-    /// At least this share of the tokens is counted. A set with a Jaccard similarity of t to another set shares at least the share t of its
-    /// tokens with that set. At least this share of its tokens is therefore counted.
+    /// At least this share of the tokens is counted. A set whose Jaccard similarity to another set is t has at least the share t of its
+    /// tokens in common with that set.
     Share(f64),
 }
 
@@ -65,7 +65,6 @@ impl MayMatch {
     }
 }
 
-/// The columns of the documents, and `may_match`.
 pub(super) fn may_match_schema(documents: &Schema) -> SchemaRef {
     with_flag(documents, "may_match")
 }
@@ -118,10 +117,8 @@ impl Description for MayMatch {
     }
 }
 
-/// Passes on rows (key: UInt64, ..) whose key may occur in another row.
-///
-/// Most lines and runs of words occur once and need not be shuffled to be counted. The engine for one machine replaces this node by a
-/// filter (`engine::exchange`). If tasks share no memory, all rows pass.
+/// Passes on rows (key: UInt64, ..) whose key may occur in another row. Most lines and runs of words occur once and need not be shuffled to
+/// be counted. The engine for one machine replaces this node by a filter (`engine::exchange`). If tasks share no memory, all rows pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MayRepeat;
 
@@ -141,13 +138,11 @@ impl Description for MayRepeat {
 }
 
 /// Removes frequent shingles from sets. The inputs are frequent shingles (shingle: UInt64) and documents (.., shingles: `List<UInt64>`).
-/// The output contains the same documents with the remaining shingles. A set that contains only frequent shingles becomes empty.
-///
-/// The frequent shingles have one partition, which is read before the first document. The documents keep their partitions.
+/// The output contains the same documents with the remaining shingles. A set that contains only frequent shingles becomes empty. The
+/// frequent shingles have one partition, which is read before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WithoutFrequent;
 
-/// The frequent shingles, held in memory.
 #[derive(Debug)]
 pub(crate) struct Frequent {
     shingles: HashSet<u64, BuildHasherDefault<KeyHasher>>,
@@ -170,7 +165,6 @@ impl Frequent {
         Ok(frequent)
     }
 
-    /// Removes the frequent shingles from the documents of a batch.
     fn remove_from(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = batch.columns().to_vec();
         let Some(lists) = columns.pop() else { return internal_err!("documents have shingles") };

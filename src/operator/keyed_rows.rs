@@ -1,8 +1,6 @@
-//! Passes over rows that are sorted by key: the first row of each key, and the values of each key as a list.
-//!
-//! The engine sorts the rows, on disk if there are many. A window function can also find first rows. Such a function keeps a state per key,
-//! and takes twenty times as long if most keys have two rows. DataFusion's `array_agg` can also make lists. This function holds and copies
-//! the rows of all keys in a partition, and uses more than twice the memory that it reserves.
+//! Passes over rows that are sorted by key: the first row of each key, and the values of each key as a list. The engine sorts the rows, on
+//! disk if there are many. A window function would keep a state per key, and take twenty times as long if most keys have two rows.
+//! DataFusion's `array_agg` holds and copies the rows of all keys in a partition, and uses more than twice the memory that it reserves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,14 +30,12 @@ pub(crate) struct FirstOfEach {
     pub of_first: usize,
 }
 
-/// The sort order of one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnOrder {
     pub descending: bool,
     pub nulls_first: bool,
 }
 
-/// The columns of the rows, and `is_first`.
 pub(super) fn is_first_schema(rows: &Schema) -> SchemaRef {
     with_flag(rows, "is_first")
 }
@@ -167,7 +163,6 @@ impl OpenKey {
         build_lists(&lists, &values_of_lists, schema)
     }
 
-    /// Returns the list of the last key.
     fn end(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let Self { key, values } = std::mem::take(self);
         let rows = values.iter().map(|values| values.len()).sum();

@@ -1,14 +1,5 @@
-//! Physical operators that DataFusion lacks. `node` lists the operators and builds plans with them.
-//!
-//! - `bucket_pairs`: the self-join on the bucket, over rows that [`bucket_groups`] groups; [`dense_pairs`]: the join for dense buckets.
-//! - `prefixes`: the counters of a prefix filter, and the prefixes.
-//! - `filters`: filters of documents and of shingles.
-//! - `keyed_rows`: the first row of each key, and the values of each key as a list.
-//! - `clusters`: representatives of documents, and losses from removals.
-//! - `score`: the scores of pairs, from `sketches` in memory; `sketch_joins` joins candidates with their sketches.
-//!
-//! Each operator transforms the streams of its input partitions to one output stream. Operators keep no state between runs. [`crate::plan`]
-//! turns them into plan nodes.
+//! Physical operators that DataFusion lacks. `node` lists the operators and builds plans with them. Each operator transforms the streams of
+//! its input partitions to one output stream. Operators keep no state between runs. [`crate::plan`] turns them into plan nodes.
 
 pub mod bucket_groups;
 pub(crate) mod bucket_pairs;

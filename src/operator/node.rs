@@ -31,7 +31,6 @@ use crate::plan::OperatorExec;
 /// and from its physical node. `columns` is a function that returns the output columns for the columns of the last input.
 macro_rules! operators {
     ($($(#[$doc:meta])* $name:ident($description:ty) => $columns:expr,)*) => {
-        /// The description of an operator.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub(crate) enum Operator {
             $($(#[$doc])* $name($description),)*
@@ -44,7 +43,6 @@ macro_rules! operators {
                 }
             }
 
-            /// Returns the columns of the output for the columns of the last input.
             fn schema(&self, input: &Schema) -> SchemaRef {
                 let columns: fn(&Schema) -> SchemaRef = match self {
                     $(Self::$name(_) => $columns,)*
@@ -61,7 +59,6 @@ macro_rules! operators {
                 None
             }
 
-            /// Returns the physical node over `inputs`.
             pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
                 match self.clone() {
                     $(Self::$name(description) => OperatorExec::plan(description, inputs),)*
@@ -115,7 +112,6 @@ pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error:
     Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
 }
 
-/// The logical node for any operator.
 #[derive(Debug, Clone)]
 struct OperatorNode {
     operator: Operator,

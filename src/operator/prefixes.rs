@@ -5,11 +5,10 @@
 //! sketch and its applications*, Journal of Algorithms 55, 2005). Counters decide the order of tokens, and any order gives correct pairs. A
 //! token with a counter of 1 is in one document.
 //!
-//! The prefix of a document consists of its rarest tokens, and every similar document contains one of them. Sort the tokens of all
-//! documents in the same order. If two sets x and y have o common tokens, one of these tokens is among the first |x| - o + 1 of x and the
-//! first
-//! |y| - o + 1 of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in data cleaning*, ICDE 2006).
-//! The order is (counter, token), rarest first, so that few documents share a token of a prefix. A token that is in only one document has a
+//! The prefix of a document consists of its rarest tokens, and every similar document contains one of them. The tokens of all documents are
+//! sorted in the same order. If two sets x and y have o common tokens, one of these tokens is among the first `|x| - o + 1` of x and the
+//! first `|y| - o + 1` of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in data cleaning*, ICDE 2006). The
+//! order is (counter, token), rarest first, so that few documents share a token of a prefix. A token that is in only one document has a
 //! position in the order, but is omitted from the prefixes. A run against reference documents counts only new documents, and omits tokens
 //! that no new document contains.
 //!
@@ -178,9 +177,8 @@ const ROWS: usize = 16;
 pub(crate) struct TokenCounts {
     /// The number of counters is `2^bits`.
     pub bits: u32,
-    /// The number of counters per token, up to 3. With more counters per token, it is less likely that a token counts as present by
-    /// mistake, as in a Bloom filter (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13,
-    /// 1970).
+    /// The number of counters per token, up to 3. More counters make it less likely that a token counts as present by mistake, as in a
+    /// Bloom filter (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13, 1970).
     pub probes: u32,
 }
 
@@ -218,16 +216,13 @@ impl Description for TokenCounts {
 }
 
 /// Finds prefixes. The inputs are counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`), and the output has the columns
-/// of [`prefix_schema`]. With [`Tokens::OfPrefixes`], the second of three inputs contains the counters of the tokens in all prefixes.
-///
-/// The counters have one partition, which is read before the first document. The documents keep their partitions.
+/// of [`prefix_schema`]. With [`Tokens::OfPrefixes`], the second of three inputs contains the counters of the tokens in all prefixes. The
+/// counters have one partition, which is read before the first document. The documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prefixes {
-    /// The number of counters is `2^bits`.
     pub bits: u32,
     /// The minimum Jaccard similarity or the minimum containment. Both measures give the same prefixes.
     pub threshold: f64,
-    /// The tokens of a document to return.
     pub tokens: Tokens,
     /// The minimum counter of a token: 2 if all documents are counted, 1 if only new documents are counted. Tokens with a lower counter are
     /// omitted, because no document to compare contains them.

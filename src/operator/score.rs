@@ -1,7 +1,5 @@
-//! Scores pairs by their sketches, and keeps pairs whose score reaches the threshold.
-//!
-//! [`super::sketch_joins`] joins candidates with their sketches. This module contains the search of all pairs, which compares each document
-//! with the documents whose sizes permit a match.
+//! Scores pairs by their sketches, and keeps pairs whose score reaches the threshold. [`super::sketch_joins`] joins candidates with their
+//! sketches. This module contains the search of all pairs, which compares each document with the documents whose sizes permit a match.
 
 use std::fmt;
 use std::iter::StepBy;
@@ -28,21 +26,17 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 /// UInt64` precedes these columns. With [`Probe::All`], a first column `reference: Boolean` marks reference documents. Reference documents
 /// are not compared with each other.
 ///
-/// If tasks hold all sketches, the sketches have one partition, which is read before the first probe. Probes keep their partitions.
+/// If tasks hold all sketches, the sketches have one partition, which is read before the first probe, and probes keep their partitions.
 /// Otherwise both inputs are partitioned by home or by document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
-    /// The threshold and the measure.
     pub score: job::Score,
-    /// The number of bands in a signature.
     pub bands: usize,
-    /// The number of rows in a band.
     pub rows: usize,
-    /// The meaning of a probe.
     pub probe: Probe,
 }
 
-/// The meaning of a row in the probes.
+/// The request for scores in a row of the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Probe {
     /// (a, b): score this pair. The tasks of a process hold all sketches together.
@@ -76,7 +70,6 @@ impl Scoring {
         Scorer { score, bands, rows }
     }
 
-    /// Returns the name of the join of sketches and pairs.
     fn join(&self) -> &'static str {
         match self.probe {
             Probe::Held => "held",

@@ -1,8 +1,8 @@
 //! Scores candidates, by two joins of sketches and pairs on disk.
 //!
-//! With *homes*, a task first reads the sketches of its pairs, and then scores the pairs one after the other. Plans make homes small. A
-//! home can still be too large, such as the home of a document with very many candidates. Such a home is divided into blocks on disk:
-//! sketches by segments of their keys, pairs by the segments of both documents.
+//! With *homes*, which are groups of pairs, a task first reads the sketches of its pairs, and then scores the pairs one after the other.
+//! Plans make homes small. A home that is still too large, such as the home of a document with very many candidates, is divided into blocks
+//! on disk: sketches by segments of their keys, pairs by the segments of both documents.
 //!
 //! With *segments* of the documents, a task holds the sketches of one segment, and streams the sketches of all segments: a block nested
 //! loop join. The sketches are written once and read once per segment, for any number of candidates. A pair belongs to the segment of its
@@ -154,7 +154,7 @@ impl Blocks {
     }
 }
 
-/// Held pairs may use this number of bytes, even if the sketches of the segment use fewer bytes.
+/// The minimum number of bytes that held pairs may use, even if the sketches of the segment use fewer.
 const LEAST_WAITING: usize = 4 << 20;
 
 /// Scores the `pairs` (a, b) of a segment. `sketches` (doc, shingles, signature) has one partition per segment.
@@ -189,7 +189,7 @@ struct Passes {
     segment: usize,
     scorer: Scorer,
     context: Arc<TaskContext>,
-    /// The sketches of the segment. The sketches are read after the first pair of the segment.
+    /// The sketches of the segment, which are read after its first pair.
     held: Sketches,
     waiting: WaitingPairs,
     /// The distance from this segment to the next segment to stream; `None` between two passes.
@@ -276,7 +276,6 @@ struct WaitingPairs {
 }
 
 impl WaitingPairs {
-    /// Whether there are more pairs.
     async fn more(&mut self) -> Result<bool> {
         while self.ahead.as_ref().is_none_or(|batch| batch.num_rows() == 0) {
             match self.rest.next().await.transpose()? {

@@ -1,7 +1,5 @@
-//! Sketches in memory, and the score of two sketches.
-//!
-//! A sketch contains the shingles and the signature of a document. Sketches are looked up by the document's key. A score takes two look-ups
-//! and one merge of two sorted sets, without copies.
+//! Sketches in memory, and the score of two sketches. A sketch contains the shingles and the signature of a document. Sketches are looked
+//! up by the document's key. A score takes two look-ups and one merge of two sorted sets, without copies.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -54,7 +52,6 @@ pub(crate) struct Sketches {
     held: MemoryReservation,
 }
 
-/// The batch and the row of a document's sketch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SketchRef {
     batch: u32,
@@ -120,7 +117,6 @@ impl SignatureColumn {
     }
 }
 
-/// Calls `each` with every document of a batch of sketches.
 pub(super) fn each_document(
     batch: &RecordBatch,
     mut each: impl FnMut(SketchedDocument<'_>) -> Result<()>,
@@ -156,7 +152,6 @@ impl Sketches {
         Ok(())
     }
 
-    /// Adds all batches of a stream.
     pub(super) async fn add_all(&mut self, mut rows: SendableRecordBatchStream) -> Result<()> {
         while let Some(batch) = rows.next().await.transpose()? {
             self.add(&batch)?;
@@ -168,12 +163,10 @@ impl Sketches {
         (self.rows, self.held)
     }
 
-    /// Returns the document with this key and this sketch.
     pub(super) fn document(&self, doc: u64, sketch: SketchRef) -> SketchedDocument<'_> {
         self.sketches[sketch.batch as usize].document(doc, sketch.row)
     }
 
-    /// Returns a document by its key.
     pub(super) fn get(&self, doc: u64) -> Result<SketchedDocument<'_>> {
         match self.by_doc.get(&doc) {
             Some(&sketch) => Ok(self.document(doc, sketch)),
@@ -181,17 +174,14 @@ impl Sketches {
         }
     }
 
-    /// Whether there are no sketches.
     pub(super) fn is_empty(&self) -> bool {
         self.sketches.is_empty()
     }
 
-    /// The number of bytes reserved for the sketches.
     pub(super) fn bytes(&self) -> usize {
         self.held.size()
     }
 
-    /// Whether the document is a reference document.
     pub(super) fn is_reference(&self, sketch: SketchRef) -> bool {
         let is_reference = &self.sketches[sketch.batch as usize].is_reference;
         is_reference.as_ref().is_some_and(|is_reference| is_reference.value(sketch.row as usize))
@@ -209,10 +199,9 @@ fn slice<'a, T>(offsets: &OffsetBuffer<i32>, values: &'a [T], row: u32) -> &'a [
     &values[offsets[row] as usize..offsets[row + 1] as usize]
 }
 
-/// The columns (a, b, shared, shingles_a, shingles_b, estimate, shared_bands) of scored pairs, a < b.
-///
-/// `shared`, `shingles_a` and `shingles_b` count distinct shingles. `estimate` is the estimate from the two signatures. `shared_bands` is
-/// the number of bands in which the signatures agree in every row.
+/// The columns (a, b, shared, shingles_a, shingles_b, estimate, shared_bands) of scored pairs, a < b. `shared`, `shingles_a` and
+/// `shingles_b` count distinct shingles. `estimate` is the estimate from the two signatures. `shared_bands` is the number of bands in which
+/// the signatures agree in every row.
 pub(crate) fn score_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("a", DataType::UInt64, false),
@@ -225,14 +214,10 @@ pub(crate) fn score_schema() -> SchemaRef {
     ]))
 }
 
-/// The criteria for pairs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scorer {
-    /// The threshold and the measure.
     pub(super) score: job::Score,
-    /// The number of bands in a signature.
     pub(super) bands: usize,
-    /// The number of rows in a band.
     pub(super) rows: usize,
 }
 
@@ -270,7 +255,6 @@ impl Scorer {
     }
 }
 
-/// Builds a batch of scored pairs.
 #[derive(Default)]
 pub(super) struct ScoreBuilder {
     /// The first five columns.
@@ -280,7 +264,6 @@ pub(super) struct ScoreBuilder {
 }
 
 impl ScoreBuilder {
-    /// Returns the batch; `None` if it is empty.
     pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         if self.estimate.is_empty() {
             return Ok(None);
@@ -290,7 +273,6 @@ impl ScoreBuilder {
         Ok(Some(RecordBatch::try_new(score_schema(), numbers.chain(last).collect())?))
     }
 
-    /// Whether the batch has at least `rows` rows.
     pub(super) fn is_full(&self, rows: usize) -> bool {
         self.estimate.len() >= rows
     }

@@ -1,6 +1,5 @@
-//! Attempts, and the names of the files that they write.
-//!
-//! A name contains the id of the attempt, and a hash of the name and the folder. So a copy in another folder is recognised as a copy:
+//! Attempts, and the names of the files that they write. A name contains the id of the attempt, and a hash of the name and the folder. So a
+//! copy in another folder is recognised as a copy:
 //!
 //! ```text
 //! part-00003-0123456789abcdef0123456789abcdef-89abcdef0123-4567cdef.resemblance.parquet
@@ -8,8 +7,6 @@
 //!      |     the attempt                      of the file  a hash of all this and of the folder
 //!      the partition
 //! ```
-//!
-//! An attempt writes its record before its first file, so that each of its files can be recognised later.
 
 use std::fmt;
 
@@ -19,25 +16,21 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Layout;
 use crate::error::Result;
 
-/// The folder of records, inside the output.
 pub(crate) const ATTEMPTS: &str = "_work/attempts";
 
 /// The record of an attempt. It is written before the attempt's first file, so that each of the attempt's files can be recognised later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttemptRecord {
-    /// The id of the attempt, which is part of the names of its files.
     pub attempt: String,
     /// The fingerprint of the run: see [`crate::job::fingerprint`].
     pub fingerprint: String,
-    /// The version of this program.
     pub resemblance: String,
-    /// The files of the finished output that this attempt replaces, as paths inside the output. These files are removed after the
-    /// replacement. Without this list, the files would count as foreign if the process died before it removed them.
+    /// The files of the finished output that this attempt replaces and then removes, as paths inside the output. Without this list, they
+    /// would count as foreign if the process died before it removed them.
     pub replaces: Vec<String>,
 }
 
 impl AttemptRecord {
-    /// Writes the record.
     pub(crate) async fn put(&self, output: &Layout) -> Result<()> {
         output.create(&path(&self.attempt), self).await?;
         Ok(())
@@ -51,8 +44,8 @@ pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
     Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
 }
 
-/// Whether the store refuses a conditional put to an existing path. Some servers ignore the condition and replace the file. `record` is
-/// already in the store, so the store must refuse a put of another record to its path.
+/// Whether the store refuses a conditional put to an existing path: the path of `record`, which is already in the store. Some servers
+/// ignore the condition and replace the file.
 pub(crate) async fn keeps_conditions(output: &Layout, record: &AttemptRecord) -> Result<bool> {
     if output.folder().is_some() {
         return Ok(true);
@@ -118,7 +111,6 @@ impl Attempt {
         is_hex(id, ATTEMPT_DIGITS).then(|| Self(id.to_owned()))
     }
 
-    /// The 32 hexadecimal digits of the id.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

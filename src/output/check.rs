@@ -15,7 +15,6 @@ const CONCURRENT_FILES: usize = 8;
 /// A file that differs from its entry in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
-    /// The path inside the output.
     path: String,
     difference: String,
 }
@@ -129,17 +128,14 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     )))
 }
 
-/// Says how much of each file is compared with the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckDepth {
-    /// Only the sizes.
     Sizes,
-    /// Every byte.
     Bytes,
 }
 
-/// Returns the manifest of the result in `output`, and the damaged files that it names. Returns `None` if there is no finished result.
-/// `depth` determines how much of each file is compared. If another run replaces the result in the meantime, the new result is checked.
+/// Returns the manifest of the result in `output` and its damaged files, or `None` if there is no finished result. `depth` decides how much
+/// of each file is compared. If another run replaces the result in the meantime, the new result is checked.
 pub(crate) async fn result(
     output: &Layout,
     depth: impl Fn(&Run) -> Result<CheckDepth>,
@@ -159,7 +155,6 @@ pub(crate) async fn result(
     }
 }
 
-/// Returns the error for damaged files of a finished output.
 pub(crate) fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
     let more = match damaged.len() {
         0 | 1 => String::new(),

@@ -1,5 +1,4 @@
-//! The layout of an output: the paths of its files, and functions that read, write, list and remove the files. An output is in an object
-//! store or on this machine.
+//! The paths of the files in an output, and functions that read, write, list and remove them, in an object store or on this machine.
 
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
@@ -22,7 +21,6 @@ use crate::schema::Table;
 /// The folder of files that only runs read.
 pub(super) const WORK: &str = "_work";
 
-/// The manifest of a finished run.
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The file in `_resemblance/` that shows that `apply` has begun.
@@ -38,15 +36,12 @@ pub struct Layout {
     shown: String,
     /// The folder of the output if it is on this machine.
     folder: Option<PathBuf>,
-    /// The prefix of the names of unfinished files on a disk.
     writer: String,
 }
 
 impl Layout {
-    /// Opens the output at `url`, which is a path or a URL. The session must contain the store of the URL.
-    ///
-    /// # Errors
-    /// If the URL is invalid, or if its store is unknown.
+    /// Opens the output at `url`, which is a path or a URL. The session must contain the store of the URL. Fails if the URL is invalid, or
+    /// if its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
         address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
         let (parsed, folder) = match address::scheme(url) {
@@ -122,7 +117,6 @@ impl Layout {
         &self.writer
     }
 
-    /// The name of the output as written by the user.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
@@ -140,17 +134,14 @@ impl Layout {
         &self.store_url
     }
 
-    /// The store that contains the output.
     pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// The path of the output in its store.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of the output if it is on this machine.
     pub(crate) fn folder(&self) -> Option<&FsPath> {
         self.folder.as_deref()
     }
@@ -180,7 +171,6 @@ impl Layout {
         format!("{WORK}/{stage}.{key}.json")
     }
 
-    /// Returns the URL of a file in the output.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
         // Encodes the characters that would end the path. The parser encodes all other characters.
@@ -219,7 +209,6 @@ impl Layout {
         self.parse(inside, &bytes).map(Some)
     }
 
-    /// Parses the bytes of a JSON file.
     pub(super) fn parse<T: DeserializeOwned>(&self, inside: &str, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes).map_err(|e| {
             Error::input(format!(
@@ -241,8 +230,7 @@ impl Layout {
         self.created(inside, put, &bytes).await
     }
 
-    /// Writes a file atomically unless the path exists, and syncs it on a local disk. Returns whether the file now has this
-    /// content.
+    /// Writes a file atomically unless the path exists, and syncs it on a local disk. Returns whether the file now has this content.
     pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
         let put = match self.folder() {
             Some(folder) => local::create(folder.join(inside), self.writer(), &bytes).await,
@@ -273,8 +261,7 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
     }
 
-    /// Replaces a JSON file with the content `found` atomically. Returns whether the file now has the new content. If the file has other
-    /// content than `found`, it is not changed.
+    /// Replaces a JSON file atomically if its content is `found`. Returns whether the file now has the new content.
     pub(crate) async fn replace<T: Serialize>(
         &self,
         inside: &str,
@@ -362,7 +349,6 @@ fn json<T: Serialize>(value: &T) -> Result<Bytes> {
 pub(crate) struct OutputEntry {
     /// The path inside the output.
     pub inside: String,
-    /// The size in bytes.
     pub bytes: u64,
     place: EntryLocation,
 }

@@ -79,7 +79,6 @@ const ROW_GROUP_BYTES: usize = 64 << 20;
 /// A Parquet file that gets its name when it is complete. Dropping the value removes an incomplete file.
 pub(crate) struct NewFile {
     writer: ArrowWriter<tempfile::NamedTempFile>,
-    /// The final path.
     pub(crate) path: PathBuf,
 }
 
@@ -93,7 +92,6 @@ impl NewFile {
         Ok(Self { writer, path: path.to_owned() })
     }
 
-    /// Writes rows.
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let cannot = || format!("cannot write {}", self.path.display());
         self.writer.write(rows).context(cannot)?;
@@ -132,8 +130,7 @@ pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, St
 }
 
 impl Staged {
-    /// Renames the file unless a file with the final name exists. The caller has synced its bytes. Returns [`io::ErrorKind::AlreadyExists`]
-    /// if a file with this name exists, or the error of the system.
+    /// Renames the file, whose bytes the caller has synced. Returns [`io::ErrorKind::AlreadyExists`] if the final name is taken.
     pub(super) async fn persist(self) -> io::Result<()> {
         blocking(move || {
             self.staged.persist_noclobber(&self.path).map_err(|e| e.error)?;

@@ -34,19 +34,13 @@ impl File {
     }
 
     /// Returns one row per file, as the writer node sends them to the driver.
-    ///
-    /// # Errors
-    /// Never for a list of files.
     pub fn write_rows(files: &[File]) -> datafusion::error::Result<RecordBatch> {
         let files = files.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let files = files.map_err(|e| Error::bug("a file cannot be written as JSON").because(e))?;
         Ok(RecordBatch::try_new(Self::schema(), vec![Arc::new(StringArray::from(files))])?)
     }
 
-    /// Returns the files in rows of [`File::write_rows`].
-    ///
-    /// # Errors
-    /// If the batch has other columns.
+    /// Returns the files in rows of [`File::write_rows`]. Fails if the batch has other columns.
     pub fn read_rows(batch: &RecordBatch) -> Result<Vec<File>> {
         let files = as_string_array(batch.column(0))?.iter().flatten().map(serde_json::from_str);
         files.collect::<Result<_, _>>().map_err(|e| Error::bug("a row is not a file").because(e))
@@ -124,8 +118,8 @@ pub struct Run {
     pub warnings: Vec<String>,
     /// The boot id of the machine that wrote a local output. Until this machine restarts, no power cut can have damaged the files.
     pub boot: Option<String>,
-    /// The attempts that wrote to this output. The last attempt wrote this manifest. The names of their files contain their ids. Such a
-    /// file can be removed if no table lists it.
+    /// The ids of the attempts that wrote to this output. The last attempt wrote this manifest. The names of their files contain these ids,
+    /// and a file that no table lists can be removed.
     pub attempts: Vec<String>,
 }
 

@@ -1,5 +1,4 @@
-//! An output, with its layout, manifests and tables. Also the claim of the process that writes to the output, and the removal of unneeded
-//! files.
+//! An output: its manifests and tables, the claim of the process that writes to it, and the removal of unneeded files.
 //!
 //! ```text
 //! OUTPUT/manifest.json            written last, in one put: its readers see a whole result
@@ -13,16 +12,8 @@
 //!        _work/rows/part-*        row sets that are too large for a plan
 //! ```
 //!
-//! A result of `apply` contains the files of the source. Its folder `_resemblance/` contains the files above.
-//!
-//! - `layout`: the paths of an output, and operations on its files. `local`: atomic writes on this machine. `upload`: files of any size.
-//! - `attempt`, `claim`: attempts, the names of their files, and the exclusive right to write.
-//! - `write`: the node that writes tables; `read`: reads tables; `pages`: reads only some pages of tables.
-//! - `manifest`: manifests of stages and runs; `check`: compares files with their manifest; `delta`: the tables as Delta tables.
-//! - `results`: finished outputs, and results of `apply`.
-//! - `ownership`: decides which files may be removed, and removes them.
-//!
-//! If a function does not document its errors, it fails only if the store refuses or does not answer.
+//! A result of `apply` contains the files of the source. Its folder `_resemblance/` contains the files above. If a function does not
+//! document its errors, it fails only if the store refuses or does not answer.
 
 pub mod attempt;
 pub(crate) mod check;

@@ -1,6 +1,5 @@
-//! The rule for removing and replacing files. This program removes and replaces only files that it wrote.
-//!
-//! A file belongs to this program if another file of this program, or the content of the file, proves it:
+//! The rule for removing and replacing files. This program removes and replaces only files that it wrote. A file belongs to this program if
+//! another file of this program, or the content of the file, proves it:
 //!
 //! - A manifest, a stage's manifest or the record of an attempt **names** the file. It contains the path of the file, or the attempt in the
 //!   name of the file (see [`Attempt::part`]).
@@ -8,11 +7,11 @@
 //!   Parquet file ([`generated_as`]), or the line in the lock of a spill folder ([`FOLDER`]). In JSON files, it is the keys of a
 //!   `manifest.json`, or the first bytes of a record or a claim ([`is_marked`]).
 //!
-//! A name alone proves nothing, and a copy of such a file is foreign. Foreign files are kept. If a foreign file is in the way, the command
-//! fails with an error that names the file.
+//! A name alone proves nothing, and a copy of a file is foreign. Foreign files are kept. If a foreign file is in the way, the command fails
+//! with an error that names the file.
 //!
 //! A file of this program is dead if no current manifest names it and its attempt does not claim the output. The logs of Delta tables are
-//! kept, because their readers need all log files. Files are also kept if a log refers to them that this program does not update.
+//! kept, because their readers need all log files. Files are also kept if a log that this program does not update refers to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,15 +32,11 @@ use crate::schema::Table;
 /// The writer of a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
-    /// A run with any version of this program.
     Run,
-    /// `apply` with any version of this program.
     Apply,
-    /// Another program.
     Other,
 }
 
-/// Determines the writer of a `manifest.json` with these bytes.
 pub(crate) fn writer(bytes: &[u8]) -> Writer {
     let manifest: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let has = |key: &str| manifest.get(key).is_some();
@@ -101,8 +96,7 @@ fn is_staged(inside: &str) -> bool {
     local::is_staged(inside.rsplit('/').next().unwrap_or_default(), "")
 }
 
-/// Whether this program wrote the JSON file at `inside`. The first bytes of the file decide. After a kill or a power cut, the file can
-/// contain fewer bytes. These bytes must then match.
+/// Whether this program wrote the JSON file at `inside`. Its first bytes decide, or all bytes if a kill or a power cut left fewer.
 pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     let whole = whole_name(inside);
     if claim::attempt_of(whole).is_some() {
@@ -147,7 +141,7 @@ pub(super) enum FileVerdict {
     InForce,
     /// There is no proof that this program wrote the file.
     Foreign,
-    /// This program wrote the file, but a Delta log may refer to it that this program does not update.
+    /// This program wrote the file, but a Delta log that it does not update may refer to the file.
     Held,
     /// This program wrote the file, and the file can be removed.
     Dead(RemovalOrder),
@@ -190,8 +184,7 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Reads the proofs for the files `there`, which are paths inside `output`. `own` is the attempt of the caller. The claim of this
-    /// attempt does not protect its files.
+    /// Reads the proofs for the files `there`, which are paths inside `output`. The claim of the caller's attempt `own` protects no file.
     pub(super) async fn among<'a>(
         output: &Layout,
         own: &Attempt,
@@ -242,7 +235,6 @@ impl Ours {
         known || self.in_force.contains(inside) || self.named.contains(whole_name(inside))
     }
 
-    /// Decides what to do with a file.
     pub(super) fn verdict(&self, inside: &str) -> FileVerdict {
         let whole = whole_name(inside);
         if self.in_force.contains(inside) || delta::is_part_of_log(inside) {
@@ -289,13 +281,11 @@ async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
 }
 
 impl Layout {
-    /// Whether this program wrote the JSON file at `inside`.
     pub(crate) async fn wrote(&self, inside: &str) -> Result<bool> {
         Ok(marked(self, inside).await?.is_some())
     }
 
-    /// Removes an outdated JSON file that this program wrote. It is not an error if the file is already gone. Fails with `Kind::Input` if
-    /// the file is foreign.
+    /// Removes an outdated JSON file that this program wrote, if it still exists. Fails with `Kind::Input` if the file is foreign.
     pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         match self.read_bytes(inside).await? {
             None => Ok(()),
@@ -311,7 +301,7 @@ impl Layout {
 /// The files in the folders of an output that no current manifest names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Garbage {
-    /// Files of this program that can be removed, in the order of removal. Files that prove the origin of other files are removed last.
+    /// Files of this program that can be removed, in the order of removal.
     pub dead: Vec<OutputEntry>,
     /// The paths of files without a proof that this program wrote them.
     pub foreign: Vec<String>,
@@ -342,8 +332,7 @@ impl Garbage {
     }
 }
 
-/// Finds the garbage in an output and removes no file. Reads manifests and listings. `own` is the attempt of the caller. The claim of this
-/// attempt does not protect its files.
+/// Finds the garbage in an output by its manifests and listings. The claim of the caller's attempt `own` protects no file.
 pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
     let mut there = BTreeMap::new();
     for folder in Table::ALL.map(Table::name).into_iter().chain([WORK]) {
@@ -368,7 +357,6 @@ pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
     Ok(found)
 }
 
-/// Removes the dead files that [`survey`] found.
 pub(crate) async fn remove(output: &Layout, garbage: &Garbage) -> Result<()> {
     output.remove_entries(garbage.dead.clone()).await
 }

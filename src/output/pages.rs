@@ -1,7 +1,6 @@
-//! The page settings for tables in which commands look up few rows, and a table provider that reads only some pages.
-//!
-//! A look-up reads the bounds of all pages in a file, and then the pages that can contain the wanted rows. With smaller pages, a look-up
-//! reads fewer bytes of pages but more bounds.
+//! The page settings for tables in which commands look up few rows, and a table provider that reads only some pages. A look-up reads the
+//! bounds of all pages in a file, and then the pages that can contain the wanted rows. With smaller pages, a look-up reads fewer bytes of
+//! pages but more bounds.
 //!
 //! DataFusion also skips row groups and pages by a predicate, but only for a short list of values. A bucket can contain many documents, so
 //! this module compares any number of values with the bounds.
@@ -50,7 +49,7 @@ struct PageSettings {
     sorted_by: Option<&'static str>,
 }
 
-/// Returns the page settings of a table. Returns `None` for a table that is read as a whole. Such a table has the library's default pages.
+/// Returns the page settings of a table, or `None` for a table that is read as a whole and has the library's default pages.
 fn pages(table: Table) -> Option<PageSettings> {
     match table {
         // A look-up of sixteen buckets in a table with 160,000,000 rows reads about 3 MB of pages and 2 MB of bounds.
@@ -94,8 +93,7 @@ pub(crate) enum LookedUpRows {
     Places(BTreeMap<Vec<u8>, Vec<i64>>),
 }
 
-/// A table provider that reads only the pages of `table` that can contain wanted rows, by their bounds. It returns all wanted rows, and
-/// possibly other rows.
+/// A table provider that reads only the pages whose bounds allow wanted rows. It returns all wanted rows, and possibly others.
 #[derive(Debug)]
 pub(crate) struct WantedPages {
     table: ManifestTable,
@@ -160,9 +158,8 @@ impl TableProvider for WantedPages {
     }
 }
 
-/// Returns the path of a file, and the rows in pages that can contain wanted rows.
-///
-/// The metadata are in the cache, because the scan was planned with them. The scan also reads the page offsets from the cache.
+/// Returns the path of a file, and the rows in pages that can contain wanted rows. The metadata are in the cache, because the scan was
+/// planned with them. The scan also reads the page offsets from the cache.
 async fn selected(
     wanted: Arc<LookedUpRows>,
     store: Arc<dyn ObjectStore>,
@@ -184,7 +181,6 @@ impl LookedUpRows {
         groups.flat_map(|group| self.rows_of_group(metadata, group)).collect::<Vec<_>>().into()
     }
 
-    /// Returns which rows in a row group are read and which are skipped.
     fn rows_of_group(&self, metadata: &ParquetMetaData, group: usize) -> Vec<RowSelector> {
         let (number, text) = match self {
             LookedUpRows::Numbers(number, _) => (*number, None),
@@ -225,7 +221,6 @@ impl LookedUpRows {
     }
 }
 
-/// The pages of a column in a row group.
 struct Pages<'a> {
     bounds: &'a ColumnIndexMetaData,
     pages: &'a [PageLocation],
@@ -251,7 +246,6 @@ impl<'a> Pages<'a> {
         start..self.pages.get(page + 1).map_or(self.rows, first).max(start)
     }
 
-    /// Returns the minimum and the maximum number in a page.
     fn numbers(&self, page: usize) -> Option<(i64, i64)> {
         match self.bounds {
             ColumnIndexMetaData::INT64(bounds) if page < bounds.num_pages() as usize => {

@@ -27,10 +27,8 @@ use crate::error::{Context, Error, Result};
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
-/// Returns a lazy frame with the rows in `files`. The files must have the columns of `schema`.
-///
-/// # Errors
-/// If there are no files, or a path is not a valid URL.
+/// Returns a lazy frame with the rows in `files`. The files must have the columns of `schema`. Fails if there are no files, or a path is
+/// not a valid URL.
 pub fn frame(
     session: &SessionContext,
     layout: &Layout,
@@ -57,8 +55,8 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
 }
 
-/// Converts the signed numbers of a public table to unsigned numbers with the same bits. Stages and queries use the unsigned numbers. Ids
-/// and carried columns do not change.
+/// Converts the signed numbers of a public table to the unsigned numbers with the same bits, which stages and queries use. Ids and carried
+/// columns do not change.
 pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
     let stored = frame.schema().clone();

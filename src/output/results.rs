@@ -25,7 +25,6 @@ use crate::udf::expr_fn::document_key;
 /// A finished output in this program's format. All its files existed when it was opened.
 #[derive(Clone)]
 pub struct Stored {
-    /// The session that reads the output's tables.
     session: SessionContext,
     layout: Layout,
     manifest: Run,
@@ -55,24 +54,20 @@ impl Stored {
         }
     }
 
-    /// Sets the locations to which the source was moved. `places` contains one location per URL, in the same order. It is empty if the
-    /// source was not moved.
+    /// Sets the locations to which the source was moved, one per URL, in the same order; none if it was not moved.
     #[must_use]
     pub(crate) fn with_source_in(self, places: Vec<String>) -> Self {
         Self { places, ..self }
     }
 
-    /// The session that reads the output's tables.
     pub(crate) fn session(&self) -> &SessionContext {
         &self.session
     }
 
-    /// The layout of the output.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The new locations of a moved source, one per URL. Empty if the source was not moved.
     pub(crate) fn places(&self) -> &[String] {
         &self.places
     }
@@ -109,7 +104,6 @@ impl Stored {
         }
     }
 
-    /// Returns the number of runs that read the texts.
     pub(crate) fn origin_count(&self) -> u64 {
         self.manifest.origins.len().max(1) as u64
     }
@@ -136,10 +130,7 @@ impl Stored {
         read::provider(&self.layout, &written.files, schema).map(Some)
     }
 
-    /// Returns a lazy frame with the rows in a table, with unsigned numbers: see `read::unsigned`.
-    ///
-    /// # Errors
-    /// If the output has no such table.
+    /// Returns a lazy frame with the rows in a table, with unsigned numbers: see `read::unsigned`. Fails if the output has no such table.
     pub fn table(&self, table: Table) -> Result<DataFrame> {
         let Some(provider) = self.provider(table)? else {
             return Err(Error::input(format!("{} holds no table {table}", self.layout.shown())));
@@ -168,7 +159,6 @@ struct ResultContents {
     removed_spans: Vec<File>,
 }
 
-/// The program version and the format in the manifest of a result.
 #[derive(Debug, Deserialize)]
 struct ManifestVersion {
     apply_format: u64,
@@ -244,7 +234,6 @@ impl AppliedOutput {
         }
     }
 
-    /// The folder of the result.
     pub(crate) fn layout(&self) -> &Layout {
         &self.target
     }
@@ -340,7 +329,6 @@ impl Layout {
         Ok(manifest)
     }
 
-    /// Returns the error for an output that contains no finished result.
     pub(crate) async fn unfinished(&self) -> Result<Error> {
         let shown = self.shown();
         if let Some(missing) = address::missing(shown) {

@@ -18,7 +18,6 @@ use super::Layout;
 use super::local::{self, Staged};
 use crate::error::{Context, Error, Result};
 
-/// A file that is being written.
 pub(crate) struct Upload {
     output: Layout,
     inside: String,
@@ -76,7 +75,6 @@ impl Layout {
         Ok(Some(digest.end()))
     }
 
-    /// Returns the metadata of a file, or `None` if the file does not exist.
     pub(crate) async fn meta(&self, inside: &str) -> Result<Option<ObjectMeta>> {
         match self.store().head(&self.key(inside)?).await {
             Ok(meta) => Ok(Some(meta)),
@@ -85,7 +83,6 @@ impl Layout {
         }
     }
 
-    /// Returns the size of a file, or `None` if the file does not exist.
     pub(crate) async fn size(&self, inside: &str) -> Result<Option<u64>> {
         if self.folder().is_some() {
             return Ok(tokio::fs::metadata(self.place(inside)?).await.ok().map(|meta| meta.len()));
@@ -99,7 +96,6 @@ impl Layout {
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))
     }
 
-    /// Returns the path of a file in its store.
     fn key(&self, inside: &str) -> Result<Path> {
         if !inside.split('/').all(is_name) {
             return Err(outside(inside));
@@ -118,7 +114,6 @@ fn outside(inside: &str) -> Error {
 }
 
 impl Upload {
-    /// Writes the next bytes.
     pub(crate) async fn put(&mut self, bytes: Bytes) -> Result<()> {
         self.digest.update(&bytes);
         let failed = || format!("cannot write {}/{}", self.output.shown(), self.inside);
@@ -234,18 +229,15 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// Adds the next bytes.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.crc32.update(bytes);
     }
 
-    /// The number of bytes so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns the number of bytes and the checksum.
     pub(crate) fn end(self) -> (u64, u32) {
         (self.bytes, self.crc32.finalize())
     }

@@ -1,7 +1,5 @@
-//! The writer node. Each partition writes uniquely named Parquet files and returns one row per file.
-//!
-//! The node commits nothing. The driver collects the rows and lists the files in a manifest. If a partition runs twice or dies, its unused
-//! files are in no manifest.
+//! The writer node. Each partition writes uniquely named Parquet files and returns one row per file. The node commits nothing. The driver
+//! collects the rows and lists the files in a manifest. If a partition runs twice or dies, its unused files are in no manifest.
 
 use std::fmt;
 use std::sync::Arc;

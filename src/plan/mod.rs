@@ -1,7 +1,6 @@
-//! The plan node that all operators use, and the store for rows that spill between operators.
-//!
-//! An operator is a `Description`: plain data that can be cloned, shown and sent. [`OperatorExec`] implements everything else that
-//! DataFusion requires from a node. So the file of an operator contains only its description, the shape of its output, and its computation.
+//! The plan node that all operators use, and the store for rows that spill between operators. An operator is a `Description`: plain data
+//! that can be cloned, shown and sent. [`OperatorExec`] implements everything else that DataFusion requires from a node. So the file of an
+//! operator contains only its description, the shape of its output, and its computation.
 
 mod operator_exec;
 mod partition_store;

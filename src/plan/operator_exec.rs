@@ -130,10 +130,8 @@ pub(crate) fn only_input<'a>(
     }
 }
 
-/// The requirements for an input.
 #[derive(Debug, Clone)]
 pub(crate) struct Requirement {
-    /// The partitioning of the input.
     pub distribution: Distribution,
     /// The order inside each partition.
     pub ordering: Option<OrderingRequirements>,
@@ -315,10 +313,7 @@ impl<D: Description> OperatorExec<D> {
         Ok(Self { description, inputs, shape, shared, metrics })
     }
 
-    /// Plans the operator over `inputs`.
-    ///
-    /// # Errors
-    /// If the operator does not accept these inputs.
+    /// Plans the operator over `inputs`. Fails if the operator does not accept these inputs.
     pub fn plan(description: D, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self::over(Arc::new(description), inputs)?))
     }

@@ -1,13 +1,4 @@
-//! Stores rows in numbered partitions: in memory while the memory pool has room, and otherwise on disk. All code that writes rows to disk
-//! between two operators uses this store:
-//!
-//! | user | partitions | read |
-//! |---|---|---|
-//! | the exchange of one machine (`engine::exchange`) | by the hash of a key | once, or again where segments are scored |
-//! | a home that is too large ([`crate::operator::score`]) | sketches by segment, pairs by two segments | again |
-//! | rows by bucket ([`crate::operator::bucket_groups`]) | a sorted run each | once |
-//!
-//! DataFusion's sorts and aggregations spill without this store.
+//! Stores rows in numbered partitions: in memory while the memory pool has room, and otherwise on disk.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,10 +20,9 @@ use parking_lot::Mutex;
 
 /// The number of rows at which a batch that is read from a partition is complete.
 const READ_ROWS: usize = 8_192;
-/// The number of bytes at which such a batch is complete.
+/// The number of bytes at which a batch that is read from a partition is complete.
 const READ_BYTES: usize = 1 << 20;
 
-/// Gathers batches into one.
 #[derive(Default)]
 pub(crate) struct Gathered {
     batches: Vec<RecordBatch>,
@@ -47,7 +37,6 @@ impl Gathered {
         self.batches.push(batch);
     }
 
-    /// Removes all rows and returns them as one batch with `schema`.
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         let Self { batches, .. } = std::mem::take(self);
         Ok(concat_batches(schema, &batches)?)
@@ -63,7 +52,6 @@ pub(crate) enum PartitionReads {
     Again,
 }
 
-/// Rows in numbered partitions.
 #[derive(Debug)]
 pub(crate) struct PartitionStore {
     reads: PartitionReads,
@@ -74,7 +62,6 @@ pub(crate) struct PartitionStore {
 #[derive(Debug)]
 struct Inner {
     partitions: Vec<Partition>,
-    /// The memory reservation for all partitions.
     held: MemoryReservation,
 }
 
@@ -155,7 +142,6 @@ impl PartitionStore {
         self.inner.lock().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
     }
 
-    /// Returns the rows of a partition.
     pub(crate) fn read(&self, number: usize) -> Result<SendableRecordBatchStream> {
         let mut inner = self.inner.lock();
         let partition = inner.partition(number)?;
@@ -196,7 +182,6 @@ impl Inner {
         }
     }
 
-    /// Writes the rows in memory to disk.
     fn spill(&mut self, spills: &Arc<SpillManager>, reads: PartitionReads) -> Result<()> {
         for partition in &mut self.partitions {
             partition.spill(spills, reads)?;
@@ -255,7 +240,6 @@ impl fmt::Debug for Partition {
 }
 
 impl Partition {
-    /// Writes the rows in memory to disk.
     fn spill(&mut self, spills: &Arc<SpillManager>, reads: PartitionReads) -> Result<()> {
         if self.memory.is_empty() {
             return Ok(());

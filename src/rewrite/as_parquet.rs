@@ -88,14 +88,12 @@ pub(super) async fn documents(
     Ok(read.select(vec![text("id"), text("text"), position])?)
 }
 
-/// A Parquet file of documents that is being written.
 struct DocumentFile {
     writer: AsyncArrowWriter<Upload>,
     schema: SchemaRef,
     /// The documents that are not yet encoded.
     columns: TextColumns,
     rows: u64,
-    /// The path in error messages.
     shown: String,
 }
 
@@ -113,7 +111,6 @@ impl DocumentFile {
         Ok(Self { writer, schema, columns, rows: 0, shown })
     }
 
-    /// Encodes the pending documents.
     async fn encode(&mut self) -> Result<()> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), self.columns.finish()?)?;
         self.rows += batch.num_rows() as u64;

@@ -27,15 +27,14 @@ pub(crate) const REMOVE: &str = "remove";
 /// The action for a document that the job rejected.
 pub(crate) const REJECT: &str = "reject";
 
-/// The sort order of the table.
 pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start", "group"];
 
 /// The columns of the table that are read as text.
 const TEXTS: [&str; 7] =
     ["action", "cluster_id", "representative", "kept_id", "cluster_size", "group", "documents"];
 
-/// Returns the columns of the table. Several rows can describe one document. Each row contains some of the values. The values are the
-/// action, a passage to cut or mark, added columns, and the number of documents in a group.
+/// Returns the columns of the table. Several rows can describe one document, each with some of the values: the action, a passage to cut or
+/// mark, added columns, or the number of documents in a group.
 pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("source", DataType::Utf8, false),
@@ -53,7 +52,6 @@ pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The action on a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum RowAction {
     #[default]
@@ -64,13 +62,11 @@ pub(super) enum RowAction {
     Reject,
 }
 
-/// The decision about a document.
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     pub action: RowAction,
     /// The byte ranges to cut out of the document's text, in ascending order.
     pub cuts: Vec<Range<usize>>,
-    /// The values of the added columns.
     pub added: Vec<AddedValue>,
 }
 
@@ -78,7 +74,6 @@ pub(super) struct Decision {
 pub(super) struct TextColumns(Vec<(StringBuilder, DataType)>);
 
 impl TextColumns {
-    /// Creates a builder for columns with these types.
     pub(super) fn new(types: impl IntoIterator<Item = DataType>) -> Self {
         Self(types.into_iter().map(|data_type| (StringBuilder::new(), data_type)).collect())
     }
@@ -116,7 +111,6 @@ struct DecisionWalk {
     rows: Option<DecisionRows>,
 }
 
-/// The rows in a batch of the table.
 struct DecisionRows {
     sources: StringArray,
     positions: UInt64Array,
@@ -124,7 +118,6 @@ struct DecisionRows {
     ends: UInt64Array,
     /// The columns [`TEXTS`].
     texts: Vec<StringArray>,
-    /// The index of the next row.
     at: usize,
 }
 
@@ -203,7 +196,6 @@ impl DecisionRows {
     }
 }
 
-/// The collected rows about one document.
 #[derive(Default)]
 struct DocumentRows {
     spans: Vec<Range<usize>>,
@@ -214,7 +206,6 @@ struct DocumentRows {
 }
 
 impl DocumentRows {
-    /// Adds the current row of `rows`.
     fn add(&mut self, rows: &DecisionRows) {
         if rows.starts.is_valid(rows.at) {
             self.spans.push(rows.starts.value(rows.at) as usize..rows.ends.value(rows.at) as usize);
@@ -266,7 +257,6 @@ impl DocumentRows {
         AddedValue::Literal(format!("{{{}}}", fields.join(",")))
     }
 
-    /// Returns the spans as a JSON array, or null if there are no spans.
     fn repeated_spans(&self) -> AddedValue {
         if self.spans.is_empty() {
             return AddedValue::Null;
@@ -318,7 +308,6 @@ impl Annotation {
         }
     }
 
-    /// Returns the option of the command that adds the columns.
     fn option(self) -> &'static str {
         match self {
             Self::Clusters => "--annotate",
@@ -328,12 +317,10 @@ impl Annotation {
     }
 }
 
-/// Returns the names and types of the columns of `annotations`, in order.
 pub(super) fn columns(annotations: &[Annotation], id: IdType) -> Vec<(&'static str, DataType)> {
     annotations.iter().flat_map(|annotation| annotation.columns(id)).collect()
 }
 
-/// Returns the names of the columns of `annotations`.
 pub(crate) fn names(annotations: &[Annotation]) -> Vec<&'static str> {
     columns(annotations, IdType::Utf8).into_iter().map(|(name, _)| name).collect()
 }
@@ -350,7 +337,6 @@ pub(crate) fn append_names(
     format.append_names(source, header, &names(annotations), to).map_err(|name| column_exists(name, path))
 }
 
-/// Returns the error for a file that already contains a column with this name.
 pub(crate) fn column_exists(name: &str, path: &str) -> Error {
     name_exists(name, &format!("{path} has a column `{name}`"))
 }
@@ -364,7 +350,6 @@ pub(super) fn name_exists(name: &str, what: &str) -> Error {
     ))
 }
 
-/// Appends the columns of `annotations` to a schema.
 pub(crate) fn annotated(schema: &Schema, annotations: &[Annotation], id: IdType) -> Schema {
     let added = columns(annotations, id).into_iter();
     let added = added.map(|(name, data_type)| Arc::new(Field::new(name, data_type, true)) as FieldRef);

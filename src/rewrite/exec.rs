@@ -35,44 +35,34 @@ use crate::source::{
     format_of, is_stored_text, read_bytes,
 };
 
-/// Source files to rewrite, with the settings.
-///
-/// The input has one column of UInt32, with indices into `parts`. The output has the columns of [`File`] and no rows, in the same
-/// partitions. Finished parts are recorded in the folder of the result. A resumed application skips finished parts.
+/// Source files to rewrite, with the settings. The input has one column of UInt32, with indices into `parts`. The output has the columns of
+/// [`File`] and no rows, in the same partitions. Finished parts are recorded in the folder of the result, and a resumed application skips
+/// them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Rewrite {
-    /// The parts to which the indices in the input refer.
     pub parts: Arc<[PartToWrite]>,
-    /// The URL of the folder of the result.
     pub target: String,
     pub rejects: Rejects,
     /// The fingerprint in the records of parts.
     pub fingerprint: String,
     /// The files of the table of decisions. Paths are inside the folder of records.
     pub decisions: Vec<File>,
-    /// The columns to add to kept documents.
     pub annotations: Vec<Annotation>,
-    /// Whether passages are cut out of texts.
     pub cuts: bool,
-    /// The type of ids.
     pub id: IdType,
 }
 
 /// Consecutive files of a source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
-    /// The number in the name of the part's record.
+    /// The number of the part, which is in the name of its record.
     pub number: usize,
-    /// The number of the source.
     pub origin: u64,
-    /// The source of the files.
     pub source: job::Source,
-    /// Says where texts are in the files.
     pub text: TextPlace,
     pub files: Vec<FileToWrite>,
 }
 
-/// A file of the source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileToWrite {
     pub file: SourceFile,
@@ -144,7 +134,6 @@ impl Rewrite {
 }
 
 impl Rewrite {
-    /// The size of the rewritten source files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().flat_map(|part| &part.files).map(|file| file.file.size()).sum()
     }
@@ -186,8 +175,7 @@ impl Description for Rewrite {
     }
 }
 
-/// Rewrites a file of the source to `path`. `expected` contains the counts in the output for this file. Returns the counts and the written
-/// files.
+/// Rewrites a file of the source to `path`. Returns the counts and the written files. `expected` are the counts in the output.
 async fn rewrite_file(
     work: &RewriteSettings,
     file: &SourceFile,

@@ -1,9 +1,8 @@
 //! Rewrites the files of a source. Rows and passages can be removed, and columns can be added.
 //!
-//! `decisions` reads the table with the decision about each row. `exec` contains the operator, which every engine can run. It rewrites
-//! Parquet value by value (`parquet`), and CSV and JSON lines byte for byte (`rows`). It copies text files as a whole, and rewrites other
-//! formats as Parquet (`as_parquet`). A file gets its final name when it is complete. Finished parts are recorded (`work`), so that a
-//! killed application can resume.
+//! The table of decisions says what happens to each row (`decisions`). Every engine can run the operator (`exec`), which rewrites Parquet
+//! value by value, CSV and JSON lines byte for byte, text files as a whole, and other formats as Parquet. A file gets its final name when
+//! it is complete. Finished parts are recorded (`work`), so that a killed application can resume.
 //!
 //! If a function does not document its errors, it fails only if a table of the output cannot be read.
 

@@ -103,12 +103,10 @@ fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()
     }
 }
 
-/// A file that is being rewritten, with its target files.
 struct RowCopy<'a> {
     work: &'a RewriteSettings,
     format: &'a dyn RowFormat,
     path: &'a str,
-    /// Says where texts are in the rows.
     text: Option<TextPlace>,
     counts: DocumentCounts,
     kept: RowFile,
@@ -116,7 +114,6 @@ struct RowCopy<'a> {
 }
 
 impl RowCopy<'_> {
-    /// The files that receive rows.
     fn files(&mut self) -> impl Iterator<Item = &mut RowFile> {
         std::iter::once(&mut self.kept).chain(&mut self.rejected)
     }
@@ -203,11 +200,9 @@ impl RowCopy<'_> {
     }
 }
 
-/// A target file of rows.
 struct RowFile {
     upload: Upload,
     encoder: Box<dyn Encoder>,
-    /// Bytes that are not yet compressed and uploaded.
     buffer: Vec<u8>,
     rows: u64,
     has_header: bool,

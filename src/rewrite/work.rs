@@ -27,38 +27,30 @@ pub enum Rejects {
     Separate,
 }
 
-/// The settings for rewriting the files of a part.
 pub(super) struct RewriteSettings {
     pub session: SessionContext,
     pub source: job::Source,
-    /// Says where texts are in the files.
     pub text: TextPlace,
-    /// The folder of the result.
     pub target: Layout,
     pub rejects: Rejects,
     pub decisions: Decisions,
     /// A separate cursor for Parquet, because texts and added columns are written after the rows of a row group are chosen.
     pub decisions_of_texts: Decisions,
     pub decisions_of_columns: Decisions,
-    /// Whether passages are cut out of texts.
     pub cuts: bool,
-    /// The columns that are added to kept documents.
     pub annotations: Arc<[Annotation]>,
     pub id: IdType,
-    /// A counter of the bytes that were read.
     pub read: Count,
 }
 
 /// The file to which a row is written.
 pub(super) enum RowDestination {
     Kept,
-    /// The file of separate rejects.
     Rejected,
     Nowhere,
 }
 
 impl Rejects {
-    /// Returns the file to which a row with this action is written.
     pub(super) fn destination(self, action: RowAction) -> RowDestination {
         match (action, self) {
             (RowAction::Keep, _) | (RowAction::Reject, Self::Keep) => RowDestination::Kept,
@@ -78,7 +70,6 @@ pub(super) fn rejected_path(path: &str) -> String {
     format!("{APPLIED}/rejected/{path}.rejected")
 }
 
-/// Finishes the upload of a file with `rows` documents.
 pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
     let (path, bytes, crc32) = upload.finish().await?;
     Ok(WrittenFile { path, rows, bytes, crc32 })
@@ -110,7 +101,6 @@ impl DocumentCounts {
         }
     }
 
-    /// Returns the sums of the two sets of counts.
     #[must_use]
     pub(crate) fn plus(self, other: DocumentCounts) -> Self {
         Self {
@@ -156,12 +146,9 @@ impl WrittenFile {
     }
 }
 
-/// A finished part of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FinishedPart {
-    /// The fingerprint of the settings that determine the files.
     pub fingerprint: String,
-    /// The files of the part.
     pub files: Vec<SourceRecord>,
 }
 
@@ -191,7 +178,6 @@ pub(crate) async fn finished_part(
     Ok(Some(part))
 }
 
-/// Records that a part is finished.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
     let records = target.within(APPLIED);
     // A task that was considered lost can write the same record.

@@ -73,7 +73,6 @@ tables! {
 }
 
 impl Table {
-    /// The tables that `job` writes.
     pub(crate) fn written_by(job: &Job) -> Vec<Table> {
         let is_written =
             |table: &Table| Self::ENTRIES[*table as usize].2.is_none_or(|is_written| is_written(job));
@@ -85,7 +84,6 @@ impl Table {
         Self::ENTRIES[self as usize].2.is_some()
     }
 
-    /// Returns the table with this name, if any.
     pub(crate) fn named(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
@@ -286,7 +284,6 @@ impl Contract {
         contract
     }
 
-    /// Changes signatures to lists of 32-bit values.
     fn have_whole_signatures(&mut self) {
         for column in self.columns.iter_mut().filter(|column| column.kind == Type::Signature) {
             column.kind = Type::ListInt32;
@@ -314,10 +311,8 @@ impl Contract {
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
     }
 
-    /// Checks that `schema` has the columns of the contract, in the same order and with the same types.
-    ///
-    /// Large and view layouts of a type are accepted. Nullable columns are accepted too, because [`Contract::audit`] finds nulls in the
-    /// rows.
+    /// Checks that `schema` has the columns of the contract, in the same order and with the same types. Large and view layouts of a type
+    /// are accepted. Nullable columns are accepted too, because [`Contract::audit`] finds nulls in the rows.
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug), with the table, the column and both types, if a column differs.

@@ -8,10 +8,8 @@ use serde_json::{Map, Value, json};
 use super::contract::{Column, Contract, Table};
 use crate::address;
 
-/// A finished output with the contracts to publish.
 #[derive(Debug, Clone)]
 pub(crate) struct DescribedOutput<'a> {
-    /// The name of the output's job.
     pub(crate) name: &'a str,
     /// The folder that contains the tables, as an absolute path or URL without a trailing `/`.
     pub(crate) url: &'a str,
@@ -234,14 +232,12 @@ fn block(value: &Value, depth: usize, text: &mut String) {
     }
 }
 
-/// Writes a value on separate lines.
 fn nested(value: &Value, depth: usize, text: &mut String) {
     text.push('\n');
     text.extend(std::iter::repeat_n("  ", depth));
     block(value, depth, text);
 }
 
-/// Writes a value at the end of a line.
 fn line(value: &Value, text: &mut String) {
     // Writing to a string does not fail.
     let _ = writeln!(text, " {value}");

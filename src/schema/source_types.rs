@@ -34,7 +34,6 @@ pub enum IdType {
 }
 
 impl IdType {
-    /// Returns the Arrow type of ids.
     pub(crate) fn arrow(self) -> DataType {
         match self {
             IdType::Utf8 => DataType::Utf8,

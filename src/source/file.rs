@@ -1,5 +1,3 @@
-//! A file of a source.
-
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
@@ -35,7 +33,6 @@ pub(crate) struct SourceFile {
     pub(super) name: Arc<str>,
     #[serde(serialize_with = "as_text", deserialize_with = "store_from_text")]
     pub(super) store: ObjectStoreUrl,
-    /// The location in the object store, and the state of the file when it was listed.
     pub(super) pin: Pin,
     /// The values of the partition columns. The values come from the path or from the log of a Delta table.
     pub(super) partitions: Partitions,
@@ -55,7 +52,6 @@ impl SourceFile {
         Self { path: path.into(), name: name.into(), store, pin, partitions }
     }
 
-    /// Returns the values of the partition columns.
     pub(super) fn partition_values<'a>(
         &'a self,
         columns: &'a [String],
@@ -69,12 +65,10 @@ impl SourceFile {
         job::InputFile::new(self.path.to_string(), size, Some(modified), e_tag)
     }
 
-    /// Whether the file is on the local disk.
     pub(super) fn is_local(&self) -> bool {
         self.store.as_str() == LOCAL
     }
 
-    /// The path in the tables of a run.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -94,12 +88,10 @@ impl SourceFile {
         &self.name
     }
 
-    /// The size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.pin.size
     }
 
-    /// The compression according to the name.
     pub(crate) fn compression(&self) -> FileCompressionType {
         compression(&self.path)
     }
@@ -213,21 +205,17 @@ impl SourceFile {
 /// The maximum number of decompressed bytes in a head.
 const MAX_DECOMPRESSED: usize = 32 * 1024 * 1024;
 
-/// The start of a file.
 #[derive(Debug)]
 pub(crate) struct Head {
     /// The decompressed bytes.
     pub bytes: Vec<u8>,
     /// The number of stored bytes.
     pub stored: u64,
-    /// Whether the head is the whole file.
     pub whole: bool,
-    /// Whether the file is compressed.
     pub compressed: bool,
 }
 
-/// Returns the error for files without rows, such as "a.csv is empty". `verbs` are the singular and the plural verb, and `lack` follows the
-/// verb.
+/// Returns the error for files without rows, such as "a.csv is empty": the files, the verb `singular` or `plural`, and `lack`.
 pub(crate) fn without_rows<'a>(
     mut files: impl ExactSizeIterator<Item = &'a str>,
     [singular, plural]: [&str; 2],
@@ -245,8 +233,7 @@ pub(crate) fn without_rows<'a>(
 /// The name of the folder that Hive writes for a null value.
 const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Returns the partition columns from the folders of a path, which are percent-encoded `NAME=VALUE` pairs. If a name occurs twice, the last
-/// folder wins.
+/// Returns the partition columns that the percent-encoded `NAME=VALUE` folders of a path contain. If a name repeats, the last folder wins.
 fn path_partitions(path: &str) -> Partitions {
     let Some((folders, _)) = path.rsplit_once('/') else { return Partitions::new() };
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);

@@ -1,8 +1,5 @@
-//! The interface of a source format: how its files are found, parsed and rewritten.
-//!
-//! Each format is a constant of type [`SourceFormat`] in a file of its own under `formats/`. `formats/mod.rs` contains the list.
-//!
-//! Rewriting cuts a file into pieces that add up to the whole file:
+//! The interface of a source format: how its files are found, parsed and rewritten. Rewriting cuts a file into pieces that add up to the
+//! whole file:
 //!
 //! ```text
 //! id,text\r\n      header
@@ -26,22 +23,17 @@ use super::rows::columns::NamedExpressions;
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Shingle};
 
-/// A format of source files.
 pub(crate) struct SourceFormat {
     /// The name of files in this format, for messages.
     pub title: &'static str,
-    /// How the files are found.
     pub listing: Listing,
     /// The lower-case endings of files that are read in a folder, without the ending of a compression. If empty, every file is read.
     pub endings: &'static [&'static str],
-    /// How documents are read.
     pub reading: Reading,
-    /// How `apply` rewrites a file.
     pub rewriting: Rewriting,
 }
 
 impl SourceFormat {
-    /// Whether the files are Parquet files, whose footers contain the columns and the number of rows.
     pub(crate) fn is_parquet(&self) -> bool {
         matches!(self.reading, Reading::ParquetScan)
     }
@@ -66,7 +58,6 @@ impl SourceFormat {
     }
 }
 
-/// How the files of a source are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// Each URL is a file, a folder or a pattern.
@@ -75,12 +66,9 @@ pub(crate) enum Listing {
     DeltaTables,
 }
 
-/// How documents are read.
 #[derive(Clone, Copy)]
 pub(crate) enum Reading {
-    /// DataFusion's scan reads the Parquet files.
     ParquetScan,
-    /// A parser of this program reads the files.
     Parser(&'static dyn ParsedFormat),
 }
 
@@ -97,10 +85,9 @@ pub(crate) enum Rewriting {
     AsParquet,
 }
 
-/// A format that this program parses.
 pub(crate) trait ParsedFormat: Sync {
-    /// Reads the first bytes of `files`, and determines how to get the values of `columns`. Fails with `Kind::Input` if files are damaged
-    /// or have different columns. Fails with `Kind::Job` if a column of the job does not exist or cannot be used.
+    /// Reads the first bytes of `files`, and determines how to get the values of `columns`. Fails with `Kind::Input` for damaged files or
+    /// files with different columns, and with `Kind::Job` for a column that does not exist or cannot be used.
     fn plan<'a>(
         &'a self,
         ctx: &'a SessionContext,
@@ -109,16 +96,13 @@ pub(crate) trait ParsedFormat: Sync {
         files: &'a [Arc<SourceFile>],
     ) -> BoxFuture<'a, Result<ParsePlan>>;
 
-    /// Returns a reader for one file.
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
 
-    /// Whether files of this format can be compressed.
     fn may_be_compressed(&self) -> bool {
         false
     }
 
-    /// Whether the texts in some of these files can be cut into shingles while they are read. A long text is then never in memory as a
-    /// whole.
+    /// Whether some of these files are cut into shingles while they are read, so that a long text is never in memory as a whole.
     fn cuts_into_shingles(&self, _files: &[Arc<SourceFile>], _shingle: &Shingle) -> bool {
         false
     }
@@ -128,26 +112,20 @@ pub(crate) trait ParsedFormat: Sync {
 pub(crate) struct TextStep {
     /// Whether the step applies to a file with this name, in lower case and without the ending of a compression, and with these first bytes.
     pub applies: fn(&job::Source, &str, &[u8]) -> bool,
-    /// Returns the text of a file with these contents.
     pub text: fn(&str) -> String,
 }
 
 /// The plan for parsing files, made from their first bytes.
 pub(crate) struct ParsePlan {
-    /// The wanted values of each document.
     pub wanted: WantedValues,
     /// The columns of the files, with the expressions of their values.
     pub values: NamedExpressions,
-    /// The files that contain documents.
     pub files: Vec<Arc<SourceFile>>,
 }
 
-/// How files are parsed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Parser {
-    /// The format and its settings.
     pub source: job::Source,
-    /// The wanted values of each document.
     pub wanted: WantedValues,
     /// The partition columns of the output.
     pub partition_columns: Vec<String>,
@@ -162,12 +140,10 @@ pub(crate) enum WantedValues {
     All(usize),
     /// The columns with these names. Some files may lack a column.
     Columns(Vec<String>),
-    /// These fields of JSON objects.
     Fields(Vec<JsonValue>),
 }
 
 impl WantedValues {
-    /// The number of values of a document.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::All(values) => *values,
@@ -177,10 +153,9 @@ impl WantedValues {
     }
 }
 
-/// Reads the documents of one file.
 pub(crate) trait DocumentReader: Send {
-    /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed. Except for the byte
-    /// [`INVALID`](super::reading::bytes::INVALID), they are UTF-8.
+    /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed, and UTF-8 except for the byte
+    /// [`INVALID`](super::reading::bytes::INVALID).
     fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()>;
 
     /// Reads the documents that the end of the file completes.
@@ -194,15 +169,12 @@ pub(crate) trait RowFormat: Sync {
         Vec::new()
     }
 
-    /// Returns a cutter for one file.
     fn cutter(&self, source: &job::Source) -> Box<dyn RowCutter>;
 
-    /// Whether a row can have further columns.
     fn takes_columns(&self) -> bool {
         true
     }
 
-    /// Whether files begin with a header.
     fn has_header(&self, _source: &job::Source) -> bool {
         false
     }
@@ -271,20 +243,17 @@ fn separators_are_bytes(encoding: Encoding, separators: &[u8]) -> bool {
 
 /// Cuts a file into pieces. Holds at most one row and one chunk.
 pub(crate) trait RowCutter: Send {
-    /// Adds the next bytes of the file.
     fn feed(&mut self, chunk: Bytes);
 
     /// Returns the next piece, or `None` if the cutter needs more bytes. `is_end` is true at the end of the file.
     fn next_piece(&mut self, is_end: bool) -> Option<FilePiece<'_>>;
 }
 
-/// A part of a file.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FilePiece<'a> {
-    /// A part that is written even if no row is kept, in two pieces. It is the record with the column names and its line end, or the bytes
-    /// before a bracket of a JSON array and the bracket.
+    /// Bytes that are written even if no row is kept, in two pieces: the record with the column names and its line end, or the bytes before
+    /// a bracket of a JSON array and the bracket.
     Header(&'a [u8], &'a [u8]),
-    /// A row.
     Row(Row<'a>),
     /// Bytes that belong to no row.
     Other(&'a [u8]),
@@ -295,7 +264,6 @@ pub(crate) enum FilePiece<'a> {
 pub(crate) struct Row<'a> {
     /// The number of the row in the file, from 0. This number is also the position of the document.
     pub position: u64,
-    /// The place of the row in the file, for messages.
     pub place: RowPlace,
     /// The comma between this element and an earlier element of a JSON array. In other files, this is empty.
     pub before: &'static [u8],
@@ -328,7 +296,6 @@ pub(crate) enum CannotAppend {
     NeedsQuotes(&'static str),
 }
 
-/// A value of a column that is added to a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AddedValue {
     Null,

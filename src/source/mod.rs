@@ -122,10 +122,7 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// Lists the files of `source` and reads its documents.
-///
-/// # Errors
-/// See [`list`] and [`read`].
+/// Lists the files of `source` and reads its documents. Fails like [`list`] and [`read`].
 pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Documents> {
     read(ctx, source, &list(ctx, source).await?, ReadRequest::all()).await
 }
@@ -233,9 +230,9 @@ pub(crate) async fn text_place(
     .ok_or_else(|| Error::bug(format!("the place of the text in {} is not known", format.title)))
 }
 
-/// Returns a lazy frame that counts the rows that `source.where` and `source.limit` exclude. The frame has one row (files: UInt64,
-/// by_where: UInt64, by_limit: UInt64, unread: Utf8). `files` counts the files whose paths do not meet the condition. These files are not
-/// read, and the next columns count rows of the other files. `unread` names the texts that the condition cannot convert.
+/// Returns a lazy frame with one row that counts the rows that `source.where` and `source.limit` exclude: (files: UInt64, by_where: UInt64,
+/// by_limit: UInt64, unread: Utf8). `files` counts the files that are not read because of their paths. The next columns count rows of the
+/// other files. `unread` names the texts that the condition cannot convert.
 pub(crate) async fn left_out(
     ctx: &SessionContext,
     source: &job::Source,
@@ -249,8 +246,7 @@ pub(crate) async fn left_out(
     Ok(rows.select([vec![lit(files_left_out).alias("files")], columns.to_vec()].concat())?)
 }
 
-/// Returns the files whose paths do not meet `source.where`. These files are not read. Fails with `Kind::Job` if the condition does not fit
-/// the columns.
+/// Returns the files whose paths do not meet `source.where`. Fails with `Kind::Job` if the condition does not fit the columns.
 pub(crate) async fn files_left_out(
     ctx: &SessionContext,
     source: &job::Source,
@@ -264,7 +260,6 @@ pub(crate) async fn files_left_out(
 struct SourceRows {
     /// The columns of [`columns::numbered_schema`], and `defect` if documents can have a defect.
     rows: DataFrame,
-    /// The values of the job's columns.
     values: NamedExpressions,
     types: SourceTypes,
     /// The number of files that the condition excludes by their paths.

@@ -20,7 +20,7 @@ const SEARCHED: usize = 64 * 1024;
 /// The maximum number of files that a sentence names.
 const NAMED: usize = 20;
 
-/// The bytes at offsets by which a kind of files is recognised.
+/// Offsets, and the bytes there by which a kind of files is recognised.
 type Magic = &'static [(usize, &'static [u8])];
 
 const ZIP: Magic = &[(0, b"PK\x03\x04")];
@@ -68,7 +68,6 @@ pub(crate) const OTHER_JSON: OtherFile =
 pub(crate) const COMPRESSED_PARQUET: OtherFile = kind("compressed Parquet", &[], b"", "decompress it");
 /// Compressed stories, whose format is only read uncompressed.
 pub(crate) const COMPRESSED_SGML: OtherFile = kind("compressed SGML", &[], b"", "decompress it");
-/// Files in a format that is not known.
 pub(crate) const UNKNOWN: OtherFile =
     kind("no known format", &[], b"", "convert it to text, CSV, JSON lines or Parquet");
 

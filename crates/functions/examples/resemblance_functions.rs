@@ -64,7 +64,7 @@ impl ScalarUDFImpl for Foreign {
         self.inner().return_type(types)
     }
 
-    /// The planner still distinguishes literals from columns, and the inner function refuses settings that are not literals.
+    /// Refuses settings that are columns. Planners distinguish columns from literals, unlike executions through the foreign interface.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         self.inner().return_field_from_args(args)
     }

@@ -32,7 +32,6 @@ pub struct AppliedResult {
     session: SessionContext,
     target: Layout,
     manifest: ApplyManifest,
-    /// The new locations of moved sources, one per URL. Empty if the sources were not moved.
     places: Vec<String>,
 }
 
@@ -81,10 +80,8 @@ const CONCURRENT_FILES: usize = 32;
 pub const TABLES: [&str; 4] = ["kept", "removed", "rejected", "removed_spans"];
 
 impl AppliedResult {
-    /// Registers the tables in the session. The table `rejected` has rows only if rejected documents were written to separate files.
-    ///
-    /// # Errors
-    /// If a file is gone or damaged, or the job in the manifest cannot be read.
+    /// Registers the tables in the session. The table `rejected` has rows only if rejected documents were written to separate files. Fails
+    /// if a file is gone or damaged, or the job in the manifest cannot be read.
     pub async fn register(&self) -> Result<()> {
         let [kept, removed, rejected, removed_spans] = TABLES;
         let nothing = || self.session.read_table(Arc::new(EmptyTable::new(Arc::new(Schema::empty()))));
@@ -105,7 +102,6 @@ impl AppliedResult {
         Ok(())
     }
 
-    /// The table of removed documents.
     pub(super) fn removed_rows(&self) -> Result<DataFrame> {
         self.table(&self.manifest.removed, removed_schema(self.manifest.id))
     }

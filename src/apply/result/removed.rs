@@ -48,7 +48,6 @@ pub enum RemovedFilter<'a> {
 /// The origin of a document, its file, and its row in the file.
 type DocumentPlace = (u64, String, u64);
 
-/// A removed document and its representative.
 #[derive(Deserialize)]
 struct RemovedRow {
     id: String,
@@ -158,7 +157,6 @@ impl AppliedResult {
         })
     }
 
-    /// Parses the text of an id.
     fn member(&self, id: &str) -> Result<Member> {
         let id = Id::parse(id, self.manifest.id).ok_or_else(|| {
             Error::input(format!("the id `{id}` in the table of removed documents is not a number"))

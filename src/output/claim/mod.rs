@@ -11,11 +11,11 @@
 //! smallest name lists again until the other claims are gone, and then marks itself as the owner. Conditional puts are not needed, so a
 //! server that ignores their condition cannot give an output to two processes.
 //!
-//! An owner renews its claim every few seconds. A claim is dead if its process has ended. Only a process on the same machine, since the
-//! same boot, can know this. A claim is also dead if its content has not changed for its `seconds`, measured by the observer's own clock.
+//! An owner renews its claim every few seconds. A claim is dead if its process has ended, which only a process on the same machine, since
+//! the same boot, can know. A claim is also dead if its content has not changed for its `seconds`, measured by the observer's own clock.
 //! The clocks of two machines are never compared. A renewal never restores a removed claim, even after a long pause of the owner. If the
-//! server does not support the required condition, an owner that was silent for too long looks for another owner after its put. If it finds
-//! another owner, it withdraws.
+//! server does not support conditional puts, an owner that was silent for too long looks for another owner after its put, and withdraws if
+//! it finds one.
 //!
 //! A claim lists the files that its process is reading. For a local output, the list is always current. For other outputs, it is as old as
 //! the last renewal. If the process is killed, the next owner reports the files, because one of them may be the cause.
@@ -47,8 +47,7 @@ use crate::machine::being_read::{self, OnChange};
 /// A claim is renewed this many times within its `seconds`.
 const BEATS: u32 = 6;
 
-/// The interval at which the claims on a remote output are listed again. For an output on this machine, the interval is a quarter of this
-/// value.
+/// The interval at which the claims on a remote output are listed again. On this machine, it is a quarter of this value.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause before the claims are listed again while several processes ask.
@@ -65,8 +64,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Returns the process that wrote a claim with this content. `content` is `None` if the claim could not be parsed. The process is then
-    /// unknown.
+    /// Returns the process that wrote a claim with this content, or an unknown process if the claim could not be parsed.
     fn from_claim(content: Option<Content>) -> Self {
         match content {
             Some(Content { what, process, .. }) => Self { what, process },
@@ -81,10 +79,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The answer to a request for an output.
 #[derive(Debug)]
 enum ClaimAnswer {
-    /// The caller owns the output.
     Granted(Claim),
     /// Another process owns the output, or asked first.
     Held(Holder),
@@ -166,8 +162,8 @@ pub(crate) struct Claim {
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another owner. To ask again later, pass the same
-/// `others`. They record when each claim last changed, which shows whether the claim is dead.
+/// Asks for `output` on behalf of `attempt` and the command `what`, without waiting for another owner. Later calls take the same `others`,
+/// which record when each claim last changed and so show whether it is dead.
 async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<ClaimAnswer> {
     let mut content = Content {
         owner: false,
@@ -223,8 +219,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     }))
 }
 
-/// Removes the claims of processes that ended on this machine. Claims from other machines are kept, because they are dead only if they do
-/// not change for some time.
+/// Removes the claims of processes that ended on this machine. Only time shows whether a claim from another machine is dead.
 pub(crate) async fn remove_dead(output: &Layout) -> Result<()> {
     let mut others = Others::default();
     for claim in claims(output, None).await? {
@@ -284,7 +279,6 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
     }
 }
 
-/// Returns an owner other than `attempt`.
 async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
     let contents = claims(output, Some(attempt)).await?.into_iter().filter_map(|claim| claim.content);
     let mut owners = contents.filter(|content| content.owner && content.process.is_alive() != Some(false));
@@ -308,7 +302,6 @@ impl ClaimView {
     }
 }
 
-/// A claim of this process.
 struct Own {
     output: Layout,
     attempt: Attempt,
@@ -348,7 +341,7 @@ impl Own {
         if !renew(&self.output, &self.attempt, &content, &mut self.version).await? {
             return Ok(false);
         }
-        // The process may be reading other files by now.
+        // Writes the claim again, because the process may be reading other files by now.
         self.shown.put(|_| ());
         if silent && other_owner(&self.output, &self.attempt).await?.is_some() {
             remove(&self.output, &path(&self.output, &self.attempt)).await?;
@@ -359,18 +352,15 @@ impl Own {
 }
 
 impl Claim {
-    /// The attempt that owns the output.
     pub(crate) fn attempt(&self) -> &Attempt {
         &self.attempt
     }
 
-    /// Cancelled when another process takes the output because this process was silent for too long.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Checks in the store that this attempt still owns the output. Fails with `Kind::Input` if the attempt no longer owns the output, or
-    /// if the store does not answer.
+    /// Fails with `Kind::Input` if this attempt no longer owns the output, or if the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
         if self.is_lost().await? { Err(self.lost_error()) } else { Ok(()) }
     }
@@ -397,7 +387,6 @@ impl Claim {
         }
     }
 
-    /// Returns the error for a lost output.
     pub(crate) fn lost_error(&self) -> Error {
         Error::input(format!(
             "another process took over {}, because this one gave no sign of life for a while: this run published \
@@ -408,7 +397,6 @@ impl Claim {
         ))
     }
 
-    /// Releases the output.
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_up() {
             Some(given_up) => given_up.await,

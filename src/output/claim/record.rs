@@ -23,7 +23,6 @@ pub(super) const FIRST_BEAT: u64 = 1_000_000_000;
 /// The size of a claim in bytes. Claims are padded with spaces, so that each put replaces the whole previous claim.
 const SIZE: usize = 4096;
 
-/// The content of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Content {
     /// Whether the process owns the output. If false, it only asks for the output.
@@ -34,9 +33,7 @@ pub(super) struct Content {
     pub(super) seconds: u64,
     /// The command that wants the output, such as `run`.
     pub(super) what: String,
-    /// The process that put the claim.
     pub(super) process: Process,
-    /// The files that the process was reading.
     #[serde(default)]
     pub(super) reading: Vec<String>,
 }
@@ -76,7 +73,6 @@ pub(in crate::output) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(CLAIMS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
 
-/// Returns the path of the claim of `attempt`.
 pub(super) fn path(output: &Layout, attempt: &Attempt) -> Path {
     output.path(&inside(attempt))
 }
@@ -184,7 +180,6 @@ impl InPlace {
         std::fs::OpenOptions::new().write(true).open(path).ok().map(Self)
     }
 
-    /// Replaces the content.
     pub(super) fn put(&self, content: &Content) -> Result<()> {
         let (json, mut file) = (json(content)?, &self.0);
         let written = file.rewind().and_then(|()| file.write_all(&json));
@@ -205,7 +200,6 @@ pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
 pub(crate) struct Process {
     /// The machine's name. It is only used in messages.
     host: String,
-    /// The process id on that machine.
     pid: u32,
     /// The boot of the machine and the namespace of the process, or `None` if the system does not provide them.
     place: Option<String>,

@@ -16,10 +16,8 @@ use crate::output::Layout;
 use crate::output::manifest::{File, Run};
 use crate::schema::{Table, contract};
 
-/// A published result.
 pub(super) struct Published {
     pub manifest: Run,
-    /// The hash of the result's manifest.
     pub hash: String,
     /// The time of publication in milliseconds since 1970. Apart from the times of files, commits contain only this time, so that two
     /// processes write the same bytes for the same result.
@@ -40,9 +38,9 @@ impl Published {
         Ok(contract(table).over(&self.manifest.source, self.manifest.job()?.columns()).arrow_schema())
     }
 
-    /// Returns the bytes of the commit that follows `log`, or of the first commit if `log` is `None`. `modified` contains the time at which
-    /// each file was written. A table that is no longer in the result becomes empty. Fails with `Kind::Input` if Delta cannot represent the
-    /// table, or if another program changed the log in a way that forbids further commits.
+    /// Returns the bytes of the commit that follows `log`, or of the first commit. `modified` contains the time at which each file was
+    /// written. A table that is no longer in the result becomes empty. Fails with `Kind::Input` if Delta cannot represent the table, or if
+    /// its log forbids further commits.
     pub(super) fn commit(
         &self,
         table: Table,
@@ -105,7 +103,6 @@ pub(super) fn table_id(key: &str) -> String {
     Builder::from_random_bytes(xxh3_128(key.as_bytes()).to_be_bytes()).into_uuid().to_string()
 }
 
-/// Returns the error for a log that this program cannot continue.
 pub(super) fn cannot_continue(shown: &str, table: Table, why: &str) -> Error {
     let folder = log_folder(table);
     Error::input(format!(
@@ -117,15 +114,14 @@ pub(super) fn cannot_continue(shown: &str, table: Table, why: &str) -> Error {
 
 /// A file in a table with a single commit.
 pub(crate) struct WholeFile {
-    /// The path inside the table's folder.
     pub path: String,
     pub rows: u64,
     pub bytes: u64,
 }
 
-/// Writes the log of the table in `folder` of an output. The table's files must exist. An empty `folder` is the output itself. Replaces the
-/// commit of an earlier attempt if it is the only commit. `key` distinguishes this table from all other tables. Fails with `Kind::Input` if
-/// Delta cannot represent a column, if another program wrote to the log, or if the store refuses the commit.
+/// Writes the log of the table in `folder` of an output, whose files must exist. An empty `folder` is the output itself. `key`
+/// distinguishes this table from all other tables. Replaces the commit of an earlier attempt if it is the only commit. Fails with
+/// `Kind::Input` if Delta cannot represent a column, or if another program wrote to the log.
 pub(crate) async fn put_whole(
     output: &Layout,
     folder: &str,
@@ -183,8 +179,7 @@ fn below(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
-/// Returns the time at which each file in a folder of an output was written, in milliseconds since 1970. The key is the file's path inside
-/// the output.
+/// Returns when each file in a folder of an output was written, in milliseconds since 1970, by its path inside the output.
 pub(super) async fn last_modified(output: &Layout, folder: &str) -> Result<BTreeMap<String, i64>> {
     let listed = output.list(folder).await?;
     let modified = listed.iter().filter_map(|meta| {

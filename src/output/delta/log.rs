@@ -25,13 +25,11 @@ pub(super) struct Log {
     pub follows: Option<String>,
     pub protocol: Protocol,
     pub meta_data: MetaData,
-    /// The files of the table. The first string is the path in the table's folder. The second string is the same path as written in the
-    /// log's actions.
+    /// The files of the table: each path in the table's folder, and the same path as written in the log's actions.
     pub files: Vec<(String, String)>,
 }
 
 impl Log {
-    /// Returns the paths of the table's files inside the output.
     pub(super) fn inside(&self, table: Table) -> impl Iterator<Item = String> {
         self.files.iter().map(move |(path, _)| format!("{table}/{path}"))
     }
@@ -51,12 +49,10 @@ impl Log {
     }
 }
 
-/// Returns the path of a commit inside the output.
 pub(super) fn commit_path(table: Table, version: u64) -> String {
     format!("{}/{}", log_folder(table), commit_name(version))
 }
 
-/// Returns the folder of a table's log inside the output.
 pub(super) fn log_folder(table: Table) -> String {
     format!("{table}/{FOLDER}")
 }
@@ -66,7 +62,6 @@ pub(crate) fn is_part_of_log(inside: &str) -> bool {
     name_in_log(inside).is_some_and(|name| name == "_last_checkpoint" || version_of(name).is_some())
 }
 
-/// Whether a path inside an output is in the folder of a log.
 pub(crate) fn is_in_log(inside: &str) -> bool {
     name_in_log(inside).is_some()
 }
@@ -119,11 +114,9 @@ fn followed_manifest(actions: &[Action]) -> Option<String> {
     info.filter_map(CommitInfo::manifest).next().map(str::to_owned)
 }
 
-/// The files that are kept because a Delta log may refer to them that this program does not update. Another program owns such a log, or
-/// this program cannot continue it.
+/// Files that are kept because a Delta log may refer to them. The log belongs to another program, or this program cannot continue it.
 #[derive(Debug, Default)]
 pub(crate) struct LogFiles {
-    /// Files by their paths inside the output.
     files: BTreeSet<String>,
     /// Tables with logs that cannot be read.
     tables: BTreeSet<&'static str>,
@@ -137,7 +130,7 @@ impl LogFiles {
     }
 }
 
-/// Finds these files in the logs of an output.
+/// Finds the [`LogFiles`] of an output.
 pub(crate) async fn held(output: &Layout) -> Result<LogFiles> {
     let mut held = LogFiles::default();
     for table in Table::ALL {

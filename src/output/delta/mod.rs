@@ -20,9 +20,9 @@
 //! A folder that is written once, such as the target of `apply`, gets a single commit, which is written before the folder's manifest
 //! (`commit`).
 //!
-//! A log without a commit of this program belongs to another program. A job with Delta tables continues such a log only if it lists no
-//! foreign files. A job without Delta tables does not change such a log. The log of a replaced result is always updated, because the
-//! result's files are removed. Files are never removed if a log refers to them that this program does not update (`held`).
+//! A log without a commit of this program belongs to another program. Only a job with Delta tables continues it, and only if it lists no
+//! foreign files. The log of a replaced result is always updated, because the result's files are removed. Files are never removed if a log
+//! that this program does not update refers to them (`held`).
 
 mod commit;
 mod log;

@@ -42,9 +42,8 @@ pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> 
     )))
 }
 
-/// Refuses a table that cannot be a Delta table or must not be replaced, before anything is computed. Delta may not support a column, the
-/// log may not allow further commits, or another program may own the table. Fails with `Kind::Job`, with advice, if a table is refused.
-/// Fails with `Kind::Input` if its log cannot be continued.
+/// Refuses a table with columns that Delta does not support, or a table of another program, before anything is computed. Fails with
+/// `Kind::Job` and advice, or with `Kind::Input` if the table's log cannot be continued.
 pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
     let shown = output.shown();
     for (table, found) in read(output).await? {

@@ -26,7 +26,6 @@ const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 /// The number of rows per batch of added columns.
 const BATCH_ROWS: usize = 8192;
 
-/// The columns that are added to a file.
 pub(super) struct Added {
     pub annotations: Arc<[Annotation]>,
     pub id: IdType,
@@ -38,7 +37,6 @@ impl Added {
         annotated(&Schema::empty(), &self.annotations, self.id)
     }
 
-    /// Appends the columns to a schema.
     pub(super) fn schema(&self, own: &SchemaType) -> Result<TypePtr> {
         let added = ArrowSchemaConverter::new().convert(&self.columns())?;
         let fields = own.get_fields().iter().chain(added.root_schema().get_fields()).cloned().collect();
@@ -81,7 +79,6 @@ impl Added {
         Some(schema.to_string())
     }
 
-    /// Creates a factory for writers of the columns.
     pub(super) fn writers(&self, properties: &WriterPropertiesPtr) -> Result<ArrowRowGroupWriterFactory> {
         let columns = self.columns();
         let schema = ArrowSchemaConverter::new().convert(&columns)?.root_schema_ptr();

@@ -29,7 +29,6 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// Returns a waiter that fails after `stop` is cancelled.
     pub(super) fn new(stop: &CancellationToken) -> Self {
         Self { runtime: Handle::current(), stop: stop.clone() }
     }

@@ -36,7 +36,6 @@ pub(super) struct RowRuns<'a> {
     pub runs: &'a [Range<u64>],
 }
 
-/// Leaves a batch unchanged.
 fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
     Ok(())
 }
@@ -82,7 +81,6 @@ pub(super) fn copy(
     }
 }
 
-/// The names of the files in messages.
 pub(super) struct FileNames<'a> {
     pub source: &'a str,
     pub target: String,
@@ -156,7 +154,6 @@ impl Copy<'_> {
 /// A batch of rows, with the levels and the values that are not null.
 struct LeafBatch<T: DataType> {
     rows: u64,
-    /// The positions of the rows in the file.
     positions: Vec<Range<u64>>,
     /// The definition level of values that are not null.
     max_definition: i16,
@@ -188,7 +185,6 @@ impl<T: DataType> LeafBatch<T> {
         Ok(from.read_records(rows, definitions, repetitions, &mut self.values)?.0)
     }
 
-    /// Writes the rows, and clears the batch.
     fn write(&mut self, to: &mut ColumnWriterImpl<'_, T>) -> ParquetResult<()> {
         if self.rows > 0 {
             let definitions = (self.max_definition > 0).then_some(self.definitions.as_slice());
@@ -206,9 +202,7 @@ impl<T: DataType> LeafBatch<T> {
 
 /// The leaf column with the texts of a file.
 pub(super) struct TextLeaf {
-    /// The index of the leaf column.
     pub leaf: usize,
-    /// The path of the file in error messages.
     path: String,
     decisions: Decisions,
     waiter: Waiter,

@@ -1,7 +1,6 @@
-//! Rewrites Parquet files. Kept rows keep the values of every column, except for passages that are cut out of texts.
-//!
-//! Rows are copied as physical values with their levels, by row group and by leaf column (`leaves`). The schema and the key-value metadata
-//! of the file are kept. Values are not interpreted, so every type can be copied. Added columns are additional leaf columns (`added`).
+//! Rewrites Parquet files. Kept rows keep the values of every column, except for passages that are cut out of texts. Rows are copied as
+//! physical values with their levels, by row group and by leaf column (`leaves`). The schema and the key-value metadata of the file are
+//! kept. Values are not interpreted, so every type can be copied. Added columns are additional leaf columns (`added`).
 
 mod added;
 mod blocking;
@@ -142,9 +141,7 @@ fn copied(
     Ok((output.end()?, rows, chosen))
 }
 
-/// Says which rows are copied.
 enum CopiedRows {
-    /// The kept rows.
     Kept(Decisions, Rejects),
     /// The rejects, which are written to a separate file.
     Rejected(RowSet),
@@ -192,10 +189,8 @@ impl CopiedRows {
     }
 }
 
-/// Selected rows of a row group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RowGroupPart {
-    /// The index of the row group.
     pub group: usize,
     /// The position in the file of the row group's first row.
     pub first: u64,
@@ -204,7 +199,6 @@ struct RowGroupPart {
 }
 
 impl RowGroupPart {
-    /// Returns the number of selected rows.
     fn rows(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }

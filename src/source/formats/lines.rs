@@ -62,7 +62,7 @@ impl ParsedFormat for TextLines {
         };
         let is_text: Vec<bool> = wanted.iter().map(|name| name == "text").collect();
         Ok(Box::new(LineReader::new(parser.source.max_text, move |line, place, documents| {
-            // The line cutter skips the same lines.
+            // The line cutter also skips blank lines.
             let line = without_mark(line);
             if line.trim_ascii().is_empty() {
                 return Ok(());
@@ -91,7 +91,7 @@ impl RowFormat for TextLines {
         false
     }
 
-    /// A line has no place for the values.
+    /// A plain line cannot contain further values.
     fn append_values(
         &self,
         _: &job::Source,

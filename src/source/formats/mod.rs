@@ -1,5 +1,4 @@
-//! The list of source formats. A new format needs a file here, a line in [`format_of`], and a variant of
-//! [`Format`](crate::job::Format).
+//! The list of source formats. A new format needs a file here, a line in [`format_of`], and a variant of [`Format`](crate::job::Format).
 
 pub(in crate::source) mod csv;
 pub(in crate::source) mod jsonl;
@@ -11,7 +10,6 @@ pub(in crate::source) mod text;
 use super::format::SourceFormat;
 use crate::job::Format;
 
-/// Returns a format by its name in the job.
 pub(crate) fn format_of(format: Format) -> &'static SourceFormat {
     match format {
         Format::Csv => &csv::CSV,

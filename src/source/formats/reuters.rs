@@ -1,7 +1,5 @@
-//! Reuters-21578: each story of an SGML file is a document.
-//!
-//! The files are sequences of `<REUTERS ...> ... </REUTERS>` elements. Their layout is described in the README of the collection (David D.
-//! Lewis, 1997, section VI). This module reads that layout and is not an SGML parser: it supports no DTDs and no nested stories, and `<` in
+//! Reuters-21578: each story of an SGML file is a document. The files are sequences of `<REUTERS ...> ... </REUTERS>` elements (README of
+//! the collection, David D. Lewis, 1997, section VI). This is not an SGML parser: it supports no DTDs and no nested stories, and `<` in
 //! text must be written as `&lt;`.
 
 use std::borrow::Cow;
@@ -91,7 +89,6 @@ const OPEN: &[u8] = b"REUTERS";
 const CLOSE: &[u8] = b"/REUTERS";
 
 impl StoryReader {
-    /// Adds the next bytes of the file.
     fn feed(&mut self, bytes: &[u8]) {
         self.searched -= self.start;
         self.pending.drain(..std::mem::take(&mut self.start));
@@ -126,7 +123,6 @@ impl StoryReader {
         None
     }
 
-    /// Skips bytes between stories.
     fn skip(&mut self) {
         if !self.inside {
             self.start = self.searched;
@@ -140,7 +136,6 @@ impl StoryReader {
         story
     }
 
-    /// Parses the story that ends before `end`.
     fn story(&self, end: usize, truncated: bool) -> Story {
         let bytes = &self.pending[self.start..end];
         let (tag, rest) = bytes.split_at(memchr(b'>', bytes).unwrap_or(bytes.len()));
@@ -211,7 +206,6 @@ fn is_tag(bytes: &[u8], name: &[u8]) -> bool {
     parts.is_some_and(|(found, rest)| found.eq_ignore_ascii_case(name) && rest.first().is_some_and(ends_name))
 }
 
-/// Returns the start positions of the tags with this name.
 fn tags(bytes: &[u8], name: &[u8]) -> impl Iterator<Item = usize> {
     memchr_iter(b'<', bytes).filter(move |at| is_tag(&bytes[at + 1..], name))
 }
@@ -251,8 +245,7 @@ fn items(bytes: &[u8]) -> Vec<&[u8]> {
     starts.iter().zip(ends).map_while(|(start, end)| element(&bytes[*start..end], b"D")).collect()
 }
 
-/// Converts a part of a story to text. The collection is ASCII except for a few stray bytes. A part that is not UTF-8 is read as Latin-1,
-/// which loses no byte.
+/// Converts a part of a story to text. A part that is not UTF-8 is read as Latin-1, which loses no byte.
 fn text(bytes: &[u8], references: References) -> String {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

@@ -1,7 +1,5 @@
-//! Checksums of source files, computed from the bytes that a session reads anyway.
-//!
-//! The checksum of a Parquet file covers the columns that the job needs and the footer. The checksum of another file covers all stored
-//! bytes.
+//! Checksums of source files, computed from the bytes that a session reads anyway. The checksum of a Parquet file covers the columns that
+//! the job needs and the footer. The checksum of another file covers all stored bytes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +43,6 @@ impl Checksums {
         taken.unwrap_or_default().into_iter().map(record).collect()
     }
 
-    /// Adds a range of a file.
     pub(in crate::source) fn add(&self, file: &SourceFile, start: u64, bytes: &[u8]) {
         self.add_range(file, start, bytes.len() as u64, crc32fast::hash(bytes));
     }

@@ -1,7 +1,5 @@
-//! Compares a listing of a source with the files that an earlier run read.
-//!
-//! A file is unchanged if its size and modification time are unchanged, or if its e_tag is unchanged. If only the time or the e_tag
-//! differs, the content decides. The checksum of the file is computed again and compared with the recorded checksum.
+//! Compares a listing of a source with the files that an earlier run read. A file is unchanged if its size and modification time, or its
+//! e_tag, are unchanged. If only the time or the e_tag differs, the checksum of the content decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +21,6 @@ use crate::source::rows::filter::files_left_out;
 /// The number of files whose content is compared at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// The comparison between the listed files of a source and the records of an earlier run.
 pub(crate) struct InputComparison {
     /// Every listed file. If only the time or the e_tag of a file differs, its entry has the recorded time and e_tag.
     pub inputs: Vec<InputFile>,

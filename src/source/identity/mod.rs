@@ -1,8 +1,5 @@
-//! The identity of source files: if a file was replaced after it was listed, reading it fails.
-//!
-//! The fingerprint of a run covers the listed files. [`Pin`] records the state of each file and refuses changed content. Rows of a new file
-//! therefore never appear under the name of the old file. `checksums` computes the checksums that a run records, and `comparison` compares
-//! a listing with an earlier run.
+//! The identity of source files: if a file was replaced after it was listed, reading it fails. The fingerprint of a run covers the listed
+//! files. [`Pin`] refuses changed content, so rows of a new file never appear under the name of the old file.
 
 mod checksums;
 mod comparison;
@@ -31,10 +28,8 @@ pub(crate) use self::comparison::InputComparison;
 /// The state of a file when it was listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pin {
-    /// The path in the object store.
     #[serde(serialize_with = "as_text", deserialize_with = "path_from_text")]
     pub location: Path,
-    /// The size in bytes.
     pub size: u64,
     /// The modification time in nanoseconds since 1970.
     pub modified: i64,
@@ -55,7 +50,6 @@ fn path_from_text<'a, D: Deserializer<'a>>(from: D) -> std::result::Result<Path,
 }
 
 impl Pin {
-    /// Returns the state of a file that `store` listed.
     pub(super) fn new(store: &ObjectStoreUrl, meta: ObjectMeta) -> Self {
         // The e_tag of `LocalFileSystem` contains the inode, which differs between machines.
         let is_local = store.as_str().starts_with("file:");
@@ -80,8 +74,7 @@ impl Pin {
         }
     }
 
-    /// Gets the file in the same way as [`ObjectStore::get_opts`]. A local file may change while it is read: see
-    /// [`Pin::check_after_reading`].
+    /// Gets the file like [`ObjectStore::get_opts`]. A local file may change while it is read: see [`Pin::check_after_reading`].
     pub(super) async fn get(&self, store: &dyn ObjectStore, options: GetOptions) -> Result<GetResult> {
         // RFC 9110: a weak e_tag never matches.
         let if_match = self.e_tag.clone().filter(|e_tag| !e_tag.starts_with("W/"));
@@ -99,12 +92,10 @@ impl Pin {
         Ok(got)
     }
 
-    /// Gets a range of the file.
     pub(super) async fn get_range(&self, store: &dyn ObjectStore, range: Range<u64>) -> Result<Bytes> {
         self.get(store, GetOptions::new().with_range(Some(range))).await?.bytes().await
     }
 
-    /// Gets several ranges of the file.
     pub(super) async fn get_ranges(
         &self,
         store: &dyn ObjectStore,
@@ -115,13 +106,12 @@ impl Pin {
             let get = |range| self.get_range(store, range);
             return coalesce_ranges(ranges, get, OBJECT_STORE_COALESCE_DEFAULT).await;
         }
-        // `LocalFileSystem` reads all ranges of a file in one call.
+        // `LocalFileSystem` reads all ranges of a file in one call, so the file is checked once.
         self.check(store).await?;
         store.get_ranges(&self.location, ranges).await
     }
 
-    /// Checks that the file was not replaced while it was read. `shown` is the name of the file in messages. A store with e_tags has
-    /// already checked each request. Fails with `Kind::Input` if the file was replaced.
+    /// Fails with `Kind::Input` if the file, called `shown`, was replaced while it was read. A store with e_tags checked each request.
     pub(super) async fn check_after_reading(
         &self,
         store: &dyn ObjectStore,
@@ -137,7 +127,7 @@ impl Pin {
         self.get(store, GetOptions::new().with_head(true)).await.map(drop)
     }
 
-    /// Whether the location may be the escaped form of a local name that is invalid text.
+    /// Whether the location may contain the escapes of a local name that is not plain UTF-8.
     fn is_escaped(&self) -> bool {
         self.e_tag.is_none() && self.location.as_ref().contains("\\x")
     }
@@ -158,7 +148,7 @@ impl Pin {
         })
     }
 
-    /// Checks that an open local file is the file that was listed. Fails with `Kind::Input` if the file was replaced.
+    /// Fails with `Kind::Input` if an open local file is not the file that was listed.
     pub(super) fn check_open(&self, now: &Metadata) -> crate::error::Result<()> {
         let now = local_meta(self.location.clone(), now)?;
         self.compare_size_and_time(now.size, nanoseconds(&now))
@@ -203,7 +193,6 @@ impl Pin {
     }
 }
 
-/// Returns the error for a file that was replaced after the listing.
 fn replaced(how: &str) -> Error {
     Error::input(format!(
         "the file was replaced or written to since it was listed: {how}; run again when no process writes there"

@@ -1,5 +1,3 @@
-//! Lists the files of Delta tables by their logs.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +15,7 @@ use crate::job;
 use crate::source::file::{SourceFile, log_partitions};
 use crate::source::format::SourceFormat;
 
-/// Lists the files of the Delta tables of `source`. Uses the versions from the job, or the newest versions. Fails with `Kind::Input` if a
+/// Lists the files of the Delta tables of `source`, in the versions from the job or the newest versions. Fails with `Kind::Input` if a
 /// table cannot be read, a table has no files, or a file is missing. Fails with `Kind::Job` if a URL is a pattern.
 pub(super) async fn list(
     ctx: &SessionContext,
@@ -84,7 +82,7 @@ async fn list_table(
 /// Whether `url` is the folder of a Delta table. Fails with `Kind::Input` if the object store cannot be reached.
 pub(crate) async fn is_table(ctx: &SessionContext, url: &str) -> Result<bool> {
     let pattern = InputPattern::parse(url)?;
-    // A file has no entries in a listing.
+    // A pattern or a file is not a folder.
     if pattern.glob.is_some()
         || pattern.is_local() && matches!(disk::file(pattern.url.prefix()).await, Ok(Some(_)))
     {
@@ -95,13 +93,11 @@ pub(crate) async fn is_table(ctx: &SessionContext, url: &str) -> Result<bool> {
     Ok(first.context(|| format!("`{url}` cannot be listed"))?.is_some())
 }
 
-/// Returns the location of a table's file. `root` is the folder of the table.
 fn location(root: &Path, name: &str) -> Result<Path> {
     let separator = if root.as_ref().is_empty() { "" } else { "/" };
     Ok(Path::parse(format!("{root}{separator}{name}")).map_err(object_store::Error::from)?)
 }
 
-/// Returns the existing files of a table on the local disk.
 async fn files_on_disk(table: &Snapshot, root: &Path, url: &str) -> Result<BTreeMap<Path, ObjectMeta>> {
     let mut found = BTreeMap::new();
     for name in table.files.keys() {
@@ -112,8 +108,7 @@ async fn files_on_disk(table: &Snapshot, root: &Path, url: &str) -> Result<BTree
     Ok(found)
 }
 
-/// Lists all objects in the folder of a table, a thousand per request. The log was read before this listing, so the listing contains all
-/// files in the log.
+/// Lists all objects in the folder of a table. The log was read before this listing, so the listing contains all files in the log.
 async fn objects(store: &dyn ObjectStore, root: &Path, url: &str) -> Result<BTreeMap<Path, ObjectMeta>> {
     let listed: Vec<ObjectMeta> =
         store.list(Some(root)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;

@@ -1,7 +1,6 @@
-//! The local disk: paths of its files, and the entries of its folders.
-//!
-//! DataFusion's object store skips special files and broken links, and fails at a name that is not UTF-8. [`entries`] lists all of them.
-//! Tables and object stores accept only valid text, so other names are escaped and decoded again to open the file.
+//! The local disk: paths of its files, and the entries of its folders. DataFusion's object store skips special files and broken links, and
+//! fails at a name that is not UTF-8. [`entries`] lists all of them. Tables and object stores accept only valid text, so other names are
+//! escaped and decoded again to open the file.
 
 use std::fs::Metadata;
 use std::io;
@@ -30,8 +29,8 @@ pub(in crate::source) fn local_meta(location: Path, found: &Metadata) -> io::Res
     Ok(ObjectMeta { location, last_modified, size: found.len(), e_tag: None, version: None })
 }
 
-/// Returns a local path as text. If the path contains invalid UTF-8 or control characters, these bytes and all backslashes are written as
-/// `\xE9`.
+/// Returns a local path as text. If the path contains invalid UTF-8 or control characters, each of these bytes and each backslash is
+/// escaped as in `\xE9`.
 fn escaped(path: &LocalPath) -> String {
     if let Some(plain) = path.to_str().filter(|text| !text.contains(|c: char| c.is_ascii_control())) {
         return plain.to_owned();
@@ -187,7 +186,6 @@ fn broken_entry(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathB
     }
 }
 
-/// Returns the location of `path` in the object store of the local disk.
 fn location(prefix: &str, root: &LocalPath, path: &LocalPath) -> Result<Path> {
     let name = name(root, path);
     let other = root.join(&name);
@@ -201,7 +199,6 @@ fn location(prefix: &str, root: &LocalPath, path: &LocalPath) -> Result<Path> {
     Ok(Path::parse(location).map_err(object_store::Error::from)?)
 }
 
-/// Returns the path below `root` as text.
 fn name(root: &LocalPath, path: &LocalPath) -> String {
     let name = escaped(path.strip_prefix(root).unwrap_or(path));
     if std::path::MAIN_SEPARATOR == '/' { name } else { name.replace(std::path::MAIN_SEPARATOR, "/") }

@@ -23,7 +23,6 @@ use crate::source::format::{Reading, SourceFormat};
 pub struct Listed {
     /// The files without duplicates, sorted by path.
     pub(in crate::source) files: Vec<Arc<SourceFile>>,
-    /// Partition columns of Delta tables.
     pub(super) partition_columns: Vec<String>,
     /// The versions of the Delta tables, in the order of the tables.
     pub(super) table_versions: Vec<u64>,
@@ -41,17 +40,14 @@ impl Listed {
         self.files.iter().map(|file| file.as_ref().clone())
     }
 
-    /// Returns a listing of these files.
     pub(crate) fn from_files(files: &[SourceFile]) -> Self {
         Self { files: files.iter().cloned().map(Arc::new).collect(), ..Self::default() }
     }
 
-    /// Partition columns of Delta tables.
     pub(crate) fn partition_columns(&self) -> &[String] {
         &self.partition_columns
     }
 
-    /// The versions of the Delta tables, in the order of the tables.
     pub(crate) fn table_versions(&self) -> Vec<u64> {
         self.table_versions.clone()
     }
@@ -207,7 +203,6 @@ pub(super) fn child_path(folder: &str, name: &str) -> String {
     format!("{folder}{separator}{name}")
 }
 
-/// Lists the objects below `prefix`.
 async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<FolderEntry>> {
     let listed: Vec<ObjectMeta> =
         store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
@@ -241,8 +236,7 @@ pub(super) fn check_name(file: &SourceFile, format: &SourceFormat) -> Result<()>
     Ok(())
 }
 
-/// Returns the folders of Delta tables among the entries called `names`. A folder ends in `/`, and the listed folder itself is an empty
-/// string.
+/// Returns the folders of Delta tables among `names`. A folder ends in `/`, and the listed folder itself is an empty string.
 fn table_folders<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let log = format!("/{FOLDER}/");
     let folder = |name: &'a str| format!("/{name}/").find(&log).map(|at| name[..at].to_owned());
@@ -265,7 +259,6 @@ fn check_table(file: &SourceFile, tables: &BTreeSet<String>) -> Result<()> {
     )))
 }
 
-/// Returns the error for a URL without files.
 fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped: &Skipped) -> Error {
     let extensions = format.endings.join(", ");
     let ignored = skipped.other_endings;
@@ -321,7 +314,6 @@ const DESCRIPTIONS: [&str; 5] =
 const TEXTS: [&str; 8] =
     ["readme", "license", "licence", "copying", "notice", "changelog", "citation", "contributing"];
 
-/// Whether a file with this name belongs to an operating system.
 fn is_system_file(name: &str) -> bool {
     SYSTEM.contains(&lower_file_name(name).as_str())
 }
@@ -367,7 +359,6 @@ impl SkippedNames {
 /// The files of a listing that are not read.
 #[derive(Debug, Default)]
 struct Skipped {
-    /// The skipped files by reason.
     names: BTreeMap<&'static str, SkippedNames>,
     /// The number of files whose endings do not belong to the format.
     other_endings: usize,
@@ -398,7 +389,6 @@ impl Skipped {
         self.names.values().map(|names| names.count).sum()
     }
 
-    /// Returns the first hidden files and folders, and the first companions of data, that were skipped.
     fn companions(&self) -> Vec<String> {
         let names = [HIDDEN, COMPANION].into_iter().filter_map(|reason| self.names.get(reason));
         names.flat_map(|names| names.first.clone()).collect()

@@ -1,7 +1,4 @@
 //! Lists the files of a source.
-//!
-//! `files` lists folders and patterns, and `delta_files` lists Delta tables by their logs. `pattern` parses the URLs of a job, and
-//! `disk` reads folders of the local disk.
 
 mod delta_files;
 pub(super) mod disk;
@@ -49,8 +46,8 @@ async fn find(ctx: &SessionContext, source: &job::Source, warns: bool) -> Result
     }
 }
 
-/// Lists the files of `source` that a run `read` and that still exist. `places` contains the new location of each URL. `places` is empty if
-/// the files were not moved. Moved files keep their paths. Fails with `Kind::Job` if the number of places differs from the number of URLs.
+/// Lists the files of `source` that a run `read` and that still exist. `places` contains the new location of each URL, or nothing if the
+/// files were not moved. Moved files keep their paths. Fails with `Kind::Job` if there are not as many places as URLs.
 pub(crate) async fn list_again(
     ctx: &SessionContext,
     source: &job::Source,

@@ -14,7 +14,6 @@ use super::disk::LOCAL;
 use crate::address;
 use crate::error::{Context, Error, Result};
 
-/// A parsed URL of the job: a path, a URL or a pattern.
 pub(super) struct InputPattern {
     /// The listed folder, or a file.
     pub url: ListingTableUrl,
@@ -49,7 +48,6 @@ impl InputPattern {
         Ok(Self { url: listing.map_err(|e| wrong(&e))?, glob, base: base.to_owned() })
     }
 
-    /// Whether the files are on the local disk.
     pub(super) fn is_local(&self) -> bool {
         self.url.object_store().as_str() == LOCAL
     }
@@ -67,9 +65,8 @@ pub(crate) fn without_pattern(url: &str) -> &str {
     if exists { url } else { split_glob(url).0 }
 }
 
-/// Splits `data/2024-*/x.csv` into `data/` and `2024-*/x.csv` at the first segment with a wildcard.
-///
-/// In a URL with a scheme, `?` starts a query and `[` is an ordinary character, so only `*` is a wildcard.
+/// Splits `data/2024-*/x.csv` into `data/` and `2024-*/x.csv` at the first segment with a wildcard. In a URL with a scheme, only `*` is a
+/// wildcard: `?` starts a query and `[` is an ordinary character.
 pub(super) fn split_glob(url: &str) -> (&str, Option<&str>) {
     let wild: &[char] = if address::scheme(url).is_some() { &['*'] } else { &['*', '?', '['] };
     match url.find(wild) {
@@ -81,7 +78,6 @@ pub(super) fn split_glob(url: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The part of a file's name that a pattern matches.
 pub(super) enum Matched {
     /// The pattern matches the name.
     Whole,

@@ -3,17 +3,15 @@
 /// Whether the rows of a file are its lines or the elements of a JSON array.
 #[derive(Debug, Default)]
 pub(super) enum RowForm {
-    /// The rows are lines.
     #[default]
     Lines,
     /// The first byte that is not blank decides: `[` begins an array.
     Undecided,
-    /// The rows are the elements of an array.
     Elements(ArrayScan),
 }
 
 impl RowForm {
-    /// Returns the index of the first byte in `bytes` that ends a row. The bytes follow the bytes of the last call.
+    /// Returns the index of the first byte in `bytes` that ends a row. `bytes` continue the bytes of the previous call.
     pub(super) fn end_of_row(&mut self, bytes: &[u8]) -> Option<usize> {
         if matches!(self, Self::Undecided)
             && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
@@ -26,7 +24,6 @@ impl RowForm {
         }
     }
 
-    /// Whether the bytes up to now end inside an array.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::Elements(scan) if scan.depth > 0)
     }

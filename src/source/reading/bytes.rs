@@ -1,8 +1,6 @@
-//! Streams of bytes: decompression, UTF-8 and byte order marks.
-//!
-//! The first bytes of a file determine its compression. If these bytes are not a magic number, the extension of the file determines the
-//! compression. Text is decoded before it is parsed: in some encodings, bytes inside characters look like a quote, a backslash or a line
-//! end.
+//! Streams of bytes: decompression, UTF-8 and byte order marks. The first bytes of a file determine its compression. Without a magic
+//! number, the extension does. Text is decoded before it is parsed: in some encodings, bytes inside characters look like a quote, a
+//! backslash or a line end.
 
 use std::future::ready;
 use std::io;
@@ -28,12 +26,10 @@ pub(in crate::source) type Chunks = BoxStream<'static, Result<Bytes, DataFusionE
 
 /// The number of bytes that are read at once from a local file or from decompressed data.
 pub(in crate::source) const CHUNK_BYTES: usize = 256 * 1024;
-/// The byte order mark of UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The maximum length of a compression's magic number, in bytes.
 const MAGIC_BYTES: usize = 10;
 
-/// Returns the compression of the file at `path` according to its extension.
 pub(in crate::source) fn compression(path: &str) -> FileCompressionType {
     let ending = path.rsplit_once('.').and_then(|(_, ending)| ending.parse().ok());
     ending.unwrap_or(FileCompressionType::UNCOMPRESSED)
@@ -118,7 +114,6 @@ where
 const WINDOW_LOG: u32 = 31;
 /// The memory of a window is reserved only if the window has more than this number of bytes.
 const SMALL_WINDOW: u64 = 8 << 20;
-/// The magic number of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 fn zstd_decoder<R: AsyncBufRead>(stored: R) -> ZstdDecoder<R> {
@@ -138,8 +133,7 @@ fn within_memory(chunks: Chunks, window: Option<u64>, path: &str, pool: &Arc<dyn
     reserved.boxed()
 }
 
-/// Returns the window size of the zstd frame that starts with these bytes, or `None` if they do not start a frame. See RFC 8878, section
-/// 3.1.1.1.
+/// Returns the window size of the zstd frame that starts with these bytes, if any (RFC 8878, section 3.1.1.1).
 fn zstd_window(bytes: &[u8]) -> Option<u64> {
     let [descriptor, rest @ ..] = bytes.strip_prefix(&ZSTD_MAGIC)? else { return None };
     if descriptor & 0x20 == 0 {
@@ -207,7 +201,6 @@ async fn detected(mut chunks: Chunks) -> Result<Chunks, DataFusionError> {
     Ok(decoded(stream::iter(first).chain(chunks.fuse()).boxed(), encoding))
 }
 
-/// The state of a decoder between two chunks.
 enum Decoding {
     Latin1,
     Standard { decoder: Decoder, invalid: &'static [u8] },
@@ -262,7 +255,6 @@ const MIN_ROOM: usize = 16;
 /// The metric that counts the file bytes read by an operator.
 pub(crate) const READ_BYTES: &str = "read_bytes";
 
-/// Returns the metric [`READ_BYTES`] of a partition.
 pub(crate) fn read_bytes(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Count {
     MetricBuilder::new(metrics).counter(READ_BYTES, partition)
 }
@@ -276,12 +268,10 @@ pub(crate) struct FileBytes {
 }
 
 impl FileBytes {
-    /// Counts the bytes of a file of `size` bytes in `count`.
     pub(crate) fn new(count: &Count, size: u64) -> Self {
         Self { count: count.clone(), left: size }
     }
 
-    /// Counts more bytes.
     pub(crate) fn add(&mut self, bytes: u64) {
         let bytes = bytes.min(self.left);
         self.left -= bytes;

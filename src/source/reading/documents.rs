@@ -27,7 +27,6 @@ pub(crate) enum RowPlace {
     Line(u64),
     /// The number of an element in a JSON array, from 1.
     Element(u64),
-    /// The whole file.
     File,
 }
 
@@ -41,20 +40,17 @@ impl fmt::Display for RowPlace {
     }
 }
 
-/// The progress of reading a file.
 pub(super) struct FileProgress {
     pub split: Split,
     pub encoding: Encoding,
     pub on_error: OnError,
-    /// The number of documents that were already read.
     pub count: u64,
-    /// The number of these documents that cannot be read.
+    /// The number of documents that cannot be read.
     pub unreadable: u64,
 }
 
 impl FileProgress {
-    /// Checks at the end of a file that the file contains every wanted document. Fails with `Kind::Input` if the file has too few
-    /// documents.
+    /// Fails with `Kind::Input` if the file ended before its last wanted document.
     pub(super) fn end(&self) -> Result<()> {
         let path = self.split.file.path();
         let last = self.split.wanted.as_ref().and_then(RowSet::last);
@@ -84,12 +80,10 @@ impl DocumentSink<'_> {
         self.batch.is_full()
     }
 
-    /// The number of documents that were already read from the file.
     pub(in crate::source) fn count(&self) -> u64 {
         self.file.count
     }
 
-    /// The path of the file in the tables of a run.
     pub(in crate::source) fn path(&self) -> &str {
         self.file.split.file.path()
     }
@@ -113,8 +107,7 @@ impl DocumentSink<'_> {
         Ok(())
     }
 
-    /// Adds the whole file as a document. `None` means that the bytes of the file are invalid in the encoding, and the document gets a
-    /// defect.
+    /// Adds the whole file as a document. If `text` is `None`, the bytes are invalid in the encoding, and the document gets a defect.
     pub(in crate::source) fn push_text(&mut self, text: Option<Bytes>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         check_length(&self.file.split, text.len())?;
@@ -133,8 +126,7 @@ impl DocumentSink<'_> {
         self.end_row(None)
     }
 
-    /// Adds the whole file, which was cut into shingles, as a document. `None` means that the bytes of the file are invalid in the
-    /// encoding, and the document gets a defect.
+    /// Adds the whole file, which was cut into shingles, as a document. For `None`, see [`Self::push_text`].
     pub(in crate::source) fn push_cut(&mut self, text: Option<CutText>) -> Result<()> {
         let Some(text) = text else { return self.push(&[None], Some(self.file.encoding.defect())) };
         self.batch.bytes += size_of_val(text.shingles.as_slice()) + text.sample.len();
@@ -216,7 +208,6 @@ impl DocumentSink<'_> {
         self.end_row(Some(defect))
     }
 
-    /// Appends the columns that follow the values.
     fn end_row(&mut self, defect: Option<&str>) -> Result<()> {
         self.batch.origins.append(&self.file.split.file, [self.file.count])?;
         self.batch.defects.append_option(defect);
@@ -245,7 +236,6 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// The minimum size, in bytes, of a text that becomes part of the batch without a copy.
 const OWN_BUFFER_BYTES: usize = 64 * 1024;
 
-/// A batch of documents that is being filled.
 pub(super) struct DocumentBatch {
     schema: SchemaRef,
     values: Vec<StringViewBuilder>,
@@ -258,7 +248,6 @@ pub(super) struct DocumentBatch {
 }
 
 impl DocumentBatch {
-    /// Returns an empty batch of rows with this number of values.
     pub(super) fn new(schema: SchemaRef, values: usize, partition_columns: &[String]) -> Self {
         Self {
             values: (0..values).map(|_| StringViewBuilder::new()).collect(),
@@ -271,7 +260,6 @@ impl DocumentBatch {
         }
     }
 
-    /// Whether the batch must be finished before another row is added.
     pub(super) fn is_full(&self) -> bool {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
@@ -283,7 +271,6 @@ impl DocumentBatch {
         }
     }
 
-    /// Returns the batch and starts a new one.
     pub(super) fn finish(&mut self) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> =
             self.values.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef).collect();

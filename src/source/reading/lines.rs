@@ -8,9 +8,8 @@ use super::documents::{DocumentSink, RowPlace};
 use crate::error::Result;
 use crate::source::format::{DocumentReader, FilePiece, Row, RowCutter};
 
-/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory.
-///
-/// In a JSON array, each element with the white space around it counts as a line, which ends in `,` or `]`. The first line ends in `[`.
+/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds at most the longest accepted line and one chunk in memory. In a JSON
+/// array, each element with the white space around it counts as a line, which ends in `,` or `]`. The first line ends in `[`.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Lines {
     pending: BytesMut,
@@ -48,7 +47,6 @@ impl Lines {
         }
     }
 
-    /// Adds bytes to the pending line.
     fn add(&mut self, bytes: &[u8]) {
         let length = self.dropped + (self.pending.len() + bytes.len()) as u64;
         if self.most.is_some_and(|most| length > most) {
@@ -59,7 +57,6 @@ impl Lines {
         }
     }
 
-    /// Ends the pending line.
     fn finish(&mut self, end: &'static [u8]) -> Bytes {
         self.count = if end == b"[" { 0 } else { self.count + 1 };
         self.end = end;
@@ -126,7 +123,6 @@ impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()>> LineReader<F> 
         Self { lines: Lines::limited(most), read_line }
     }
 
-    /// Returns a reader that reads elements if the file contains a JSON array.
     pub(in crate::source) fn with_arrays(self) -> Self {
         Self { lines: self.lines.with_arrays(), ..self }
     }
@@ -161,9 +157,7 @@ impl<F: Fn(&[u8], RowPlace, &mut DocumentSink<'_>) -> Result<()> + Send> Documen
 pub(in crate::source) struct LineCutter {
     lines: Lines,
     chunk: Bytes,
-    /// The current line.
     line: Bytes,
-    /// The next piece of the current line.
     next: NextPiece,
     /// The comma after the previous element of an array.
     comma: &'static [u8],
@@ -171,7 +165,6 @@ pub(in crate::source) struct LineCutter {
 }
 
 impl LineCutter {
-    /// Returns a cutter that cuts a file into elements if the file contains a JSON array.
     pub(in crate::source) fn with_arrays() -> Self {
         Self { lines: Lines::default().with_arrays(), ..Self::default() }
     }
@@ -181,7 +174,7 @@ impl LineCutter {
 enum NextPiece {
     #[default]
     Line,
-    /// The row after a byte order mark.
+    /// The row that follows a byte order mark.
     Row,
     /// The line end after a blank line.
     End,

@@ -33,15 +33,13 @@ use crate::source::rows::columns::{numbered_schema, project};
 use crate::source::rows::selection::Selection;
 use crate::source::rows::split::{Split, distribute};
 
-/// Reads the documents of files in the order in which the input lists the files.
-///
-/// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then `source`
-/// and `name` (Utf8View), `position` (UInt64), the partition columns as `partition_0`, ... (Utf8View), `defect` (Utf8), and `cut`
-/// (`List<UInt64>`) if long texts are cut while they are read: see [`CutText`](crate::kernel::text::long_text::CutText). The partitions do
-/// not change. The input names the files, so that a distributed engine can assign files to tasks.
+/// Reads the documents of files in the order in which the input lists the files. Input: one column of UInt32, indices into `files`. Output:
+/// the parser's values as `value_0`, `value_1`, ... (Utf8View), then `source` and `name` (Utf8View), `position` (UInt64), the partition
+/// columns as `partition_0`, ... (Utf8View), `defect` (Utf8), and `cut` (`List<UInt64>`) if long texts are cut while they are read: see
+/// [`CutText`](crate::kernel::text::long_text::CutText). The partitions do not change. The input names the files, so that a distributed
+/// engine can assign files to tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ParseFiles {
-    /// How the files are parsed.
     pub parser: Parser,
     /// The files to which the indices of the input refer.
     pub files: Arc<[Split]>,
@@ -59,7 +57,6 @@ fn parsed_schema(parser: &Parser) -> SchemaRef {
 }
 
 impl ParseFiles {
-    /// The size of the files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|split| split.file.size()).sum()
     }
@@ -115,7 +112,6 @@ pub(in crate::source) struct ParsedTable {
 }
 
 impl ParsedTable {
-    /// Returns a table with all documents of `files`, or only the `wanted` documents.
     pub(in crate::source) fn new(
         parser: Parser,
         files: &[Arc<SourceFile>],
@@ -165,13 +161,11 @@ impl TableProvider for ParsedTable {
     }
 }
 
-/// Reads the files of one partition.
 struct PartitionReader {
     format: &'static dyn ParsedFormat,
     plan: Arc<ParseFiles>,
     input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
-    /// Counts the file bytes that were read.
     read: Count,
     /// The indices of the next files.
     ahead: VecDeque<u32>,
@@ -179,7 +173,6 @@ struct PartitionReader {
     batch: DocumentBatch,
 }
 
-/// A file that is being read.
 struct OpenFile {
     progress: FileProgress,
     reader: Box<dyn DocumentReader>,

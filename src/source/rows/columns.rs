@@ -22,7 +22,6 @@ use crate::source::file::SourceFile;
 /// The columns that a job needs, without duplicates, in the order of the job.
 #[derive(Debug)]
 pub(in crate::source) struct NeededColumns<'a> {
-    /// Columns in the files.
     pub in_files: Vec<&'a str>,
     /// Partition columns that every file has.
     pub in_paths: Vec<String>,
@@ -51,7 +50,6 @@ impl<'a> NeededColumns<'a> {
         needed
     }
 
-    /// Returns the names and values of the partition columns.
     pub(in crate::source) fn path_values(&self) -> impl Iterator<Item = (String, Expr)> {
         self.in_paths.iter().enumerate().map(|(at, name)| (name.clone(), column(partition_name(at))))
     }
@@ -72,7 +70,6 @@ pub(in crate::source) struct OriginColumns {
 }
 
 impl OriginColumns {
-    /// Returns empty columns.
     pub(in crate::source) fn new(partition_columns: &[String]) -> Self {
         // A batch contains rows from few files, so their paths are deduplicated.
         let paths = || StringViewBuilder::new().with_deduplicate_strings();
@@ -137,7 +134,6 @@ pub(in crate::source) fn value_name(i: usize) -> String {
     format!("value_{i}")
 }
 
-/// Returns the name of the i-th partition column.
 pub(in crate::source) fn partition_name(i: usize) -> String {
     format!("partition_{i}")
 }
@@ -150,7 +146,6 @@ pub(in crate::source) fn column(name: impl Into<String>) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
 
-/// Returns the value of the job's column `name`.
 pub(in crate::source) fn value(values: &NamedExpressions, name: &str) -> Result<Expr> {
     values
         .iter()
@@ -172,9 +167,8 @@ pub(in crate::source) fn carried(values: &NamedExpressions, columns: &[SourceCol
     columns.iter().enumerate().map(one).collect()
 }
 
-/// Returns the id as Utf8View or Int64. The id is null if a part of the id is null.
-///
-/// A row number is unique only within its file, so the id starts with the file's name. Ids therefore do not change when files are added.
+/// Returns the id as Utf8View or Int64. The id is null if a part of the id is null. A row number is unique only within its file, so the id
+/// starts with the file's name. Ids therefore do not change when files are added.
 pub(in crate::source) fn id(source: &Source, values: &NamedExpressions, kind: IdType) -> Result<Expr> {
     let id = match &source.id {
         SourceId::Columns(names) if kind == IdType::Int64 => {
@@ -201,8 +195,7 @@ pub(in crate::source) fn id(source: &Source, values: &NamedExpressions, kind: Id
     Ok(cast(id, DataType::Utf8View))
 }
 
-/// Escapes each backslash and each character of `separator` in a part of an id, so that different parts give different ids. The separator
-/// does not contain a backslash.
+/// Escapes each backslash and each character of `separator`, so that different parts give different ids. A separator has no backslash.
 fn escaped(part: Expr, separator: &str) -> Expr {
     let special: BTreeSet<char> = separator.chars().collect();
     // Backslashes are replaced first, because the other replacements add backslashes.

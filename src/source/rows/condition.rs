@@ -19,7 +19,6 @@ use crate::job::Condition;
 use crate::udf::expr_fn::number_key;
 use crate::udf::values::number_key as key_of;
 
-/// A condition over the columns of a plan.
 pub(super) struct Typed {
     /// Whether a row meets the condition.
     pub meets: Expr,
@@ -32,7 +31,6 @@ pub(super) struct Typed {
 pub(super) struct Converted {
     /// The text's expression as written in the condition.
     pub name: String,
-    /// The text.
     pub text: Expr,
     /// The converted value. The value is null if the text cannot be converted.
     pub value: Expr,
@@ -78,7 +76,6 @@ pub(super) fn expression(
     Ok(Typed { meets: with_values(typed, values)?, converted })
 }
 
-/// Replaces the columns in an expression with their values.
 fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     let replaced = expression.transform_up(|part| match &part {
         Expr::Column(column) => Ok(Transformed::yes(
@@ -89,8 +86,9 @@ fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     Ok(replaced.context(|| "source.where lost a column".to_owned())?.data)
 }
 
-/// Converts a text column that is compared with numbers. Compares with integers by the keys of `clusters.keep`, because floating-point
-/// numbers cannot represent all digits, and adds the column to `converted` once. Compares with other numbers as floating-point numbers.
+/// Converts a text column that is compared with numbers. A comparison with integers uses the keys of `clusters.keep`, because
+/// floating-point numbers cannot represent all digits, and adds the column to `converted` once. Any other comparison uses floating-point
+/// numbers.
 fn numbers(part: Expr, columns: &DFSchema, converted: &mut Vec<Converted>) -> DfResult<Transformed<Expr>> {
     let is_text = |expr: &Expr| -> DfResult<bool> {
         let is_column = matches!(expr, Expr::Column(_));

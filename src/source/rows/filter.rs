@@ -1,8 +1,6 @@
-//! `source.where` and `source.limit` select the rows of a source that are documents.
-//!
-//! The condition also excludes files by their partition columns. A limit draws a random sample. The rank of a document is a hash of the
-//! seed, the name of its file and its position. A sample contains the documents with the smallest ranks. The sample therefore depends
-//! neither on threads nor on the order in which files are read.
+//! `source.where` and `source.limit` select the rows of a source that are documents. The condition also excludes files by their partition
+//! columns. A limit draws a random sample: the documents with the smallest ranks. The rank is a hash of the seed, the name of the file and
+//! the position, so the sample depends neither on threads nor on the order in which files are read.
 
 use std::sync::Arc;
 
@@ -24,8 +22,8 @@ use crate::kernel::hash::document_key;
 use crate::source::file::SourceFile;
 use crate::udf::expr_fn;
 
-/// Returns the rows that are documents. If the limit is a number of documents, the rows are read one additional time to find the sample.
-/// Fails with `Kind::Job` if the condition does not fit the columns.
+/// Returns the rows that are documents. If the limit is a number of documents, the rows are read once more to find the sample. Fails with
+/// `Kind::Job` if the condition does not fit the columns.
 pub(in crate::source) async fn documents(
     ctx: &SessionContext,
     source: &Source,
@@ -44,7 +42,7 @@ pub(in crate::source) async fn documents(
 }
 
 /// Counts the rows that are not documents: one row (by_where: UInt64, by_limit: UInt64, unread: Utf8). `unread` names the texts that the
-/// condition cannot convert. The column is empty if there are no such texts.
+/// condition cannot convert, or is empty.
 pub(in crate::source) async fn left_out(
     ctx: &SessionContext,
     source: &Source,
@@ -147,8 +145,7 @@ pub(in crate::source) async fn matching_files(
     Ok(found.into_iter().filter_map(|at| files.get(at as usize).cloned()).collect())
 }
 
-/// Returns the files whose partition columns do not meet the condition of `source`. These files are not read. Fails with `Kind::Job` if the
-/// condition does not fit the columns.
+/// Returns the files that are not read because their partition columns do not meet the condition of `source`.
 pub(in crate::source) async fn files_left_out(
     ctx: &SessionContext,
     source: &Source,
@@ -161,11 +158,9 @@ pub(in crate::source) async fn files_left_out(
     Ok(files.iter().filter(is_left_out).cloned().collect())
 }
 
-/// The maximum number of rows in a source whose sample becomes a [`Selection`]. The bits of the selection take 4 MiB in memory and in
-/// plans.
+/// The maximum number of rows in a source whose sample becomes a [`Selection`], which then takes 4 MiB in memory and in plans.
 const MOST_KNOWN_ROWS: u64 = 1 << 25;
 
-/// Returns the rank of each row.
 fn rank(seed: u64) -> Expr {
     let position = cast(column("position"), DataType::Utf8View);
     expr_fn::document_key(concat(vec![lit(format!("{seed}:")), column("name"), lit(":"), position]))
@@ -227,7 +222,6 @@ pub(in crate::source) fn sample_known_rows(source: &Source, files: &[KnownRows<'
     Some(sample)
 }
 
-/// Returns the largest rank in the sample, or `None` if the sample contains all rows.
 fn last_known_rank(limit: &Limit, files: &[KnownRows<'_>]) -> Option<u64> {
     let most = match limit.size {
         LimitSize::Percent(percent) => return last_rank_of_share(percent / 100.0),

@@ -40,7 +40,6 @@ pub(crate) fn files_of_partition(plan: &Arc<dyn ExecutionPlan>, partition: usize
     }
 }
 
-/// Returns the parts of files that each partition of `plan` reads: see [`parts`].
 fn parts_read(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Vec<ReadPart>>> {
     let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
     let children = plan.children();

@@ -48,12 +48,10 @@ impl RowSet {
         }
     }
 
-    /// Whether the words must be loaded.
     pub(in crate::source) fn is_stored(&self) -> bool {
         self.stored.is_some()
     }
 
-    /// Loads the words if they are in an object.
     pub(in crate::source) async fn load(&mut self, runtime: &RuntimeEnv) -> Result<()> {
         let Some(StoredWords { store, path, bytes }) = self.stored.take() else { return Ok(()) };
         let store = runtime.object_store(ObjectStoreUrl::parse(store)?)?;
@@ -64,7 +62,6 @@ impl RowSet {
         Ok(())
     }
 
-    /// Adds a row.
     pub(crate) fn insert(&mut self, row: u64) {
         let word = (row / BITS) as usize;
         let words = Arc::make_mut(&mut self.words);
@@ -166,20 +163,17 @@ impl Selection {
         }
     }
 
-    /// Returns the paths of the files.
     pub(in crate::source) fn sources(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Returns the wanted rows of a file, if there are any.
     pub(crate) fn rows(&self, source: &str) -> Option<&RowSet> {
         self.0.get(source)
     }
 }
 
-/// Wanted documents of several sources, by origin. The origin is the number of the source.
-///
-/// Two sources may read different columns of one file, so a file and a row do not identify a document.
+/// Wanted documents of several sources, by origin. The origin is the number of the source. Two sources may read different columns of one
+/// file, so a file and a row do not identify a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DocumentPlaces(BTreeMap<u64, Selection>);
 
@@ -204,7 +198,6 @@ impl DocumentPlaces {
         Ok(places)
     }
 
-    /// Adds a document.
     pub(crate) fn insert(&mut self, origin: u64, source: &str, position: u64) {
         self.0.entry(origin).or_default().insert(source, position);
     }
@@ -217,13 +210,11 @@ impl DocumentPlaces {
         self
     }
 
-    /// Removes and returns the documents of an origin.
     pub(in crate::source) fn take(&mut self, origin: u64) -> Option<Selection> {
         self.0.remove(&origin)
     }
 
-    /// Checks that [`Self::take`] has removed the documents of all origins. Fails with `Kind::Bug` if an origin remains that does not
-    /// belong to any source.
+    /// Fails with `Kind::Bug` unless [`Self::take`] has removed all documents. The origin of a remaining document belongs to no source.
     pub(in crate::source) fn all_taken(&self) -> Result<()> {
         match self.0.keys().next() {
             None => Ok(()),

@@ -20,7 +20,6 @@ pub(crate) struct Split {
     pub first_row: u64,
     /// The number of rows, or `None` if it is unknown until the file was read.
     pub rows: Option<u64>,
-    /// The number of rows of the whole file.
     pub file_rows: Option<u64>,
     /// The numbers, in the file, of the rows to read, or `None` for all rows.
     pub wanted: Option<RowSet>,
@@ -29,8 +28,8 @@ pub(crate) struct Split {
     pub weight: u64,
 }
 
-/// Gaps of fewer rows between wanted rows are also read. The Parquet reader decodes these rows in any case, and each run of rows takes
-/// memory while the plan exists.
+/// Gaps of fewer than this number of rows between wanted rows are also read. The Parquet reader decodes these rows in any case, and each
+/// run of rows takes memory while the plan exists.
 const READ_GAP: u64 = 32;
 
 /// A part of a file that a partition of a plan reads.
@@ -57,7 +56,6 @@ impl Split {
         (wanted.count() > 0).then_some(Self { wanted: Some(wanted), weight, ..self })
     }
 
-    /// Whether the row with this number is read.
     pub(in crate::source) fn wants(&self, row: u64) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(row))
     }

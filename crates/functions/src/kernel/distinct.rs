@@ -9,9 +9,7 @@ const BUCKET: usize = 2;
 /// The size above which a bucket is sorted separately. Such a bucket contains repeats or values that are not hashes.
 const LONG_BUCKET: usize = 32;
 
-/// Sorts `values[from..]` ascending and drops its repeats. The values before `from` do not change.
-///
-/// `scratch` is reused between calls.
+/// Sorts `values[from..]` ascending and drops its repeats. The values before `from` do not change. `scratch` is reused between calls.
 pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut DistinctBuffers) {
     let tail = &mut values[from..];
     if (SCATTER_FROM..=SCATTER_UP_TO).contains(&tail.len()) {
@@ -78,8 +76,8 @@ fn insertion_sort(values: &mut [u64]) {
     }
 }
 
-/// Moves the distinct values of a sorted slice to its front and returns their number. The loop has no branches, since the equality of two
-/// neighbours is unpredictable in some texts.
+/// Moves the distinct values of a sorted slice to its front and returns their number. The loop has no branches, because some texts would
+/// make them unpredictable.
 fn dedup_sorted(values: &mut [u64]) -> usize {
     let Some(&first) = values.first() else { return 0 };
     let (mut kept, mut last) = (1, first);

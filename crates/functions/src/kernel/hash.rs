@@ -9,12 +9,10 @@ pub fn document_key(id: &str) -> u64 {
     xxh3_64(id.as_bytes())
 }
 
-/// Returns one half of the 128-bit hash of a sorted set: the XXH3 hash of the little-endian bytes, seeded with `half`.
-///
-/// Two different sets have the same two halves with a probability of 2^-128.
+/// Returns one half of the 128-bit hash of a sorted set: the XXH3 hash of the little-endian bytes, seeded with `half`. Two different sets
+/// have the same two halves with a probability of 2^-128.
 pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     if cfg!(target_endian = "little") {
-        // The memory layout is already little-endian.
         return xxh3_64_with_seed(shingles.to_byte_slice(), half);
     }
     let mut hasher = Xxh3::with_seed(half);
@@ -24,8 +22,8 @@ pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     hasher.digest()
 }
 
-/// The generator splitmix64. It produces the same numbers on every machine. The definition is figure 17 in Steele, Lea and Flood, *Fast
-/// splittable pseudorandom number generators*, OOPSLA 2014, with the constants of Vigna's `splitmix64.c`.
+/// The generator splitmix64: figure 17 in Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014, with the
+/// constants of Vigna's `splitmix64.c`. It produces the same numbers on every machine.
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {

@@ -2,9 +2,9 @@
 //! of Computer and System Sciences 18, 1979; the modulus of their class H1 is a prime).
 //!
 //! The modulus c is below 2^32. The value x is first reduced modulo c, so that a * x + b is below 2^64. The generator splitmix64 starts
-//! with the seed as its state and draws the coefficients in the order a_0, b_0, a_1, b_1, ... Each output z becomes 1 + floor(z * N /
-//! 2^64), a number from 1 to N. An a that equals an earlier a is drawn again, and so is a b that equals an earlier b. So a signature of n
-//! minima equals the first n minima of every longer signature with the same settings. The definition never changes, because stored
+//! with the seed as its state and draws the coefficients in the order a_0, b_0, a_1, b_1, ... Each output z becomes 1 + floor(z * `draws` /
+//! 2^64), a number from 1 to `draws`. An a that equals an earlier a is drawn again, and so is a b that equals an earlier b. So a signature
+//! of n minima equals the first n minima of every longer signature with the same settings. The definition never changes, because stored
 //! signatures are compared with later signatures.
 
 use std::collections::BTreeSet;
@@ -22,9 +22,7 @@ pub struct Linear {
 
 impl Linear {
     /// Draws the first `count` functions modulo `modulus` with a generator that starts with `seed`. The coefficients are drawn from 1 to
-    /// `draws` without replacement.
-    ///
-    /// Returns `None` unless `count <= draws < modulus < 2^32`.
+    /// `draws` without replacement. Returns `None` unless `count <= draws < modulus < 2^32`.
     pub fn new(count: usize, seed: u64, modulus: u64, draws: u64) -> Option<Self> {
         if !allowed(count, modulus, draws) {
             return None;
@@ -45,9 +43,7 @@ impl Linear {
 }
 
 impl Linear {
-    /// Returns the functions with these coefficients and this modulus.
-    ///
-    /// Returns `None` unless `modulus` is in [2, 2^32).
+    /// Returns the functions with these coefficients and this modulus; `None` unless `modulus` is in [2, 2^32).
     pub fn from_coefficients(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
         if !(2..1 << 32).contains(&modulus) {
             return None;
@@ -62,8 +58,7 @@ pub(crate) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
     count as u64 <= draws && draws < modulus && modulus < 1 << 32
 }
 
-/// Appends the signature of `shingles` to `out`: for each function the minimum value over the set, in the order of the functions. Appends
-/// nothing for an empty set, which has no minima.
+/// Appends the signature of `shingles` to `out`: the minimum value over the set under each function, in order. An empty set has no minima.
 pub fn minhash(shingles: &[u64], linear: &Linear, out: &mut Vec<u32>) {
     if shingles.is_empty() {
         return;
@@ -142,7 +137,6 @@ impl Modulo for Reciprocal {
 /// The number of functions that are computed together.
 const LANES: usize = 16;
 
-/// Writes the minima of `shingles` to `out`.
 struct LinearMinima<'a, M> {
     shingles: &'a [u64],
     linear: &'a Linear,

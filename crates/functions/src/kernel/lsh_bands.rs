@@ -1,7 +1,6 @@
-//! `lsh_bands(signature, bands, rows)`: the bucket of a signature in each band.
-//!
-//! Documents that share a bucket are candidates. Two sets with Jaccard similarity J share a bucket with probability `1 - (1 - J^r)^b`
-//! (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
+//! `lsh_bands(signature, bands, rows)`: the bucket of a signature in each band. Documents that share a bucket are candidates. Two sets with
+//! Jaccard similarity J share a bucket with probability `1 - (1 - J^r)^b` (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*,
+//! section 3.4).
 //!
 //! Band i consists of the r values `i*r..(i+1)*r` of the signature. Its bucket is a 64-bit number. This definition never changes, because
 //! stored buckets are compared with later buckets:
@@ -12,9 +11,9 @@
 //! | `crc32` | i * 2^32 + CRC-32 (IEEE) of the values in decimal, joined by `_`, as in `15_355_89_2` |
 //! | `crc32-tuple` | the same, of the values as Python prints a tuple, as in `(15, 355, 89, 2)` and `(15,)` |
 //!
-//! Equal values in two bands give two buckets, so a bucket also identifies its band. This does not hold if all bands share a *table* of a
-//! given size. The bucket is then the hash modulo this size, and the two CRC-32 hashes omit the term i * 2^32. In a shared table, bands
-//! also meet by chance, which adds candidates.
+//! A bucket also identifies its band, because equal values in two bands give two buckets. If `table_size` is set, all bands share a table:
+//! the bucket is the hash modulo `table_size`, and the CRC-32 hashes omit the term i * 2^32. Different bands then share buckets by chance,
+//! which adds candidates.
 
 use std::io::Write;
 
@@ -50,9 +49,8 @@ pub enum BucketHash {
     Crc32Tuple,
 }
 
-/// Appends the buckets of `signature` to `out`, one per band, in the order of the bands.
-///
-/// Returns `None` and appends nothing if the signature has fewer than `bands * rows` values, or if `rows` or the table's size is 0.
+/// Appends the buckets of `signature` to `out`, one per band, in the order of the bands. Returns `None` and appends nothing if the
+/// signature has fewer than `bands * rows` values, or if `rows` or `table_size` is 0.
 pub fn lsh_bands(signature: Signature<'_>, by: Buckets, out: &mut Vec<u64>) -> Option<()> {
     let used = by.bands.checked_mul(by.rows)?;
     if by.rows == 0 || by.table_size == Some(0) {

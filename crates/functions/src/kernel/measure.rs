@@ -1,8 +1,5 @@
-//! Similarities between shingle sets: the Jaccard similarity, the containment, and the enum with which a job chooses one of them.
-//!
-//! Broder (*On the resemblance and containment of documents*, SEQUENCES 1997, section 2) calls the Jaccard similarity
-//! |a ∩ b| / |a ∪ b| resemblance. The containment of `a` in `b` is |a ∩ b| / |a|. A slice that represents a set is sorted
-//! and without repeats.
+//! Similarities between shingle sets: the Jaccard similarity and the containment. Broder (*On the resemblance and containment of
+//! documents*, SEQUENCES 1997, section 2) calls the Jaccard similarity of two sets resemblance. A set is a sorted slice without repeats.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,8 +20,8 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Returns the minimum Jaccard similarity of two sets with a similarity of at least `threshold` by this measure. Returns `None` if the
-    /// measure implies no minimum; bands and set sizes then rule out no pair.
+    /// Returns the smallest Jaccard similarity of two sets whose similarity by this measure is at least `threshold`. Returns `None` for the
+    /// containment, which implies no minimum. Bands and set sizes then rule out no pair.
     pub fn least_jaccard(self, threshold: f64) -> Option<f64> {
         match self {
             Measure::Jaccard => Some(threshold),
@@ -61,8 +58,7 @@ impl Measure {
         }
     }
 
-    /// Returns the similarity of two sets, given their Jaccard similarity and both containments. The output tables contain these three
-    /// numbers.
+    /// Returns the similarity of two sets, given their Jaccard similarity and both containments, which the output tables contain.
     pub fn similarity_from_shares(self, jaccard: f64, containments: [f64; 2]) -> f64 {
         match self {
             Measure::Jaccard => jaccard,
@@ -71,8 +67,8 @@ impl Measure {
         }
     }
 
-    /// Returns the minimum number of elements that a set of `size` elements has in common with any similar set. The sorted `sizes` are the
-    /// possible sizes of the other set. Returns `None` if no set of such a size can be similar.
+    /// Returns the minimum number of elements that a set of `size` elements shares with any similar set. The sorted `sizes` are the
+    /// possible sizes of the other set. Returns `None` if no set of these sizes can be similar.
     pub fn least_shared(self, size: u64, sizes: &[u64], threshold: f64) -> Option<u64> {
         match self {
             Measure::Jaccard => {
@@ -106,14 +102,13 @@ const BLOCK: usize = 64;
 
 /// Returns the number of common elements.
 pub fn shared(a: &[u64], b: &[u64]) -> u64 {
-    // With a bound of 0 the merge runs to the end.
+    // With a bound of 0, the result is never `None`.
     shared_or_less(a, b, 0).unwrap_or(0)
 }
 
-/// Returns the number of common elements, if the Jaccard similarity reaches `threshold`.
-///
-/// The result is `Some(shared)` if and only if `shared as f64 / union as f64 >= threshold` in `f64`. Two empty sets therefore give `None`.
-/// Most pairs below the threshold are rejected by their sizes or early in the merge.
+/// Returns the number of common elements, if the Jaccard similarity reaches `threshold`: `Some(shared)` if and only if
+/// `shared as f64 / union as f64 >= threshold` in `f64`. Two empty sets therefore give `None`. Most pairs below the threshold are rejected
+/// by their sizes or early in the merge.
 pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     shared_or_less(a, b, least_shared(a.len() as u64, b.len() as u64, threshold)?)
 }
@@ -124,7 +119,7 @@ pub fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
 }
 
 /// Returns the minimum number of common elements at which sets of these sizes have a Jaccard similarity of at least `threshold`. Returns
-/// `None` if the similarity stays below `threshold` even when one set contains the other.
+/// `None` if even a set that contains the other stays below `threshold`.
 pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     let most = len_a.min(len_b);
     let reaches = |shared| jaccard_of(shared, len_a, len_b) >= threshold;
@@ -170,8 +165,8 @@ pub(super) fn shared_or_less(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     found.filter(|&shared| shared >= least)
 }
 
-/// Counts common elements by a merge. The merge has no branches on the values, because hashes are unpredictable. Returns `None` as soon as
-/// fewer than `least` common elements remain possible.
+/// Counts common elements by a merge without branches on the values, because hashes are unpredictable. Returns `None` as soon as fewer than
+/// `least` common elements remain possible.
 fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     // Neither side ends within a block, so the bounds of the slices are checked once per block.
@@ -234,7 +229,7 @@ pub fn containment_of(shared: u64, len: u64) -> f64 {
 pub fn shared_if_contained(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     let smaller = a.len().min(b.len()) as u64;
     let least = least_contained(smaller, threshold);
-    // This is false for an empty set, whose containment is NaN, and for thresholds above 1.
+    // An empty set has a containment of NaN, so this is false. It is also false for thresholds above 1.
     let can_reach = containment_of(least, smaller) >= threshold;
     can_reach.then(|| shared_or_less(a, b, least)).flatten()
 }

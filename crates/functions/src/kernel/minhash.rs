@@ -1,7 +1,6 @@
-//! `minhash(shingles, permutations, seed, ...)`: the minima of a shingle set under each permutation.
-//!
-//! Under a random permutation, the probability that two sets have the same minimum is their Jaccard similarity (Broder, *On the resemblance
-//! and containment of documents*, SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.3).
+//! `minhash(shingles, permutations, seed, ...)`: the minima of a shingle set under each permutation. Under a random permutation, the
+//! probability that two sets have the same minimum is their Jaccard similarity (Broder, *On the resemblance and containment of documents*,
+//! SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.3).
 //!
 //! Permutations are replaced by hash functions of the family multiply-shift (Dietzfelbinger, Hagerup, Katajainen and Penttonen, *A reliable
 //! randomized algorithm for the closest-pair problem*, Journal of Algorithms 25, 1997, section 2), on 32-bit words with all bits kept. So
@@ -11,8 +10,8 @@
 //! h_i(x) = (a_i * fold(x) + b_i) mod 2^32        a_i odd,  fold(x) = upper half of x XOR lower half
 //! ```
 //!
-//! A vector register holds sixteen such products, but only eight 64-bit products, and each 64-bit product costs three times as much.
-//! Folding loses little: in a set of n shingles, about n^2 / 2^33 shingles coincide, which is one in a set of 100,000.
+//! A vector register holds sixteen 32-bit products but only eight 64-bit products, and a 64-bit product takes three times as long. Folding
+//! loses little: in a set of n shingles, about n^2 / 2^33 shingles coincide, which is one in a set of 100,000.
 //!
 //! The generator splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014) starts with the seed as
 //! its state. The upper halves of its outputs are a_0, b_0, a_1, b_1, ... in this order, and the lowest bit of each `a_i` is set to 1. So a
@@ -20,8 +19,6 @@
 //! stored signatures are compared with later signatures.
 //!
 //! The elements must be hashes: the minima of other elements, such as consecutive numbers, agree too rarely.
-//!
-//! [`super::linear`] contains functions with a modulus, and [`super::one_permutation`] computes another kind of signature.
 
 use std::ops::RangeInclusive;
 
@@ -43,7 +40,6 @@ impl Permutations {
         Self { a, b }
     }
 
-    /// Returns the number of functions, which is the length of a signature.
     pub(crate) fn len(&self) -> usize {
         self.a.len()
     }
@@ -55,8 +51,8 @@ fn fold(shingle: u64) -> u32 {
     ((shingle >> 32) ^ shingle) as u32
 }
 
-/// Appends the signature of `shingles` to `out`: for each permutation the minimum value over the set, in the order of the permutations.
-/// Appends nothing for an empty set, which has no minima.
+/// Appends the signature of `shingles` to `out`: the minimum value over the set under each permutation, in order. An empty set has no
+/// minima.
 pub fn minhash(shingles: &[u64], permutations: &Permutations, out: &mut Vec<u32>) {
     if shingles.is_empty() {
         return;
@@ -66,11 +62,9 @@ pub fn minhash(shingles: &[u64], permutations: &Permutations, out: &mut Vec<u32>
     vector::widest(Minima { shingles, permutations, out: &mut out[start..] });
 }
 
-/// The number of permutations that are computed together: `a`, `b` and the minima take two AVX-512 registers each, or four AVX2 registers.
-/// A larger number is not faster.
+/// The number of permutations that are computed together: `a`, `b` and the minima take two AVX-512 registers each. More are not faster.
 const LANES: usize = 32;
 
-/// Writes the minima of `shingles` to `out`.
 struct Minima<'a> {
     shingles: &'a [u64],
     permutations: &'a Permutations,
@@ -78,7 +72,7 @@ struct Minima<'a> {
 }
 
 impl Kernel for Minima<'_> {
-    /// A block of permutations is kept in registers while all shingles are processed.
+    /// Keeps a block of permutations in registers while all shingles are processed.
     #[inline(always)]
     fn run(self) {
         let Self { shingles, permutations, out } = self;
@@ -100,11 +94,10 @@ impl Kernel for Minima<'_> {
     }
 }
 
-/// The maximum number of permutations. A signature can have as many bands, and stages count bands in the UInt16 column `shared_bands`.
+/// The maximum number of permutations, and so of bands. Stages count bands in the UInt16 column `shared_bands`.
 pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 
-/// The numbers of permutations that SQL and job files allow. At the maximum, the estimate is more precise than any use needs. A mistyped
-/// number gives an error instead of using all memory.
+/// The numbers of permutations that SQL and job files allow. The maximum refuses a mistyped number, which would take all memory.
 pub(crate) const PERMUTATIONS: RangeInclusive<usize> = 1..=MAX_PERMUTATIONS;
 
 #[cfg(test)]

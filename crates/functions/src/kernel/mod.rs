@@ -1,5 +1,5 @@
-//! The computations and their settings. They are plain functions on slices and texts, without Arrow and without an engine. [`crate::udf`]
-//! wraps these functions as SQL functions, and operators call them directly.
+//! The computations and their settings: plain functions on slices and texts, without Arrow and without an engine. [`crate::udf`] wraps them
+//! as SQL functions, and operators call them directly.
 //!
 //! | file | from | to |
 //! |---|---|---|

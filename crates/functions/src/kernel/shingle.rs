@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The maximum number of words or characters in a shingle.
 pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
 
-/// The section `[shingle]`: how a text becomes a set of shingles.
+/// The settings of `[shingle]` in a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shingle {
     /// The normalisation steps for the text, in this order.

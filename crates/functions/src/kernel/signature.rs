@@ -1,15 +1,14 @@
-//! The values of a signature: 32-bit minima, or 16 bits of each minimum.
-//!
-//! Half of the bits are enough to compare signatures (Li and Koenig, *b-Bit minwise hashing*, WWW 2010). Two different minima have the same
-//! 16 bits with a probability of 2^-16, and estimates are corrected for such coincidences.
+//! The values of a signature: 32-bit minima, or 16 bits of each minimum. Half of the bits are enough to compare signatures (Li and Koenig,
+//! *b-Bit minwise hashing*, WWW 2010). Two different minima have the same 16 bits with a probability of 2^-16, and estimates are corrected
+//! for such coincidences.
 //!
 //! ```text
 //! short(x) = upper half of (0x9e3779b1 * x mod 2^32)
 //! ```
 //!
 //! The product depends on all 32 bits. The upper half of a minimum contains little information, because the minimum of n values is about
-//! 2^32 / n. Under multiply-shift, the lower half depends only on the lower half of a shingle's number. Two shingles with the same lower
-//! half would coincide under every permutation. The definition never changes, because stored signatures are compared with later signatures.
+//! 2^32 / n. The lower half depends only on the lower half of a shingle's number, so two shingles with the same lower half would coincide
+//! under every permutation. The definition never changes, because stored signatures are compared with later signatures.
 
 use serde::{Deserialize, Serialize};
 
@@ -93,14 +92,12 @@ impl Signature<'_> {
     }
 }
 
-/// Counts equal values at the same index.
 fn equal<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     let mut equal = 0;
     vector::widest(Equal { a, b, equal: &mut equal });
     equal as usize
 }
 
-/// Counts equal values at the same index.
 struct Equal<'a, T> {
     a: &'a [T],
     b: &'a [T],
@@ -159,7 +156,6 @@ pub fn shorten(minima: &[u32], out: &mut Vec<u8>) {
     vector::widest(Shorten { minima, out });
 }
 
-/// Writes 16 bits of each minimum to `out`.
 struct Shorten<'a> {
     minima: &'a [u32],
     out: &'a mut [[u8; 2]],
@@ -194,11 +190,9 @@ pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
 /// Estimates the Jaccard similarity by the share, in [0, 1], of equal values at the same index (Broder 1997; *Mining of Massive Datasets*,
 /// section 3.3.3). For n values, the standard deviation of the estimate is `sqrt(J (1 - J) / n)`, where J is the Jaccard similarity.
 ///
-/// Different minima have the same 16 bits with a probability of 2^-16, so the expected share of equal 16-bit values is `J + (1 - J) /
-/// 2^16`. The estimate from a share s of 16-bit values is therefore `(s - 2^-16) / (1 - 2^-16)`, or 0 if this is negative (Li and Koenig
-/// 2010).
-///
-/// Returns `None` if the signatures are empty or differ in length or width.
+/// From a share s of equal 16-bit values, the estimate is `(s - 2^-16) / (1 - 2^-16)`, or 0 if this is negative, because different minima
+/// have the same 16 bits with a probability of 2^-16 (Li and Koenig 2010). Returns `None` if the signatures are empty or differ in length
+/// or width.
 pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     if a.len() != b.len() || a.is_empty() {
         return None;
@@ -211,8 +205,7 @@ pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     Some(estimate(a.agreement(b), a.len(), bits))
 }
 
-/// Estimates the Jaccard similarity from two signatures of `length` values. `equal` is the number of values that are equal at the same
-/// index, and `bits` is the width of a value.
+/// Estimates the Jaccard similarity from two signatures of `length` values with `bits` bits, `equal` of which are equal at the same index.
 pub fn estimate(equal: usize, length: usize, bits: Bits) -> f64 {
     let share = equal as f64 / length as f64;
     match bits {

@@ -1,15 +1,12 @@
-//! Compiles loops for several sets of vector instructions, and runs them with the widest set of this machine.
-//!
-//! Every x86-64 machine has SSE2. SSE2 has no instructions for the product and the minimum of 32-bit numbers, so later sets are several
-//! times as fast. Every AArch64 machine has NEON, which has both instructions. All sets give the same results.
+//! Compiles loops for several sets of vector instructions, and runs them with the widest set of this machine. All sets give the same
+//! results. Every x86-64 machine has SSE2, which lacks the product and the minimum of 32-bit numbers, so later sets are several times as
+//! fast. Every AArch64 machine has NEON, which has both.
 
 /// A loop. Its `run` should be `#[inline(always)]`: a function that is not inlined is compiled for SSE2.
 pub(crate) trait Kernel {
-    /// Runs the loop.
     fn run(self);
 }
 
-/// Runs the loop with the widest vectors.
 pub(crate) fn widest(kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -18,7 +18,6 @@ use datafusion::common::{
 
 use crate::kernel::signature::Signature;
 
-/// Returns the type of a list of `item`.
 pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
@@ -47,12 +46,10 @@ pub(crate) enum Param {
     Signature,
     /// A UInt64.
     Number,
-    /// A value of any type.
     Any,
 }
 
 impl Param {
-    /// Returns the name in messages.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Text => "a text",
@@ -63,7 +60,6 @@ impl Param {
         }
     }
 
-    /// Returns the type to which an argument of the type `given` is coerced.
     pub(super) fn coerce(self, function: &str, given: &DataType) -> Result<DataType> {
         match (self, given) {
             (Self::Text, _) => text_type(function, given),
@@ -83,7 +79,6 @@ impl Param {
     }
 }
 
-/// Returns the string type to which a text is coerced.
 fn text_type(function: &str, given: &DataType) -> Result<DataType> {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(given.clone()),
@@ -93,8 +88,8 @@ fn text_type(function: &str, given: &DataType) -> Result<DataType> {
     }
 }
 
-/// Returns the type to which a list is coerced. Lists of `item` keep their type. So do lists of signed numbers with the same width, and
-/// their bits are read as `item`. Other lists of integers are cast to lists of `item`.
+/// Returns the type to which a list is coerced. Lists of `item`, and of signed numbers whose bits are read as `item`, keep their type.
+/// Other lists of integers are cast to lists of `item`.
 fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
         matches!((of, item), (DataType::Int64, DataType::UInt64) | (DataType::Int32, DataType::UInt32))
@@ -132,17 +127,14 @@ pub(crate) struct Literals<'a> {
 }
 
 impl<'a> Literals<'a> {
-    /// Returns the error for a call with a wrong number of columns.
     pub(super) fn wrong_columns(self) -> Result<ArrayRef> {
         Err(internal_datafusion_err!("{} got another number of columns", self.function))
     }
 
-    /// Returns the settings after the first `count` settings.
     pub(super) fn after(self, count: usize) -> Self {
         Self { values: self.values.get(count..).unwrap_or_default(), ..self }
     }
 
-    /// Reads a setting that is a string.
     pub(super) fn string(self, at: usize, name: &str, default: &'a str) -> Result<&'a str> {
         let function = self.function;
         match self.values.get(at) {
@@ -155,7 +147,6 @@ impl<'a> Literals<'a> {
         }
     }
 
-    /// Reads a setting that is one of the named values.
     pub(super) fn one_of<T: Copy>(self, at: usize, setting: &str, names: SettingNames<'_, T>) -> Result<T> {
         let default = names.first().map_or("", |(name, _)| name);
         let given = self.string(at, setting, default)?;
@@ -169,7 +160,6 @@ impl<'a> Literals<'a> {
         plan_err!("{function} has no {setting} '{given}'; allowed are {others} and {last}")
     }
 
-    /// Reads a setting that is a whole number in `allowed`.
     pub(super) fn number(
         self,
         at: usize,
@@ -224,13 +214,11 @@ pub(super) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     typed.ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-/// Returns the UInt64 column with this name.
 pub(super) fn numbers<'a>(rows: &'a StructArray, name: &str) -> Result<&'a [u64]> {
     let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
     Ok(column.ok_or_else(|| internal_datafusion_err!("a row has no number {name}"))?.values())
 }
 
-/// Returns the texts of a string array of any type.
 pub(super) fn texts<'a>(
     function: &str,
     array: &'a ArrayRef,
@@ -277,7 +265,7 @@ impl<'a, T: ArrowPrimitiveType> ValueColumn<'a> for ListRows<'a, T> {
         let list: &ListArray = downcast(array)?;
         let values = list.values();
         if values.null_count() > 0 {
-            // Nulls outside of lists and inside null lists are allowed.
+            // Nulls between lists and inside null lists are allowed.
             let holes = |row: &usize| {
                 let (start, end) = bounds(list, *row);
                 list.is_valid(*row) && values.slice(start, end - start).null_count() > 0
@@ -360,7 +348,6 @@ impl<'a> ValueColumn<'a> for SignatureRows<'a> {
     }
 }
 
-/// The elements of lists.
 pub(super) trait Elements {
     fn count(&self) -> usize;
 

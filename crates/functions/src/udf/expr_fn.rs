@@ -16,8 +16,8 @@ fn call(function: &'static Function, arguments: Vec<Expr>) -> Expr {
     function.udf().call(arguments)
 }
 
-/// `shingles(text, ...)` returns a list of UInt64: the hashed shingles by the settings `by`. For the hash `dictionary`, use
-/// [`shingle_texts()`], because its numbers cannot be computed from a single text.
+/// `shingles(text, ...)` returns a list of UInt64: the hashed shingles by the settings `by`. The numbers of the hash `dictionary` cannot be
+/// computed from a single text: use [`shingle_texts()`] instead.
 pub fn shingles(text: Expr, by: &Shingle) -> Expr {
     call(&texts::SHINGLES, cut_arguments(text, by))
 }
@@ -27,14 +27,15 @@ pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
     call(&texts::SHINGLE_TEXTS, cut_arguments(text, by))
 }
 
-/// `shingle_samples(text, numbers, ...)` returns a list of LargeUtf8: the shingles with these numbers.
+/// `shingle_samples(text, numbers, ...)` returns a list of LargeUtf8: the shingle with each number, or null if the text lacks it.
 pub fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
     let mut arguments = cut_arguments(text, by);
     arguments.insert(1, numbers);
     call(&texts::SHINGLE_SAMPLES, arguments)
 }
 
-/// `joined_texts(list, field, ...)` returns a Utf8View: the texts in a list, or the texts in the field at `path` in a list of structs.
+/// `joined_texts(list, field, ...)` returns a Utf8View: the texts in a list, one per line, or the texts in the field at `path` in a list of
+/// structs.
 pub fn joined_texts(list: Expr, path: &[String]) -> Expr {
     let names = path.iter().map(|name| lit(name.as_str()));
     call(&values::JOINED_TEXTS, std::iter::once(list).chain(names).collect())
@@ -48,7 +49,7 @@ pub fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr
     call(&texts::UNITS, arguments)
 }
 
-/// `fingerprints(text, length, ...)` returns a list of UInt64. Every window of `length` words contains at least one of these fingerprints.
+/// `fingerprints(text, length, ...)` returns a list of UInt64: winnowed hashes, at least one of which is in every window of `length` words.
 pub fn fingerprints(text: Expr, length: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text], window_arguments(length, by)].concat();
     call(&texts::FINGERPRINTS, arguments)
@@ -72,7 +73,7 @@ pub fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
     call(&texts::TEXT_SAMPLE, vec![text, start, end, lit(characters as u64)])
 }
 
-/// `text_without(text, spans)` returns a Utf8: the text without the bytes in these spans.
+/// `text_without(text, spans)` returns a Utf8: the text without the bytes in these spans, or the whole text if `spans` is NULL.
 pub fn text_without(text: Expr, spans: Expr) -> Expr {
     call(&texts::TEXT_WITHOUT, vec![text, spans])
 }
@@ -82,7 +83,6 @@ pub fn word_count(text: Expr, by: &Shingle) -> Expr {
     call(&texts::WORD_COUNT, cut_arguments(text, by))
 }
 
-/// Returns the arguments for the length of windows and for the settings of `shingles`.
 fn window_arguments(length: usize, by: &Shingle) -> Vec<Expr> {
     let by = Shingle { min_words: 0, short: Short::Reject, ..by.clone() };
     cut_arguments(lit(length as u64), &by)
@@ -120,8 +120,7 @@ pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u
     call(&sets::MINHASH, args)
 }
 
-/// `minhash(shingles, permutations, seed, ...)` with functions of the linear family returns a list with one UInt32 per pair of
-/// coefficients. The functions have these coefficients and this modulus.
+/// `minhash(shingles, permutations, seed, ...)` returns one UInt32 per pair of coefficients, by linear functions with this modulus.
 pub fn minhash_by(shingles: Expr, coefficients: &[(u64, u64)], modulus: u64) -> Expr {
     let numbers: Vec<String> = coefficients.iter().map(|(a, b)| format!("{a} {b}")).collect();
     let args = vec![
@@ -170,37 +169,39 @@ pub fn jaccard(a: Expr, b: Expr) -> Expr {
     call(&sets::JACCARD, vec![a, b])
 }
 
-/// `document_key(id)` returns a UInt64.
+/// `document_key(id)` returns a UInt64: the key of a document, or NULL for a NULL id.
 pub fn document_key(id: Expr) -> Expr {
     call(&values::DOCUMENT_KEY, vec![id])
 }
 
-/// `passages(a, b)` returns a struct of two texts, `a` and `b`.
+/// `passages(a, b)` returns a struct of two texts, `a` and `b`: the longest common passage in the spelling of each text, or NULLs.
 pub fn passages(a: Expr, b: Expr) -> Expr {
     call(&texts::PASSAGES, vec![a, b])
 }
 
-/// `set_hash(shingles, half)` returns a UInt64.
+/// `set_hash(shingles, half)` returns a UInt64: one half of the hash of a shingle set, or NULL for a NULL list.
 pub fn set_hash(shingles: Expr, half: u64) -> Expr {
     call(&sets::SET_HASH, vec![shingles, lit(half)])
 }
 
-/// `signature_set(signature)` returns a list of UInt64.
+/// `signature_set(signature)` returns a list of UInt64: the values of a signature, each combined with its index.
 pub fn signature_set(signature: Expr) -> Expr {
     call(&sets::SIGNATURE_SET, vec![signature])
 }
 
-/// `order_key(x)` returns the value by which `x` is ordered.
+/// `order_key(x)` returns the value by which `x` is ordered: for a text a key that orders numbers as numbers, and otherwise `x` itself, in
+/// which NaN becomes NULL.
 pub fn order_key(x: Expr) -> Expr {
     call(&values::ORDER_KEY, vec![x])
 }
 
-/// `number_key(x)`: the key of the text `x` if it is a number.
+/// `number_key(x)` returns the key of the text `x` if it is a number, and otherwise NULL.
 pub fn number_key(x: Expr) -> Expr {
     call(&values::NUMBER_KEY, vec![x])
 }
 
-/// `unsigned_bits(x)`: the unsigned numbers with the same bits.
+/// `unsigned_bits(x)` returns the unsigned numbers with the same bits. The public tables contain signed numbers, because not every engine
+/// reads unsigned columns.
 pub fn unsigned_bits(x: Expr) -> Expr {
     call(&values::UNSIGNED_BITS, vec![x])
 }

@@ -18,18 +18,16 @@ use super::arguments::{Literals, Param};
 #[derive(Debug)]
 pub(crate) struct Function {
     pub name: &'static str,
-    /// The first arguments.
     pub columns: &'static [Param],
     /// The number of settings.
     pub settings: RangeInclusive<usize>,
     /// Checks the settings of a call when a query is planned.
     pub check: fn(Literals<'_>) -> Result<()>,
-    /// Whether an argument that is a literal becomes a column with the literal in every row. Otherwise it becomes a column with a single
-    /// row.
+    /// Whether a literal argument becomes a column with the literal in every row. Otherwise the column has a single row.
     pub repeats_literals: bool,
     /// Whether the result is NULL only if an argument is NULL.
     pub keeps_nullability: bool,
-    /// The documentation; `None` for functions that SQL sessions do not contain.
+    /// The documentation; `None` for functions that only stages use.
     pub doc: Option<Doc>,
     /// Determines the type of the result from the types of the columns.
     pub result: fn(&[DataType]) -> Result<DataType>,
@@ -50,7 +48,6 @@ impl Function {
         Self { name, columns, settings, check, repeats_literals, keeps_nullability, doc, result, rows }
     }
 
-    /// Returns the function for DataFusion.
     pub(super) fn udf(&'static self) -> Arc<ScalarUDF> {
         let signature = Signature::user_defined(Volatility::Immutable);
         Arc::new(Udf { function: self, signature, documentation: OnceLock::new() }.into())
@@ -61,7 +58,6 @@ fn no_check(_: Literals<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The documentation of a function.
 #[derive(Debug)]
 pub(crate) struct Doc {
     pub text: &'static str,
@@ -72,7 +68,6 @@ pub(crate) struct Doc {
     pub related: &'static [&'static str],
 }
 
-/// The section of the documentation that contains all functions.
 const SECTION: DocSection = DocSection {
     include: true,
     label: "Resemblance Functions",
@@ -91,7 +86,6 @@ impl Doc {
     }
 }
 
-/// Adapts a [`Function`] to DataFusion.
 #[derive(Debug)]
 struct Udf {
     function: &'static Function,
@@ -172,7 +166,6 @@ impl ScalarUDFImpl for Udf {
             columns.iter().map(|column| column.to_array(1)).collect::<Result<_>>()?
         };
         let result = rows(&arrays, Literals { function: name, values: &values })?;
-        // If all arguments are literals, the result is a literal.
         if columns.iter().all(|column| matches!(column, ColumnarValue::Scalar(_))) {
             return ScalarValue::try_from_array(&result, 0).map(ColumnarValue::Scalar);
         }

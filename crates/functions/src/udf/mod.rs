@@ -11,33 +11,11 @@
 //! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
 //! | `containment` | two shingle sets | the share of the first that is in the second |
 //!
-//! SQL sessions do not contain the following functions, because only stages use them:
-//!
-//! | function | from | to |
-//! |---|---|---|
-//! | `document_key` | id | the key of the document |
-//! | `joined_texts` | list of texts, or of structs with texts | the texts, each in a line |
-//! | `word_count` | text | the number of its words |
-//! | `shingle_texts` | text | its distinct shingles, as texts |
-//! | `shingle_samples` | text, hashes of shingles | these shingles, as texts |
-//! | `set_hash` | shingle set | a hash of the set |
-//! | `signature_set` | signature | its values as a set, each with its index |
-//! | `passages` | two texts | their longest common passage, in both spellings |
-//! | `units` | text | its lines, sentences or paragraphs: hash, position and number of words |
-//! | `fingerprints` | text | selected hashes of its runs of words |
-//! | `windows` | text, fingerprints | the windows of words with a fingerprint |
-//! | `word_runs` | text, repeated windows | the runs of words in these windows |
-//! | `text_sample` | text, position | the first characters from there |
-//! | `order_key` | a value | its sort key; numeric texts sort as numbers |
-//! | `number_key` | a text | its sort key if it is a number |
-//! | `text_without` | text, spans | the text without these spans |
-//! | `unsigned_bits` | signed numbers | the unsigned numbers with the same bits |
-//!
-//! `function` contains the interface of functions and its adapter to DataFusion. `arguments` reads columns and settings.
+//! The functions that only stages use are in [`stage_functions`], and [`expr_fn`] describes them. SQL sessions do not contain them.
 //!
 //! The functions have no state: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of `UInt64`
-//! without repeats, and signatures are lists of `UInt32`. As in the public tables, both can also be lists of the signed type with the same
-//! bits. A signature can also be a `Binary` with 16 bits of each value.
+//! without repeats, and signatures are lists of `UInt32`. Both can also be lists of the signed type with the same bits, as in the public
+//! tables. A signature can also be a `Binary` with 16 bits of each value.
 
 pub mod arguments;
 pub mod expr_fn;
@@ -71,7 +49,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ALL.map(Function::udf).into()
 }
 
-/// Returns the functions that only stages use. SQL sessions do not contain these functions, but sessions that decode plans from bytes do.
+/// Returns the functions that only stages use. SQL sessions do not contain them, but sessions that decode plans from bytes do.
 pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
     const ALL: [&Function; 17] = [
         &values::DOCUMENT_KEY,
@@ -95,10 +73,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
     ALL.map(Function::udf).into()
 }
 
-/// Registers every SQL function in a session.
-///
-/// # Errors
-/// If the session refuses a function.
+/// Registers every SQL function in a session. Fails if the session refuses a function.
 pub fn register_all(ctx: &SessionContext) -> Result<()> {
     // Registration needs a mutable session. A clone refers to the same session.
     let mut session = ctx.clone();

@@ -36,8 +36,7 @@ pub(super) fn compared<'a, C: ValueColumn<'a>>(
     Ok(Arc::new((0..rows).map(similarity).collect::<Result<Float64Array>>()?))
 }
 
-/// Returns the similarities of two columns of sets. `similarity` takes the number of common elements and the sizes of both sets. NaN
-/// becomes NULL.
+/// Returns the similarities of two columns of sets. `similarity` takes the number of common elements and both sizes. NaN becomes NULL.
 fn compared_sets(
     literals: Literals<'_>,
     columns: &[ArrayRef],
@@ -50,7 +49,6 @@ fn compared_sets(
     })
 }
 
-/// The SQL function `jaccard`.
 pub(super) static JACCARD: Function = Function {
     repeats_literals: false,
     doc: Some(Doc {
@@ -72,7 +70,6 @@ fn jaccard_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
     compared_sets(literals, columns, jaccard_of)
 }
 
-/// The SQL function `containment`.
 pub(super) static CONTAINMENT: Function = Function {
     repeats_literals: false,
     doc: Some(Doc {
@@ -100,7 +97,6 @@ fn containment_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arra
     compared_sets(literals, columns, |shared, a, _| containment_of(shared, a))
 }
 
-/// `set_hash(shingles, half)` returns one half of the hash of a shingle set; NULL for a NULL list.
 pub(super) static SET_HASH: Function = Function {
     settings: 1..=1,
     check: |literals| literals.integer(0, "half", 0, None).map(drop),
@@ -123,7 +119,6 @@ const HASHED_SET: &str = "The set: a list of UInt64, or of Int64 with the same b
 const LENGTH: &str = "The signature's length, a literal from 1 to 65535.";
 const SEED: &str = "What the hash functions are drawn from, a literal of at least 0.";
 
-/// The SQL function `minhash`.
 pub(super) static MINHASH: Function = Function {
     settings: 2..=5,
     check: |literals| HashFamily::read(literals).map(drop),
@@ -169,14 +164,12 @@ fn minhash_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
     })
 }
 
-/// The hash functions of a call.
 enum HashFunctions {
     MultiplyShift(Permutations),
     Linear(Linear),
 }
 
-/// The settings that determine the hash functions of a call. The functions are drawn only when there are rows, because planners check a
-/// call repeatedly.
+/// The settings that determine the hash functions of a call. Planners check a call repeatedly, so the functions are drawn only for rows.
 struct HashFamily {
     count: usize,
     seed: u64,
@@ -192,7 +185,6 @@ struct LinearFamily {
 }
 
 impl HashFamily {
-    /// Reads the settings of `minhash`.
     fn read(literals: Literals<'_>) -> Result<Self> {
         let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
         let seed = literals.integer(1, "seed", 0, None)?;
@@ -212,7 +204,6 @@ impl HashFamily {
         Ok(Self { count, seed, linear: Some(LinearFamily { modulus, draws, given }) })
     }
 
-    /// Draws the functions.
     fn functions(&self) -> Result<HashFunctions> {
         let Self { count, seed, linear } = self;
         let Some(LinearFamily { modulus, draws, given }) = linear else {
@@ -229,7 +220,6 @@ impl HashFamily {
     }
 }
 
-/// Reads the coefficients of `count` functions from the settings of a call.
 fn coefficients(literals: Literals<'_>, count: usize) -> Result<Vec<(u64, u64)>> {
     let text = literals.string(4, "coefficients", "")?;
     let numbers: Option<Vec<u64>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
@@ -247,7 +237,6 @@ fn bins(literals: Literals<'_>) -> Result<(usize, u64)> {
     Ok((count, literals.integer(1, "seed", 0, None)?))
 }
 
-/// The SQL function `one_permutation`.
 pub(super) static ONE_PERMUTATION: Function = Function {
     settings: 2..=2,
     check: |literals| bins(literals).map(drop),
@@ -279,7 +268,6 @@ fn one_permutation_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
     })
 }
 
-/// The SQL function `short_signature`.
 pub(super) static SHORT_SIGNATURE: Function = Function {
     doc: Some(Doc {
         text: "Returns 16 bits of each value of a MinHash signature as a binary of half the size, as runs store \
@@ -317,7 +305,6 @@ fn short_signature_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
 pub(super) const BUCKET_HASHES: SettingNames<BucketHash> =
     &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32), ("crc32-tuple", BucketHash::Crc32Tuple)];
 
-/// Reads the settings of `lsh_bands`.
 fn bucket_settings(literals: Literals<'_>) -> Result<Buckets> {
     let bands = literals.number(0, "bands", PERMUTATIONS, None)?;
     let rows = literals.number(1, "rows", PERMUTATIONS, None)?;
@@ -333,7 +320,6 @@ fn bucket_settings(literals: Literals<'_>) -> Result<Buckets> {
     Ok(Buckets { bands, rows, hash, table_size })
 }
 
-/// The SQL function `lsh_bands`.
 pub(super) static LSH_BANDS: Function = Function {
     settings: 2..=4,
     check: |literals| bucket_settings(literals).map(drop),
@@ -384,7 +370,6 @@ fn lsh_bands_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     })
 }
 
-/// The SQL function `minhash_similarity`.
 pub(super) static MINHASH_SIMILARITY: Function = Function {
     repeats_literals: false,
     doc: Some(Doc {
@@ -422,7 +407,6 @@ fn minhash_similarity_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Resu
     })
 }
 
-/// `signature_set(signature)` returns the values of a signature as a set, each combined with its index; NULL for a NULL signature.
 pub(super) static SIGNATURE_SET: Function = Function::new(
     "signature_set",
     &[Param::Signature],

@@ -31,7 +31,6 @@ pub(super) const SHINGLE_UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("c
 pub(super) const SHINGLE_HASHES: SettingNames<ShingleHash> =
     &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
 
-/// The definitions of a word and their names.
 pub(super) const WORD_RULES: SettingNames<Words> = &[
     ("unicode", Words::Unicode),
     ("auto", Words::Auto),
@@ -39,10 +38,8 @@ pub(super) const WORD_RULES: SettingNames<Words> = &[
     ("spaces", Words::Spaces),
 ];
 
-/// The treatments of texts with fewer units than a shingle, and their names.
 const SHORT: SettingNames<Short> = &[("reject", Short::Reject), ("whole", Short::Whole)];
 
-/// Reads the settings of `shingles`.
 pub(super) fn shingle_settings(literals: Literals<'_>) -> Result<Shingle> {
     let unit = literals.one_of(0, "unit", SHINGLE_UNITS)?;
     let size = literals.number(1, "size", 1..=MAX_SHINGLE_SIZE, Some(5))?;
@@ -58,7 +55,6 @@ pub(super) fn shingle_settings(literals: Literals<'_>) -> Result<Shingle> {
     Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
 }
 
-/// The SQL function `shingles`.
 pub(super) static SHINGLES: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -119,7 +115,6 @@ fn shingles_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRe
     })
 }
 
-/// `shingle_texts(text, ..)` returns the distinct shingles of a text as texts. It has the same arguments as `shingles`.
 pub(super) static SHINGLE_TEXTS: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -139,8 +134,6 @@ fn shingle_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Ar
     })
 }
 
-/// `shingle_samples(text, numbers, ..)` returns the shingles with the given numbers as texts. The settings of `shingles` follow the
-/// numbers. The result has one element per number, which is null if the text does not contain the shingle.
 pub(super) static SHINGLE_SAMPLES: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -165,7 +158,6 @@ fn shingle_samples_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
     })
 }
 
-/// `word_count(text, ..)` returns the number of words in a text. It has the same settings as `shingles`.
 pub(super) static WORD_COUNT: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -189,14 +181,11 @@ fn word_count_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Array
 /// The columns of a unit: the hash of its words, its position in the text and its number of words.
 pub const UNIT: [&str; 7] = ["hash_0", "hash_1", "char_start", "char_end", "byte_start", "byte_end", "words"];
 
-/// Reads the settings of `units`.
 fn unit_settings(literals: Literals<'_>) -> Result<(TextUnit, Shingle)> {
     let all = [TextUnit::Line, TextUnit::Sentence, TextUnit::Paragraph].map(|unit| (unit.name(), unit));
     Ok((literals.one_of(0, "unit", &all)?, shingle_settings(literals.after(1))?))
 }
 
-/// `units(text, unit, ..)` returns the lines, sentences or paragraphs of a text that have at least `min_words` words. The settings of
-/// `shingles` follow the unit.
 pub(super) static UNITS: Function = Function {
     settings: 0..=9,
     check: |literals| unit_settings(literals).map(drop),
@@ -222,14 +211,11 @@ fn units_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> 
 /// The maximum number of words in a window.
 const MAX_LENGTH: usize = 1_000_000;
 
-/// Reads the number of words in a window, and the settings of `shingles`.
 fn window_settings(literals: Literals<'_>) -> Result<(usize, Shingle)> {
     let length = literals.number(0, "length", 2..=MAX_LENGTH, None)?;
     Ok((length, shingle_settings(literals.after(1))?))
 }
 
-/// `fingerprints(text, length, ..)` returns the winnowed hashes of a text. At least one of them is in every window of `length` words. The
-/// settings of `shingles` follow the length.
 pub(super) static FINGERPRINTS: Function = Function {
     settings: 1..=9,
     check: |literals| window_settings(literals).map(drop),
@@ -252,8 +238,6 @@ fn fingerprints_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arr
 /// The columns of a window: the hash of its words, the index of its first word, and the number of characters before that word.
 pub const WINDOW: [&str; 4] = ["hash_0", "hash_1", "at", "char_start"];
 
-/// `windows(text, fingerprints, length, ..)` returns the windows of `length` words that contain a fingerprint. The settings of `shingles`
-/// follow the length.
 pub(super) static WINDOWS: Function = Function {
     settings: 1..=9,
     check: |literals| window_settings(literals).map(drop),
@@ -288,8 +272,8 @@ fn windows_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
     })
 }
 
-/// The columns of a repeated window. `at` is its first word, and `is_first` says whether this is the first occurrence. `kept_doc` and
-/// `kept_char_start` are the document and the character at which the first occurrence begins.
+/// The columns of a repeated window. `at` is its first word. Its first occurrence (`is_first`) begins in the document `kept_doc`, at the
+/// character `kept_char_start`.
 pub const REPEATED: [&str; 6] =
     ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_char_start"];
 
@@ -309,14 +293,11 @@ pub const RUN: [&str; 12] = [
     "kept_char_start",
 ];
 
-/// Reads the gap of `word_runs`, and the settings of `windows`.
 fn run_settings(literals: Literals<'_>) -> Result<(usize, (usize, Shingle))> {
     let gap = literals.integer(0, "gap", 0, None)? as usize;
     Ok((gap, window_settings(literals.after(1))?))
 }
 
-/// `word_runs(text, windows, gap, length, ..)` returns the runs of words that repeated windows of a text cover. The settings of `shingles`
-/// follow the length.
 pub(super) static WORD_RUNS: Function = Function {
     settings: 2..=10,
     check: |literals| run_settings(literals).map(drop),
@@ -356,8 +337,7 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     })
 }
 
-/// Returns the windows of a text, sorted by their first words. Also returns the document and the character at which the first occurrence of
-/// each window begins.
+/// Returns the windows of a text, sorted by their first words, and the document and character at which each window occurs first.
 fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> {
     let [at, is_first, occurrences, reference_documents, kept_doc, kept_char_start] =
         REPEATED.map(|name| numbers(rows, name));
@@ -376,13 +356,10 @@ fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> 
     Ok((order.iter().map(window).collect(), order.iter().map(kept).collect()))
 }
 
-/// Returns the fields of the result of `passages`: the passage in the first text, and the passage in the second text.
 fn passage_fields() -> Fields {
     ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true)).into_iter().collect()
 }
 
-/// `passages(a, b)` returns the longest common passage of two texts, in the spelling of each text. Both fields are NULL if there is no
-/// common passage.
 pub(super) static PASSAGES: Function = Function::new(
     "passages",
     &[Param::Text, Param::Text],
@@ -401,14 +378,11 @@ fn passages_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRe
     Ok(Arc::new(StructArray::try_new(passage_fields(), columns, None)?))
 }
 
-/// Reads the maximum number of characters in a sample.
 fn characters(literals: Literals<'_>) -> Result<usize> {
     literals.number(0, "characters", 1..=usize::MAX, None)
 }
 
-/// `text_sample(text, byte_start, byte_end, characters)` returns the first `characters` characters in a range of bytes.
-///
-/// SQL's `substr` takes positions in characters instead, so it would read the text from its beginning in every call.
+/// SQL's `substr` takes positions in characters, so it would read the text from its beginning in every call.
 pub(super) static TEXT_SAMPLE: Function = Function {
     settings: 1..=1,
     check: |literals| characters(literals).map(drop),
@@ -447,7 +421,6 @@ fn sample(text: &str, bytes: Range<usize>, characters: usize) -> Option<&str> {
 /// The columns of a span: its first UTF-8 byte, and the first byte after it.
 pub const CUT_SPAN: [&str; 2] = ["byte_start", "byte_end"];
 
-/// `text_without(text, spans)` returns the text without the bytes in `spans`. If `spans` is NULL, the text does not change.
 pub(super) static TEXT_WITHOUT: Function =
     Function::new("text_without", &[Param::Text, Param::Any], |_| Ok(DataType::Utf8), text_without_rows);
 

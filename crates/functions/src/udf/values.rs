@@ -16,7 +16,6 @@ use super::arguments::{Literals, Param, texts};
 use super::function::Function;
 use crate::kernel::hash::document_key;
 
-/// `document_key(id)` returns the key of a document; NULL for a NULL id.
 pub(super) static DOCUMENT_KEY: Function =
     Function::new("document_key", &[Param::AsText], |_| Ok(DataType::UInt64), document_key_rows);
 
@@ -32,8 +31,6 @@ fn field_path(literals: Literals<'_>) -> Result<Vec<String>> {
     names.collect()
 }
 
-/// `joined_texts(list, field, ..)` returns the texts in a list, one per line; NULL for a NULL list. If the list contains structs, the names
-/// that follow are the path to the field with the texts. This field can contain lists.
 pub(super) static JOINED_TEXTS: Function = Function {
     settings: 0..=usize::MAX,
     check: |literals| field_path(literals).map(drop),
@@ -95,8 +92,8 @@ pub fn number(text: &str) -> Option<f64> {
     Float64Type::parse(text)
 }
 
-/// Returns the key by which a text is ordered. Texts that are numbers are ordered as numbers and precede all other texts. The other texts
-/// are ordered by their bytes. Returns `None` for NaN, which has no order.
+/// Returns the key by which a text is ordered: numbers as numbers, followed by all other texts by their bytes. Returns `None` for NaN,
+/// which has no order.
 pub fn order_key(text: &str) -> Option<Vec<u8>> {
     let Some(number) = number(text) else { return Some([&[TEXT][..], text.as_bytes()].concat()) };
     if number.is_nan() {
@@ -111,13 +108,13 @@ pub fn order_key(text: &str) -> Option<Vec<u8>> {
     Some([&[NUMBER][..], &ordered.to_be_bytes(), &whole.to_be_bytes()].concat())
 }
 
-/// Returns the key of a text that is a number, as [`order_key`]. NaN comes after all other numbers. `None` for any other text.
+/// Returns the key of a text that is a number, as [`order_key`], but NaN comes after all other numbers. Returns `None` for any other text.
 pub fn number_key(text: &str) -> Option<Vec<u8>> {
     let number = number(text)?;
     if number.is_nan() { Some([&[NUMBER][..], &[u8::MAX; 24]].concat()) } else { order_key(text) }
 }
 
-/// Returns whether the value of a key is a number, and the value in the form for messages.
+/// Returns whether a key is the key of a number, and its value in the form for messages.
 pub fn shown(key: &[u8]) -> (bool, String) {
     let number = key.get(1..9).and_then(|bits| bits.try_into().ok()).map(u64::from_be_bytes);
     match (key.first(), number) {
@@ -129,8 +126,6 @@ pub fn shown(key: &[u8]) -> (bool, String) {
     }
 }
 
-/// `order_key(x)` returns the value by which `x` is ordered. For a text, this is a key that orders numbers as numbers. Floating-point
-/// numbers do not change, but NaN of any sign becomes NULL. Values of other types do not change.
 pub(super) static ORDER_KEY: Function = Function::new(
     "order_key",
     &[Param::Any],
@@ -144,7 +139,6 @@ pub(super) static ORDER_KEY: Function = Function::new(
     order_key_rows,
 );
 
-/// `number_key(x)`: the key of a text that is a number, and NULL for any other text.
 pub(super) static NUMBER_KEY: Function = Function::new(
     "number_key",
     &[Param::Text],
@@ -176,8 +170,8 @@ fn order_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     }
 }
 
-/// Reinterprets the bits of signed numbers as unsigned numbers of the same width, or the reverse. `to` is the type of the result. The
-/// numbers can be inside lists. Returns `None` for other types.
+/// Reinterprets signed numbers as unsigned numbers of the same width, or the reverse, also inside lists. `to` is the type of the result.
+/// Returns `None` for other types.
 pub fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Int32, DataType::UInt32) => same_bits::<Int32Type, UInt32Type>(array),
@@ -200,8 +194,7 @@ fn same_bits<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(array: &ArrayRef) -> 
     Some(Arc::new(PrimitiveArray::<B>::try_new(values, array.nulls().cloned()).ok()?))
 }
 
-/// Returns the unsigned type with the same width as a signed type of 32 or 64 bits, or as a list of this type. Returns `None` for other
-/// types.
+/// Returns the unsigned type for signed numbers of 32 or 64 bits, or for lists of them; `None` for other types.
 fn unsigned(given: &DataType) -> Option<DataType> {
     match given {
         DataType::Int32 => Some(DataType::UInt32),
@@ -214,8 +207,6 @@ fn unsigned(given: &DataType) -> Option<DataType> {
     }
 }
 
-/// `unsigned_bits(x)` returns the unsigned numbers with the same bits as the signed numbers in `x`. The functions in this crate work on
-/// unsigned numbers. The public tables contain signed numbers, because not every engine reads unsigned columns.
 pub(super) static UNSIGNED_BITS: Function = Function {
     keeps_nullability: true,
     ..Function::new(

@@ -98,12 +98,10 @@ impl ParsedFormat for CsvFormat {
     }
 }
 
-/// Reads records as documents.
 struct CsvReader {
     records: RecordCutter,
     wanted: Vec<String>,
     encoding: Encoding,
-    /// The maximum size of a record, in bytes.
     max_text: u64,
     /// The field of each wanted column, or `None` if the file has no such column.
     places: Vec<Option<usize>>,
@@ -166,7 +164,6 @@ impl CsvReader {
     }
 }
 
-/// Returns the names of the columns in the header of the file at `path`.
 fn names(header: CsvRecord<'_>, path: &str, encoding: Encoding) -> Result<Vec<String>> {
     if let Some(defect) = header.defect {
         return Err(Error::input(format!("{path} line {} {}", header.line, defect.complaint())));
@@ -175,12 +172,10 @@ fn names(header: CsvRecord<'_>, path: &str, encoding: Encoding) -> Result<Vec<St
     names.map_err(|_| Error::input(format!("the header of {path} {}", encoding.complaint())))
 }
 
-/// Returns the name of a column in a file without a header.
 fn name_without_header(at: usize) -> String {
     format!("column_{}", at + 1)
 }
 
-/// Returns the field of a column in a file without a header.
 fn place_without_header(name: &str) -> Option<usize> {
     name.strip_prefix("column_")?.parse::<usize>().ok()?.checked_sub(1)
 }
@@ -304,7 +299,6 @@ fn cut_field(
     Some(())
 }
 
-/// The columns of a file.
 struct CsvHead {
     file: Arc<SourceFile>,
     /// The names of the columns. An empty file has no columns.
@@ -313,7 +307,6 @@ struct CsvHead {
 }
 
 impl CsvHead {
-    /// The number of columns with this name.
     fn count(&self, name: &str) -> usize {
         self.columns.iter().filter(|column| *column == name).count()
     }

@@ -1,9 +1,6 @@
-//! Cuts CSV into records, for the reader of documents and the writer of rewritten files.
-//!
-//! Quoting follows RFC 4180: a field that starts with a quote ends at the next quote that is not doubled. Records end at `\n`, `\r`
-//! or `\r\n` outside of quotes. Empty lines are skipped.
-//!
-//! RFC 4180 has no rule for these cases:
+//! Cuts CSV into records, for the reader of documents and the writer of rewritten files. Quoting follows RFC 4180: a field that starts with
+//! a quote ends at the next quote that is not doubled. Records end at `\n`, `\r` or `\r\n` outside of quotes. Empty lines are skipped. RFC
+//! 4180 has no rule for these cases:
 //! - A quote in an unquoted field is an ordinary character.
 //! - Text after a closing quote belongs to the field, and quotes in it are ordinary characters.
 //! - An escape character, if the job sets one, makes the next character an ordinary character.
@@ -29,7 +26,6 @@ use crate::source::reading::documents::RowPlace;
 /// The maximum number of lines in a quoted field.
 const MAX_LINES: usize = 1000;
 
-/// Cuts bytes into records.
 #[derive(Debug)]
 pub(super) struct RecordCutter {
     csv: job::Csv,
@@ -47,7 +43,6 @@ pub(super) struct RecordCutter {
     defect: Option<Defect>,
     /// Whether the next record is the header.
     header: bool,
-    /// The number of rows that were cut so far.
     rows: u64,
 }
 
@@ -68,7 +63,6 @@ struct RecordScan {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CsvState {
-    /// The scan is before the first byte of a field.
     #[default]
     Start,
     /// The scan is in an unquoted field, or after the closing quote.
@@ -78,7 +72,6 @@ enum CsvState {
     AfterQuote,
 }
 
-/// The reason why a record cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Defect {
     /// The record has the first number of fields, and the first record has the second number of fields.
@@ -90,7 +83,6 @@ pub(super) enum Defect {
 }
 
 impl Defect {
-    /// The reason in the table `rejects`.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::NeverClosed => "truncated",
@@ -113,7 +105,6 @@ impl Defect {
     }
 }
 
-/// The reason why a scan stops.
 #[derive(Debug, Clone, Copy)]
 enum RecordEnd {
     /// The end of the fed bytes.
@@ -129,15 +120,12 @@ enum RecordEnd {
 pub(super) struct CsvRecord<'a> {
     /// The syntax. The quote character is unset if quotes are ordinary characters.
     pub csv: job::Csv,
-    /// The ends of the fields.
     ends: &'a [usize],
     /// The line in which the record starts, from 1.
     pub line: u64,
     /// The bytes of the record without its line end.
     pub body: &'a [u8],
-    /// The line end.
     pub end: &'a [u8],
-    /// The reason why the record cannot be read.
     pub defect: Option<Defect>,
 }
 
@@ -153,14 +141,12 @@ impl<'a> CsvRecord<'a> {
         self.body.get(self.place(field)?).map(|raw| unquoted(self.csv, raw))
     }
 
-    /// Returns the values of all fields.
     pub(super) fn values(self) -> impl Iterator<Item = Cow<'a, [u8]>> {
         (0..self.ends.len()).map(move |field| self.value(field).unwrap_or_default())
     }
 }
 
 impl RecordCutter {
-    /// Returns a cutter for one file.
     pub(super) fn new(csv: job::Csv) -> Self {
         Self {
             csv,
@@ -194,12 +180,10 @@ impl RecordCutter {
         self.lines.line()
     }
 
-    /// The bytes of the current piece.
     fn piece(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.taken]
     }
 
-    /// The current record.
     pub(super) fn record(&self) -> CsvRecord<'_> {
         let (body, end) = self.piece().split_at(self.body);
         let quote = self.csv.quote.filter(|_| !self.scan.is_literal);
@@ -398,7 +382,6 @@ impl RecordScan {
     }
 }
 
-/// Counts the line ends in a range of `bytes`.
 fn count_line_ends(bytes: &[u8], range: Range<usize>) -> usize {
     let before = |at: usize| at.checked_sub(1).map(|before| bytes[before]);
     let is_end = |at: &usize| bytes[*at] == b'\r' || bytes[*at] == b'\n' && before(*at) != Some(b'\r');
@@ -426,7 +409,6 @@ impl LineCounter {
     }
 }
 
-/// Returns a field without its quotes and escapes.
 fn unquoted(csv: job::Csv, raw: &[u8]) -> Cow<'_, [u8]> {
     let (mut in_quotes, inside) = match raw.split_first() {
         Some((first, rest)) if Some(*first) == csv.quote => (true, rest),

@@ -1,7 +1,6 @@
-//! JSON lines: extracts the wanted values of a line as text.
-//!
-//! Numbers are not parsed, so ids keep all digits. Other fields may be nested to any depth, but must be valid JSON. Some programs also
-//! write non-finite numbers and lone surrogates. Replacements with the same number of bytes keep the positions in a line.
+//! JSON lines: extracts the wanted values of a line as text. Numbers are not parsed, so ids keep all digits. Unwanted fields may be nested
+//! to any depth, but must be valid JSON. Some programs also write non-finite numbers and lone surrogates. They are replaced by the same
+//! number of bytes, so that positions in the line do not change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,18 +12,15 @@ use serde_json::value::RawValue;
 
 use crate::error::library_errors;
 
-/// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ValueKind {
-    /// A string.
     String,
     /// A number without a fraction or an exponent.
     Integer,
     /// Any number.
     Number,
-    /// `true` or `false`.
     Boolean,
-    /// Any of these kinds.
+    /// A value of any kind.
     Any,
 }
 
@@ -47,13 +43,11 @@ impl ValueKind {
 /// A wanted value of each line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JsonValue {
-    /// The name in the job.
     pub name: String,
     /// The name of the column, then the name of a field in it, and so on.
     pub path: Vec<String>,
     /// The path of the texts in the elements of the list at `path`, or `None` if the value is not a list.
     pub inside: Option<Vec<String>>,
-    /// The kind of the non-null values.
     pub kind: ValueKind,
 }
 
@@ -72,17 +66,14 @@ struct JsonNode {
     children: Vec<JsonNode>,
 }
 
-/// The reason why a line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnusableLine {
     /// The line is not a JSON object, or a value has the wrong kind. Messages show the text after the line number.
     Malformed(String),
-    /// The line is not UTF-8.
     NotUtf8,
 }
 
 impl WantedFields {
-    /// Returns the tree of `values`.
     pub(super) fn new(values: &[JsonValue]) -> Self {
         let mut wanted = Self::default();
         for (place, value) in values.iter().enumerate() {
@@ -143,7 +134,6 @@ impl WantedFields {
     }
 }
 
-/// Returns the raw JSON of the value at `path` in a line.
 pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
     let value = JsonValue { name: String::new(), path: path.to_vec(), inside: None, kind: ValueKind::Any };
     WantedFields::new(&[value]).written(line).ok()?.pop()?
@@ -214,7 +204,6 @@ fn wrong(name: &str, found: &str, wanted: ValueKind) -> UnusableLine {
     UnusableLine::Malformed(format!("has {shown} for `{name}`, but {} is expected", wanted.name()))
 }
 
-/// Finds the wanted fields of the object in `text`.
 fn find_fields<'a>(
     text: &'a str,
     nodes: &[JsonNode],
@@ -250,8 +239,7 @@ fn find_fields<'a>(
     Ok(())
 }
 
-/// Passes the name and the value of each field of the object in `text` to `take`. An error that `take` returns becomes an error of the
-/// object.
+/// Calls `take` with the name and the value of each field of the object in `text`, until `take` returns an error.
 pub(super) fn for_each_field<'a>(
     text: &'a str,
     take: impl FnMut(Cow<'a, str>, &'a RawValue) -> Result<(), String>,

@@ -1,6 +1,5 @@
-//! JSON lines and JSON arrays: each line, or each element of an array, is a document.
-//!
-//! The first documents of each file determine the paths and kinds of values.
+//! JSON lines and JSON arrays: each line, or each element of an array, is a document. The first documents of each file determine the paths
+//! and kinds of values.
 
 pub(in crate::source) mod line;
 mod shape;
@@ -120,7 +119,6 @@ impl ParsedFormat for JsonLines {
     }
 }
 
-/// Prepares a line for the JSON parser.
 fn prepared(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     match encoding {
         Encoding::Utf8Lossy => with_whole_pairs(without_mark(line)),
@@ -157,8 +155,7 @@ impl RowFormat for JsonLines {
     }
 }
 
-/// Appends the object in `row` with additional fields to `to`. The bytes of the object do not change. A row without an object is appended
-/// unchanged.
+/// Appends the object in `row` with additional fields to `to`. Its bytes do not change. Any other row is appended unchanged.
 fn append_fields(
     row: &[u8],
     columns: &[(&'static str, AddedValue)],

@@ -18,13 +18,10 @@ pub(super) struct JsonShape {
     float: bool,
     boolean: bool,
     array: bool,
-    /// The elements of the arrays.
     items: Option<Box<JsonShape>>,
-    /// The fields of the objects.
     fields: BTreeMap<String, JsonShape>,
 }
 
-/// The use of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Text,
@@ -36,12 +33,10 @@ pub(super) enum Role {
 }
 
 impl JsonShape {
-    /// Whether no field was added yet.
     pub(super) fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// Adds the kinds of values of a row.
     pub(super) fn add_row(&mut self, text: &str) -> serde_json::Result<()> {
         self.add_object(text, MAX_DEPTH).or_else(|error| {
             let finite = with_finite_numbers(text.as_bytes()).and_then(|text| String::from_utf8(text).ok());
@@ -79,7 +74,6 @@ impl JsonShape {
         }
     }
 
-    /// Adds the kinds of values of other rows.
     pub(super) fn merge(&mut self, other: &JsonShape) {
         self.string |= other.string;
         self.integer |= other.integer;
@@ -94,7 +88,7 @@ impl JsonShape {
         }
     }
 
-    /// Returns the names of the values in a job.
+    /// Returns the names by which a job refers to the values.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for (name, shape) in &self.fields {
@@ -152,8 +146,8 @@ impl JsonShape {
     }
 }
 
-/// Returns the kind that the value called `name` at `path` must have in every row. Fails with `Kind::Job` if the values cannot be used in
-/// this role. Fails with `Kind::Input` if the ids have several kinds.
+/// Returns the kind that the value called `name` at `path` must have in every row. Fails with `Kind::Job` if the role cannot use the
+/// values, and with `Kind::Input` if the ids have several kinds.
 pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));

@@ -1,7 +1,6 @@
-//! Columns of Parquet files: their names in a job, their types in the files, and their types in the tables of a run.
-//!
-//! A name `a.b` refers to the column `a.b` if a file has such a column, and otherwise to the field `b` of column `a`. A text may also be in
-//! lists: `a[].b` is the field `b` of all structs in the lists of column `a`.
+//! Columns of Parquet files: their names in a job, their types in the files, and their types in the tables of a run. A name `a.b` refers to
+//! the column `a.b` if a file has such a column, and otherwise to the field `b` of column `a`. A text may also be in lists: `a[].b` is the
+//! field `b` of all structs in the lists of column `a`.
 
 use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
@@ -82,8 +81,7 @@ pub(super) fn types_to_read(
                     file.path()
                 )));
             }
-            // The library does not check the bytes of a binary column that it reads as strings. Bytes are therefore read as bytes and cast
-            // later.
+            // A binary column is read as bytes and cast later. The library would not check the bytes if it read them as strings.
             if is_bytes(&data_type) {
                 read_as = DataType::BinaryView;
             } else if read_as != self::read_as(&data_type) && read_as != DataType::BinaryView {
@@ -215,7 +213,6 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// Whether the values of a type are strings.
 pub(crate) fn is_string(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
@@ -227,7 +224,6 @@ pub(crate) fn is_string(data_type: &DataType) -> bool {
 /// The name of a column, then the name of a field in it, and so on.
 pub(super) type NestedPath = Vec<String>;
 
-/// Returns the path of `name` in files with these schemas.
 pub(super) fn path_of<'a>(name: &str, mut files: impl Iterator<Item = &'a Schema>) -> NestedPath {
     if files.any(|schema| schema.field_with_name(name).is_ok()) {
         return vec![name.to_owned()];
@@ -270,7 +266,6 @@ fn list_at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a Field> {
     is_list.then(|| schema.field_with_name(path.first()?).ok()).flatten()
 }
 
-/// Returns the field at `path`.
 fn at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a Field> {
     let (root, rest) = path.split_first()?;
     let mut found = schema.field_with_name(root).ok()?;
@@ -281,12 +276,10 @@ fn at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a Field> {
     Some(found)
 }
 
-/// Returns the type of the field at `path`.
 fn type_at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a DataType> {
     at(schema, path).map(Field::data_type)
 }
 
-/// Returns the names of columns, and of the fields of structs.
 fn field_names(fields: &Fields) -> Vec<String> {
     named_fields(fields).into_iter().map(|(name, _)| name).collect()
 }
@@ -346,7 +339,6 @@ fn insert(fields: &mut Vec<Field>, path: &[String], data_type: &DataType) {
     }
 }
 
-/// Returns the value at `path` in a plan over `columns`.
 pub(super) fn value_at(columns: &Schema, path: &[String]) -> Option<Expr> {
     let (root, rest) = path.split_first()?;
     let root = column(value_name(columns.index_of(root).ok()?));

@@ -1,7 +1,5 @@
-//! Parquet files and their footers.
-//!
-//! The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other panics are caught. In both cases,
-//! the error names the file.
+//! Parquet files and their footers. The Parquet library panics on some damaged footers. Known cases are checked before decoding, and other
+//! panics are caught. In both cases, the error names the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -42,7 +40,6 @@ const TAIL: u64 = 8;
 /// A Parquet file whose footer was read.
 pub(crate) struct ParquetFile {
     pub(super) file: Arc<SourceFile>,
-    /// The footer.
     pub(crate) metadata: Arc<ParquetMetaData>,
     store: Arc<dyn ObjectStore>,
 }
@@ -61,12 +58,10 @@ impl ParquetFile {
         Ok(Self { file: Arc::new(file.clone()), metadata, store })
     }
 
-    /// The path in the tables of a run.
     pub(crate) fn path(&self) -> &str {
         &self.file.path
     }
 
-    /// The size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.file.size()
     }
@@ -94,8 +89,8 @@ impl ParquetFile {
         bytes.context(|| format!("reading {} failed", self.path()))
     }
 
-    /// Returns the CRC-32 of the columns `names` and the footer in file order, or of the footer alone. Chooses the alternative that covers
-    /// `bytes` bytes. Returns `None` if neither alternative covers this number of bytes.
+    /// Returns the CRC-32 of the columns `names` and the footer in file order, or of the footer alone, whichever covers `bytes` bytes.
+    /// Returns `None` if neither does.
     pub(in crate::source) async fn checksum(&self, names: &[&str], bytes: u64) -> Result<Option<u32>> {
         let footer = footer_bytes(self.store.as_ref(), &self.file).await?;
         let mut ranges = BTreeMap::new();
@@ -122,15 +117,14 @@ impl ParquetFile {
         Ok(Some(hasher.finalize()))
     }
 
-    /// Checks that the file was not replaced. Fails with `Kind::Input` if the file was replaced.
+    /// Fails with `Kind::Input` if the file was replaced.
     pub(crate) async fn check(&self) -> Result<()> {
         self.file.pin.check_after_reading(self.store.as_ref(), self.path()).await
     }
 }
 
-/// Returns the footer of a file. If the footer does not come from the cache, also returns its bytes. The footer can contain an Arrow schema
-/// that only other programs can decode: see [`without_foreign_schema`]. Fails with `Kind::Input` if the file has no readable footer or was
-/// replaced.
+/// Returns the footer of a file, and its bytes if it does not come from the cache. The footer can contain an Arrow schema that only other
+/// programs decode: see [`without_foreign_schema`]. Fails with `Kind::Input` if the footer is not readable or the file was replaced.
 pub(super) async fn read_footer(
     store: &dyn ObjectStore,
     file: &SourceFile,

@@ -1,7 +1,4 @@
-//! Parquet files, which DataFusion scans.
-//!
-//! `file` reads and checks footers, `columns` determines types, and `reader` refuses files that were replaced. `number_rows` is the node
-//! above the scan that adds the position of each row.
+//! Parquet files, which DataFusion scans. Above the scan, `number_rows` adds the position of each row.
 
 mod columns;
 mod file;
@@ -73,19 +70,16 @@ const BATCH_ROWS: usize = 8192;
 /// timestamps occur up to the year 9999. The programs that write INT96 use microseconds.
 const INT96_UNIT: &str = "us";
 
-/// Rows of Parquet files.
 pub(in crate::source) struct ParquetRows {
     pub table: ParquetTable,
-    /// The values of the job's columns.
     pub values: NamedExpressions,
     pub types: SourceTypes,
     /// The defect of a row, or `None` if no row can have a defect.
     pub defect: Option<Expr>,
 }
 
-/// Returns the `wanted` rows of `files` with their `columns`. Without `wanted`, returns all rows. Fails with `Kind::Input` if a file is not
-/// Parquet, or if it lacks a column that other files have. Fails with `Kind::Job` if no file has a column of the job, if a text column or
-/// an id has an unsupported type, or if some engines cannot read a carried column.
+/// Returns the `wanted` rows of `files`, or all rows, with their `columns`. Fails with `Kind::Input` if a file is not Parquet or lacks a
+/// column that other files have. Fails with `Kind::Job` if no file has a column of the job, or if a column has an unsupported type.
 pub(in crate::source) async fn table(
     ctx: &SessionContext,
     source: &job::Source,

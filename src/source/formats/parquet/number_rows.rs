@@ -27,15 +27,13 @@ use crate::source::rows::split::{ReadPart, Split, next_run};
 /// The last column of the scan: the index of the split that contains the row.
 pub(crate) const SPLIT_COLUMN: &str = "__resemblance_split";
 
-/// Replaces the scan's split column by `source`, `name`, `position` and the partition columns.
-///
-/// Input: the columns of the files, then [`SPLIT_COLUMN`] (UInt32), an index into `splits`. Output: the columns as `value_0`, `value_1`,
-/// ..., then `source` and `name` (Utf8View), `position` (UInt64) and `partition_0`, ... (Utf8View). Partitions and the order of rows do not
-/// change. The node numbers the rows by counting. A node below it must therefore not divide a split, filter its rows or mix them with other
-/// rows. For this reason, the node accepts no filter and no limit, and requires no other partitioning.
+/// Replaces the split column of a scan by the origin of each row. Input: the columns of the files, then [`SPLIT_COLUMN`] (UInt32), an index
+/// into `splits`. Output: the columns as `value_0`, `value_1`, ..., then `source` and `name` (Utf8View), `position` (UInt64) and
+/// `partition_0`, ... (Utf8View). Partitions and the order of rows do not change. Rows are numbered by counting, so no node below may
+/// divide a split, filter its rows or mix them with other rows. This node therefore accepts no filter and no limit, and requires no other
+/// partitioning.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct NumberRows {
-    /// The splits of the scan.
     pub splits: Arc<[Split]>,
     /// The number of rows in a full batch of the scan. A shorter batch is the last batch of a split.
     pub batch_rows: usize,
@@ -136,7 +134,6 @@ impl Description for NumberRows {
     }
 }
 
-/// Numbers the rows of a partition.
 struct Numbering {
     input: SendableRecordBatchStream,
     number: Arc<NumberRows>,

@@ -43,9 +43,7 @@ pub(super) fn split_index(file: &PartitionedFile) -> Option<usize> {
 }
 
 /// Changes a scan of Parquet files so that it reads its `splits` with [`Readers`] and skips unwanted rows. Other plans are returned
-/// unchanged.
-///
-/// The bytes of files that are read completely are added to `checksums`.
+/// unchanged. The bytes of files that are read completely are added to `checksums`.
 pub(crate) fn pinned_scan(
     input: Arc<dyn ExecutionPlan>,
     runtime: &RuntimeEnv,
@@ -105,7 +103,6 @@ fn has_bytes(fields: &Fields) -> bool {
     })
 }
 
-/// Creates the readers of a scan.
 #[derive(Debug, Clone)]
 struct Readers {
     store: Arc<dyn ObjectStore>,
@@ -144,7 +141,6 @@ struct PinnedReader {
     metrics: ParquetFileMetrics,
     split: Split,
     shared: Readers,
-    /// The footer, once it was read.
     metadata: Option<Arc<ParquetMetaData>>,
 }
 

@@ -9,13 +9,11 @@ use crate::job::Html;
 use crate::source::format::TextStep;
 use crate::source::reading::lines::without_mark;
 
-/// The step for HTML.
 pub(super) const HTML: TextStep = TextStep {
     applies: |source, name, start| source.html == Some(Html::Text) && is_html(name, start),
     text: shown_text,
 };
 
-/// The endings of HTML files.
 const ENDINGS: [&str; 3] = [".html", ".htm", ".xhtml"];
 /// The first bytes of HTML files with other endings, in lower case.
 const STARTS: [&[u8]; 2] = [b"<!doctype html", b"<html"];
@@ -35,20 +33,18 @@ fn is_html(name: &str, start: &[u8]) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending)) || STARTS.iter().any(begins)
 }
 
-/// Returns the text that a browser shows of a page.
 fn shown_text(html: &str) -> String {
     let mut page = PageText::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
         page.add(&event);
         None::<Infallible>
     });
-    // Tags in scripts are no tags.
+    // Text in a script can look like a tag, but is none.
     emitter.naively_switch_states(true);
     let Ok(_) = Tokenizer::new_with_emitter(html, emitter).finish();
     page.text
 }
 
-/// The text of a page up to an event.
 #[derive(Default)]
 struct PageText {
     text: String,

@@ -1,4 +1,4 @@
-//! Text files: each file is one document. A [`TextStep`] can lie between the contents of a file and its text.
+//! Text files: each file is one document. A [`TextStep`] may turn the contents of a file into its text.
 
 mod html;
 
@@ -39,7 +39,6 @@ pub(crate) const START_BYTES: usize = 1024;
 /// All steps. The first step that applies to a file is used.
 const STEPS: [TextStep; 1] = [html::HTML];
 
-/// Returns the step for a file that begins with `start`.
 fn step(source: &job::Source, path: &str, start: &[u8]) -> Option<&'static TextStep> {
     let name = job::without_compression(path).unwrap_or(path).to_ascii_lowercase();
     STEPS.iter().find(|step| (step.applies)(source, &name, start))
@@ -112,14 +111,12 @@ struct TextReader {
     /// The shingle settings for long texts, or `None` if every text is read as a whole.
     cut: Option<Shingle>,
     chunks: Vec<Bytes>,
-    /// The number of bytes that were read.
     bytes: u64,
-    /// Is set after [`LONG_TEXT`] bytes.
+    /// Set after [`LONG_TEXT`] bytes.
     long: Option<LongTextReader>,
 }
 
 impl TextReader {
-    /// Returns the first bytes of the file.
     fn start(&self) -> Vec<u8> {
         self.chunks.iter().flatten().copied().take(START_BYTES).collect()
     }
@@ -192,7 +189,6 @@ fn document(bytes: Bytes) -> Option<Bytes> {
     std::str::from_utf8(&text).is_ok().then_some(text)
 }
 
-/// Cuts a text into shingles while it is read.
 struct LongTextReader {
     decoder: Decoder,
     /// `None` after bytes that are not UTF-8.

@@ -1,7 +1,5 @@
-//! Normalises a text and cuts it into shingles, piece by piece. A sink receives the shingles.
-//!
-//! A shingle is a sequence of `size` consecutive units, which are words or characters (Broder, *On the resemblance and containment of
-//! documents*, SEQUENCES 1997, section 2; Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.2).
+//! Normalises a text and cuts it into shingles, piece by piece, and passes the shingles to a [`Sink`]. A shingle is a sequence of `size`
+//! consecutive units, which are words or characters (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997, section 2).
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -10,24 +8,20 @@ use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 
-/// The minimum number of bytes in a piece of text. All steps process one piece before the next piece, so that the piece stays in the
-/// first-level cache.
+/// The minimum number of bytes in a piece of text. A piece stays in the first-level cache during all normalisation steps.
 pub(crate) const PIECE: usize = 16 << 10;
 /// The approximate maximum number of shingles that a sink receives in one call.
 pub(crate) const BLOCK: usize = 1 << 10;
 
-/// Receives shingles in batches.
 pub(crate) trait Sink {
-    /// Receives shingles. A shingle of characters is their UTF-8 bytes. A shingle of words is the bytes of the words with the separator
-    /// between them. With [`ShingleHash::Xxh3`], it is instead the XXH3-64 hash of each word, as 8 bytes, little endian.
+    /// Receives a batch of shingles as bytes: characters as UTF-8, and words with the separator between them. With [`ShingleHash::Xxh3`],
+    /// words are instead their XXH3-64 hashes, each as 8 bytes, little endian.
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>);
 }
 
-/// Splits `text` into shingles by the settings `by`, and passes every shingle to `sink`, in order and with repeats. Returns whether the
-/// text has at least `by.min_words` words.
-///
-/// Memory contains one piece of text at a time. A text that cannot be cut is normalised as a whole, into two buffers. This is the case if
-/// no space precedes an ASCII letter, if stop words are removed by Unicode's rules, or if newlines are removed.
+/// Passes every shingle of `text` to `sink`, in order and with repeats. Returns whether the text has at least `by.min_words` words. Memory
+/// contains one piece of text at a time. A text that cannot be cut is normalised as a whole, into two buffers: if no space precedes an
+/// ASCII letter, or if [`in_pieces`] is false.
 pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;
     let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
@@ -40,12 +34,12 @@ pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut
     Ok(cutting.end(by, scratch, sink))
 }
 
-/// The state of a text after the pieces so far.
+/// The state of a text after the pieces that were added so far.
 #[derive(Debug, Default)]
 pub(crate) struct Cutting {
-    /// The number of words so far. They are counted only if shingles consist of words or `by` has a minimum number of words.
+    /// The number of words so far, counted only if shingles consist of words or `by` has a minimum number of words.
     words: usize,
-    /// The number of characters so far. They are counted only if shingles consist of characters and `by.short` is [`Short::Whole`].
+    /// The number of characters so far, counted only if shingles consist of characters and `by.short` is [`Short::Whole`].
     characters: usize,
     /// Whether the normalised text contains more than white space.
     pub(crate) has_text: bool,
@@ -64,8 +58,8 @@ impl Cutting {
         Ok(Self::default())
     }
 
-    /// Adds the next piece of the text, and passes all shingles that are now complete to `sink`. Pieces must end at positions that
-    /// [`next_cut`] returns. A text may have several pieces only if [`in_pieces`] is true.
+    /// Adds the next piece of the text, and passes all shingles that are now complete to `sink`. Pieces must end where [`next_cut`] says. A
+    /// text may have several pieces only if [`in_pieces`] is true.
     pub(crate) fn piece(
         &mut self,
         piece: &str,
@@ -103,8 +97,8 @@ impl Cutting {
         }
     }
 
-    /// Ends the text. If the text is shorter than a shingle and `by.short` is [`Short::Whole`], passes the whole text to `sink` as one
-    /// shingle. Returns whether the text has at least `by.min_words` words.
+    /// Ends the text. With [`Short::Whole`], passes a text that is shorter than a shingle to `sink` as one shingle. Returns whether the
+    /// text has at least `by.min_words` words.
     pub(crate) fn end(self, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> bool {
         let (size, separator) = size_and_separator(by);
         if by.short == Short::Whole {
@@ -133,12 +127,11 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-/// Returns whether a text can be normalised piece by piece. This requires that each cut between words of the text is also a cut between
-/// words of the normalised text.
+/// Returns whether a text can be normalised piece by piece: each cut between its words must also be a cut between normalised words.
 pub(crate) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
-    // A piece starts with a letter. If its first word is removed, the rest can start with white space and a mark, which Unicode's rules
-    // join into one segment.
+    // A piece starts with a letter. If its first word is removed, the rest can start with white space and a mark, which are one segment by
+    // Unicode's rules.
     let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
     if by_words && takes_letters && matches!(by.words, Words::Auto | Words::Unicode) {
         return false;
@@ -186,7 +179,6 @@ impl CutScratch {
         }
     }
 
-    /// Replaces the normaliser if `by` differs from the settings of the previous text.
     fn resolve(&mut self, by: &Shingle) -> Result<()> {
         let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;
         if !self.normalizer.as_ref().is_some_and(same) {
@@ -226,7 +218,6 @@ impl LastWords {
         }
     }
 
-    /// Returns the number of words. `ends` is empty if words are hashes.
     fn count(&self) -> usize {
         if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
     }
@@ -294,7 +285,7 @@ impl Chars {
     }
 }
 
-/// Passes every shingle of `text` to `sink`. Returns the byte position of the last `size - 1` characters.
+/// Passes every shingle of `text` to `sink`. Returns the byte position at which the last `size - 1` characters begin.
 fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
     let bytes = text.as_bytes();
     if text.is_ascii() {
@@ -305,7 +296,7 @@ fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
         }
         return shingles;
     }
-    // Two iterators over the text. The second is `size` characters ahead of the first.
+    // Each pair is the start of a character and the start of the character `size` positions later.
     let starts = || text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
     let mut runs = starts().zip(starts().skip(size)).peekable();
     let mut kept = 0;

@@ -7,9 +7,8 @@ use crate::kernel::text::cut::{self, Cutting, in_pieces, is_blank};
 use crate::kernel::text::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_function};
 use crate::kernel::text::words::next_cut;
 
-/// The shingles of a text that arrives in parts.
-///
-/// Memory contains the set, a piece of text, and the latest part. A text in which no space precedes an ASCII letter is a single piece.
+/// The shingles of a text that arrives in parts. Memory contains the set, a piece of text, and the latest part. A text in which no space
+/// precedes an ASCII letter is a single piece.
 #[derive(Debug)]
 pub struct LongText {
     by: Shingle,
@@ -39,16 +38,12 @@ pub struct CutText {
 }
 
 impl LongText {
-    /// Returns whether texts can be split by the settings `by` while they arrive. Dictionaries and some normalisation steps require the
-    /// whole text.
+    /// Returns whether texts can be split while they arrive. Dictionaries and some normalisation steps require the whole text.
     pub fn can(by: &Shingle) -> bool {
         by.hash != ShingleHash::Dictionary && in_pieces(by)
     }
 
-    /// Begins a text. [`can`](Self::can) must be true.
-    ///
-    /// # Errors
-    /// The errors of [`shingles`](super::shingles::shingles).
+    /// Begins a text. [`can`](Self::can) must be true. Fails like [`shingles`](super::shingles::shingles).
     pub fn begin(by: &Shingle) -> Result<Self> {
         let mut scratch = cut::CutScratch::default();
         let cutting = Cutting::begin(by, &mut scratch)?;

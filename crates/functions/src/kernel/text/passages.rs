@@ -1,8 +1,8 @@
 //! Finds the longest common passage of two texts and the common runs of two sequences, and removes passages from a text.
 //!
 //! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. A suffix automaton represents all
-//! sequences of consecutive words in one text (Blumer et al., "The smallest automaton recognizing the subwords of a text", Theoretical
-//! Computer Science 40, 1985), and the other text is its input. The time is linear in the total length of both texts.
+//! sequences of consecutive words in one text (Blumer et al., Theoretical Computer Science 40, 1985), and reads the other text. The time is
+//! linear in the total length of both texts.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -43,7 +43,7 @@ fn tokens(text: &str, numbers: &mut HashMap<String, u32>) -> Vec<NumberedWord> {
     text.unicode_word_indices().map(number).collect()
 }
 
-/// The suffix automaton of a sequence of tokens. It represents all runs of consecutive tokens in the sequence.
+/// The suffix automaton of a sequence of tokens. It represents all runs of consecutive tokens.
 struct SequenceRuns {
     states: Vec<SuffixState>,
     /// Maps a state and a token to the state of the runs that are longer by this token.
@@ -66,7 +66,7 @@ impl SequenceRuns {
         let mut runs =
             Self { states: vec![SuffixState { length: 0, shorter: None, end: 0 }], next: HashMap::new() };
         let mut whole = 0;
-        // For each state, the tokens for which `next` has an entry. A copy of the state needs them.
+        // For each state, the tokens for which `next` has an entry. To copy a state, these entries are copied.
         let mut tokens: Vec<Vec<u32>> = vec![Vec::new()];
         for token in sequence {
             let length = runs.states[whole as usize].length + 1;
@@ -114,7 +114,7 @@ impl SequenceRuns {
         self.states.len() as u32 - 1
     }
 
-    /// For each token of `other`, returns the longest run that ends with this token and that this sequence contains: its first end in this
+    /// For each token of `other`, returns the longest run in this sequence that ends with this token in `other`: its first end in this
     /// sequence, and its length, in tokens.
     fn suffixes(&self, other: impl Iterator<Item = u32>) -> impl Iterator<Item = (usize, usize)> {
         let (mut state, mut length) = (0, 0);
@@ -139,8 +139,8 @@ impl SequenceRuns {
         })
     }
 
-    /// Finds the longest run that `other` and this sequence have in common. Returns its end in this sequence, its end in `other`, and its
-    /// length, all in tokens. Returns `None` if there is no common token.
+    /// Finds the longest run that `other` and this sequence have in common: its end in this sequence, its end in `other`, and its length,
+    /// in tokens. Returns `None` if there is no common token.
     fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
         let mut longest = None;
         for (at, (end, length)) in self.suffixes(other).enumerate() {
@@ -163,8 +163,8 @@ pub struct CommonRun {
     pub length: usize,
 }
 
-/// Returns the runs of at least `least` tokens that both sequences contain, sorted by their places. Each run is maximal in `a` or in `b`:
-/// the sequence contains no longer common run at this place. The place in the other sequence is the first occurrence there.
+/// Returns the runs of at least `least` tokens that both sequences contain, sorted by their places. Each run is maximal in one sequence: no
+/// longer common run starts or ends at its place there. Its place in the other sequence is its first occurrence.
 pub fn common_runs(a: &[u32], b: &[u32], least: usize) -> Vec<CommonRun> {
     let in_a = maximal_runs(b, a, least).map(|(b, a, length)| CommonRun { a, b, length });
     let in_b = maximal_runs(a, b, least).map(|(a, b, length)| CommonRun { a, b, length });
@@ -198,11 +198,8 @@ pub struct PlacedUnits {
 }
 
 impl PlacedUnits {
-    /// Splits a text into its units, and returns those of the first `most` words or characters. Each word or character is normalised
-    /// separately. `numbers` has the numbers of the units so far, and new units get the next numbers.
-    ///
-    /// # Errors
-    /// If a step of `by` names a language without stop words.
+    /// Returns the units of the first `most` words or characters of a text, each of which is normalised separately. `numbers` contains the
+    /// numbers of the units so far, and new units get the next numbers. Fails if a step of `by` names a language without stop words.
     pub fn new(text: &str, by: &Shingle, most: usize, numbers: &mut HashMap<String, u32>) -> Result<Self> {
         let mut normalizer = Normalizer::new(&by.normalize, by.words)?;
         let mut pieces = Vec::new();
@@ -221,7 +218,7 @@ impl PlacedUnits {
             let mut add = |unit: &str| {
                 let next = numbers.len() as u32;
                 units.numbers.push(*numbers.entry(unit.to_owned()).or_insert(next));
-                // The normaliser adds a collapsed space to the next character, which may not be part of a common run.
+                // The normaliser writes a collapsed space together with the next character, which may be outside of the common run.
                 let end = if unit.trim().is_empty() { place.start } else { place.end };
                 units.places.push(place.start..end);
             };
@@ -250,9 +247,8 @@ pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
 
 /// Removes spans from a text while its bytes arrive in parts. See [`without_spans`].
 pub struct SpanCutter {
-    /// The spans with ends that were not passed yet.
+    /// The spans that do not end before the next byte.
     spans: VecDeque<Range<usize>>,
-    /// The number of bytes so far.
     at: usize,
     divides_character: bool,
 }
@@ -276,7 +272,7 @@ impl SpanCutter {
                 kept.push(from - start..span.start - start);
             }
             from = from.max(span.end.min(end));
-            // The next call checks the end of this span.
+            // The next call checks whether this span ends in the text.
             if span.end >= end {
                 break;
             }

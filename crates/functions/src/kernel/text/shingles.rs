@@ -1,6 +1,5 @@
-//! `shingles(text, ...)`: the set of the shingles of a text, as numbers of up to 64 bits or as texts.
-//!
-//! The number of a shingle never changes, because stored sets are compared with later sets:
+//! `shingles(text, ...)`: the set of the shingles of a text, as numbers of up to 64 bits or as texts. The number of a shingle never
+//! changes, because stored sets are compared with later sets:
 //!
 //! | hash | unit | number |
 //! |---|---|---|
@@ -10,8 +9,8 @@
 //! | `crc32` | char | CRC-32 (IEEE) of the characters' UTF-8 bytes |
 //! | `sha256-31` | both | SHA-256 of the bytes that `crc32` takes, as a big-endian number, modulo 2^31 - 1 |
 //!
-//! With the first definition, each word is hashed once and words are never joined, whatever the size. The hash `dictionary` numbers the
-//! shingles of a whole collection, so this module cannot compute its numbers.
+//! By the first definition, each word is hashed only once, however many shingles contain it. The hash `dictionary` numbers the shingles of
+//! a whole collection, so this module cannot compute its numbers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -33,17 +32,17 @@ pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
 /// The minimum length of the list at which repeats are dropped while the text is still being read.
 pub(crate) const UNSORTED: usize = 1 << 16;
 
-/// Appends the sorted distinct numbers of the shingles of `text` to `out`.
-///
-/// For a text with more than `MAX_SHINGLES` shingles, appends `MAX_SHINGLES + 1` numbers, so that the caller can reject the text.
+/// Appends the sorted distinct numbers of the shingles of `text` to `out`. For a text with more than `MAX_SHINGLES` shingles, appends
+/// `MAX_SHINGLES + 1` numbers, so that the caller can reject the text.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`. A normalised text with fewer units than `by.size` has no
-/// shingles, but with [`Short::Whole`](crate::kernel::shingle::Short::Whole) it is one shingle. The size of `out` depends on the number of
-/// *distinct* shingles. All other memory contains one piece of text. A text that cannot be cut is normalised as a whole, into two buffers.
-/// This is the case if no space precedes an ASCII letter, if stop words are removed by Unicode's rules, or if newlines are removed.
+/// shingles; with [`Short::Whole`](crate::kernel::shingle::Short::Whole) it is one shingle. The size of `out` depends on the number of
+/// *distinct* shingles, and all other memory contains one piece of text. A text that cannot be cut is normalised as a whole, into two
+/// buffers. This is the case if no space precedes an ASCII letter, if stop words are removed by Unicode's rules, or if newlines are
+/// removed.
 /// # Errors
-/// [`Error`] if `by.normalize` names a language without stop words, or if `by.hash` is [`ShingleHash::Dictionary`], which numbers the
-/// shingles of a collection. After an error, `out` is unchanged.
+/// [`Error`] if `by.normalize` names a language without stop words, or if `by.hash` is [`ShingleHash::Dictionary`]. `out` is then
+/// unchanged.
 pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mut Vec<u64>) -> Result<()> {
     let start = out.len();
     let ShingleBuffers { cut, sort, most } = scratch;
@@ -63,7 +62,6 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mu
     Ok(())
 }
 
-/// Returns the hash function that turns a shingle's bytes into its number.
 pub(crate) fn hash_function(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
     match hash {
         ShingleHash::Xxh3 => Ok(xxh3_64),
@@ -112,7 +110,6 @@ pub(crate) struct Distinct<'a> {
     pub(crate) start: usize,
     /// The length of `out` at which repeats are dropped.
     pub(crate) limit: usize,
-    /// The maximum number of distinct numbers. Once the list has more, all later numbers are ignored.
     pub(crate) most: usize,
     pub(crate) sort: &'a mut distinct::DistinctBuffers,
 }
@@ -135,19 +132,16 @@ impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
     }
 }
 
-/// Returns the distinct shingles of `text` as texts, sorted by their bytes. A text consists of characters, or of words with `by.separator`
-/// between them. The set is empty if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
-///
-/// # Errors
-/// [`Error`] if `by.normalize` names a language without stop words.
+/// Returns the distinct shingles of `text` as texts, sorted by their bytes. Words are joined by `by.separator`. The set is empty if the
+/// normalised text has fewer units than `by.size`, or fewer words than `by.min_words`. Fails if `by.normalize` names a language without
+/// stop words.
 pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<BTreeSet<String>> {
     let mut texts = TextSet::default();
     let enough = cut(text, by, scratch, &mut texts)?;
     Ok(if enough { texts.0 } else { BTreeSet::new() })
 }
 
-/// Returns, for each number in `wanted`, the shingle of `text` with this number, as a text. Returns `None` for each number for
-/// which `text` has no shingle.
+/// Returns, for each number in `wanted`, the shingle of `text` with this number as a text; `None` if `text` has no such shingle.
 pub(crate) fn shingles_numbered(
     text: &str,
     wanted: &[u64],
@@ -186,10 +180,8 @@ pub(crate) fn shingles_numbered(
     Ok(wanted.iter().map(|number| texts.get(places.get(number)?).cloned()).collect())
 }
 
-/// Returns the shingles of `text` as texts, in order and with repeats. `by.hash` must be [`ShingleHash::Dictionary`].
-///
-/// # Errors
-/// The errors of [`shingle_texts`].
+/// Returns the shingles of `text` as texts, in order and with repeats. `by.hash` must be [`ShingleHash::Dictionary`]. Fails like
+/// [`shingle_texts`].
 pub fn shingles_in_order(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     let mut each = Each(|shingle: &[u8]| texts.push(String::from_utf8_lossy(shingle).into_owned()));
@@ -197,7 +189,6 @@ pub fn shingles_in_order(text: &str, by: &Shingle, scratch: &mut CutScratch) -> 
     Ok(if enough { texts } else { Vec::new() })
 }
 
-/// Calls a function with each shingle.
 struct Each<F>(F);
 
 impl<F: FnMut(&[u8])> Sink for Each<F> {
@@ -219,8 +210,7 @@ impl Sink for TextSet {
 /// The size of all pieces after the first is the length of the text divided by this number.
 const LATER_PIECES: usize = 16;
 
-/// Computes the shingles at the beginning of a text. With these shingles, callers can rule out that two whole texts are similar. The
-/// buffers are reused between texts.
+/// Computes the shingles at the beginning of a text, with which callers rule out that two whole texts are similar. The buffers are reused.
 #[derive(Debug, Default)]
 pub struct Beginning {
     cut: CutScratch,
@@ -230,10 +220,7 @@ pub struct Beginning {
 
 impl Beginning {
     /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` shingles in total. Returns `None` if
-    /// only the whole text provides as many, because of its normalisation, missing cuts or repeats.
-    ///
-    /// # Errors
-    /// The errors of [`shingles`].
+    /// so many are found only in the whole text, because of its normalisation, missing cuts or repeats. Fails like [`shingles`].
     pub fn shingles(&mut self, text: &str, by: &Shingle, least: usize, all: usize) -> Result<Option<&[u64]>> {
         let Self { cut, sort, set } = self;
         let hash = hash_function(by.hash)?;

@@ -1,22 +1,18 @@
-//! Finds windows of words that are repeated in a collection. Selects the hashes by which repeated windows are found, and computes the runs
-//! of words in these windows.
-//!
-//! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few hashes per
-//! text. If two texts contain the same window of hashes, winnowing selects the same hash in both texts.
+//! Finds windows of words that are repeated in a collection: selects the hashes that find them, and computes the runs of words that they
+//! cover. Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few
+//! hashes per text. If two texts contain the same window of hashes, it selects the same hash in both.
 
 use std::ops::Range;
 
-/// Returns the number of words in a hashed run, which is half of a window of `length` words. With this number, about four hashes are
-/// selected per `length` words.
+/// Returns the number of words in a hashed run: half of a window of `length` words. About four hashes are then selected per `length` words.
 pub(crate) fn run_length(length: usize) -> usize {
     length.div_ceil(2)
 }
 
-/// Replaces the hashes of words by the hashes of all runs of `size` consecutive words, in order. Equal runs have equal hashes. If there are
-/// fewer than `size` words, no hashes remain.
-///
-/// The hash is a rolling hash (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development
-/// 31, 1987), so the time per run does not depend on `size`. The hash only selects runs, and a stronger hash compares them.
+/// Replaces the hashes of words by the hashes of all runs of `size` consecutive words, in order. Equal runs have equal hashes. Fewer than
+/// `size` words leave no hashes. The hash is a rolling hash (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM
+/// Journal of Research and Development 31, 1987), so the time per run does not depend on `size`. It only selects runs, and a stronger hash
+/// compares them.
 pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     let runs = (words.len() + 1).saturating_sub(size);
     if runs == 0 || size == 0 {
@@ -24,7 +20,7 @@ pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
         return;
     }
     let append = |run: u64, word: u64| run.wrapping_mul(BASE).wrapping_add(word);
-    // The factor by which the first word of a run is multiplied once the next word is appended.
+    // The factor of the word that leaves the run when the next word is appended.
     let gone = (0..size).fold(1_u64, |power, _| power.wrapping_mul(BASE));
     let mut run = words[..size].iter().fold(0, |run, &word| append(run, word));
     for at in 0..runs {
@@ -56,7 +52,7 @@ pub(crate) fn winnow(hashes: &[u64], window: usize, mut found: impl FnMut(usize)
             least = at;
         } else if least + window <= at {
             let start = at + 1 - window;
-            // A window is not empty.
+            // A window is never empty, so the default is never used.
             least = start + last_least(&hashes[start..=at]).unwrap_or_default();
         } else {
             continue;
@@ -65,7 +61,6 @@ pub(crate) fn winnow(hashes: &[u64], window: usize, mut found: impl FnMut(usize)
     }
 }
 
-/// Returns the last index of the smallest number in `hashes`.
 fn last_least(hashes: &[u64]) -> Option<usize> {
     let (mut least, mut rest) = (0, hashes.iter().enumerate());
     let (_, mut hash) = rest.next()?;
@@ -78,7 +73,7 @@ fn last_least(hashes: &[u64]) -> Option<usize> {
 }
 
 /// Returns the starts of all windows of `length` words that contain one of `runs`, as joined ranges. The text has `words` words. `runs` are
-/// the sorted indexes of first words, and a run has [`run_length`] words.
+/// the sorted indexes of first words of runs with [`run_length`] words.
 pub(crate) fn windows_around(
     runs: impl IntoIterator<Item = usize>,
     length: usize,
@@ -102,7 +97,6 @@ pub(crate) fn windows_around(
 pub(crate) struct RepeatedWindow {
     /// The first word.
     pub(crate) at: usize,
-    /// Whether this is the first occurrence.
     pub(crate) is_first: bool,
     pub(crate) occurrences: u64,
     /// The number of reference documents that contain the window.
@@ -123,10 +117,9 @@ pub(crate) struct WordRun {
     pub(crate) window: usize,
 }
 
-/// Returns the runs of words that `windows` cover. Each window has `length` words, and the windows are sorted by `at`.
-///
-/// A word is kept if it is in the first occurrence of any window. So the first occurrence of every repeated window is kept completely. Two
-/// consecutive runs with the same `kept` are joined if at most `gap` words separate them.
+/// Returns the runs of words that `windows` cover. Each window has `length` words, and the windows are sorted by `at`. The first occurrence
+/// of every repeated window is kept completely, so a word is kept if it is in the first occurrence of any window. Two consecutive runs with
+/// the same `kept` are joined if at most `gap` words separate them.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
     let kept =
         joined(windows.iter().filter(|window| window.is_first).map(|window| window.at..window.at + length));

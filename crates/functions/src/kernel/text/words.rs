@@ -41,8 +41,7 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
 }
 
 /// Finds the words of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries that contain a
-/// letter or a number. Sequences of ASCII characters take a fast path, also within other texts. With `AUTO`, [`auto_words`] handles all
-/// other sequences.
+/// letter or a number. Runs of ASCII characters take a fast path. With `AUTO`, [`auto_words`] handles all other runs.
 fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -66,10 +65,9 @@ fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize
     }
 }
 
-/// Returns whether a cut before the byte at `at` leaves the words on both sides unchanged.
-///
-/// This is true between ASCII white space and an ASCII letter. No rule of UAX #29 looks ahead past white space. Only the rule for marks
-/// (WB4) looks back past it, and a letter is no mark. The same holds for lower case (final sigma) and for Unicode composition.
+/// Returns whether a cut before the byte at `at` leaves the words on both sides unchanged. This is true between ASCII white space and an
+/// ASCII letter. No rule of UAX #29 looks ahead past white space. Only the rule for marks (WB4) looks back past it, and a letter is no
+/// mark. The same holds for lower case (final sigma) and for Unicode composition.
 fn is_cut(bytes: &[u8], at: usize) -> bool {
     at > 0 && is_white(bytes[at - 1]) && bytes[at].is_ascii_alphabetic()
 }
@@ -84,8 +82,7 @@ fn last_cut(bytes: &[u8], from: usize, to: usize) -> usize {
     (from + 1..to).rev().find(|&at| is_cut(bytes, at)).unwrap_or(from)
 }
 
-/// Returns whether [`char::is_whitespace`] is true for an ASCII byte. This includes the vertical tab, unlike
-/// [`u8::is_ascii_whitespace`].
+/// Returns whether [`char::is_whitespace`] is true for an ASCII byte. This includes the vertical tab, unlike [`u8::is_ascii_whitespace`].
 pub(crate) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -101,7 +98,7 @@ fn first_non_ascii(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// Bits for the properties of a byte in the word rules.
+/// The byte belongs to words: a letter, a digit or an underscore. Each of these bits is a property of a byte in the word rules.
 const CORE: u8 = 1;
 const LETTER: u8 = 2;
 const DIGIT: u8 = 4;
@@ -134,10 +131,8 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// Finds the words of `bytes[range]`, which is ASCII.
-///
-/// Words are short and their lengths are unpredictable, so a loop over bytes mispredicts a branch at both ends of each word. This function
-/// instead computes a mask of the starts and ends of runs of [`CORE`] bytes, for 64 bytes at a time.
+/// Finds the words of `bytes[range]`, which is ASCII. Words are short and their lengths are unpredictable, so a loop over bytes would
+/// mispredict a branch at both ends of each word. Masks instead mark the starts and ends of runs of [`CORE`] bytes, for 64 bytes at a time.
 fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<usize>)) {
     let bytes = &bytes[..range.end];
     let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
@@ -200,7 +195,7 @@ static SEGMENTER: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(Default::default()));
 
 /// Calls `found` with the byte range of each word of `text`, in order. ICU's dictionaries divide the runs of characters for which
-/// [`is_inside`] is true, and Unicode's rules (UAX #29, section 4) divide all other text. An emoji or another pictograph is a word.
+/// [`is_inside`] is true, and Unicode's rules (UAX #29, section 4) divide all other text. A pictograph, such as an emoji, is a word.
 pub(crate) fn auto_words(text: &str, mut found: impl FnMut(Range<usize>)) {
     let mut rest = 0;
     while rest < text.len() {
@@ -233,7 +228,7 @@ fn is_pictograph(c: char) -> bool {
 
 /// Returns whether a character belongs to a script that dictionaries divide into words.
 fn begins(c: char) -> bool {
-    // Thai is the first such script in Unicode's order.
+    // Thai is the first of these scripts in Unicode's order.
     c >= '\u{e00}'
         && matches!(
             CodePointMapData::<Script>::new().get(c),
@@ -247,17 +242,16 @@ fn begins(c: char) -> bool {
         )
 }
 
-/// Returns whether a run in a script with a dictionary continues with this character: a letter, a mark, or a sign that lengthens or voices
-/// a Japanese syllable.
+/// Returns whether a character continues a run that a dictionary divides: a letter, a mark, or a sign that lengthens or voices a Japanese
+/// syllable.
 fn is_inside(c: char) -> bool {
     begins(c)
         || matches!(c, 'ー' | 'ｰ' | 'ﾞ' | 'ﾟ')
         || c >= '\u{300}' && CodePointMapData::<Script>::new().get(c) == Script::Inherited
 }
 
-/// Returns whether the pattern `\w` in Python's module `re` matches the character. It matches underscores and the characters for which
-/// `str.isalnum` is true, the letters and numbers of all scripts. It does not match marks that [`char::is_alphanumeric`] accepts, such as
-/// the vowel signs of Hindi.
+/// Returns whether `\w` in Python's module `re` matches the character: an underscore, or a letter or number of any script (`str.isalnum`).
+/// Unlike [`char::is_alphanumeric`], it excludes marks such as the vowel signs of Hindi.
 pub(crate) fn is_word_character(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';

@@ -1,6 +1,5 @@
-//! The words of a text with their positions, and its lines, sentences and paragraphs.
-//!
-//! Each word is normalised by itself, so that every run of words has a position in the text.
+//! The words of a text with their positions, and its lines, sentences and paragraphs. Each word is normalised by itself, so that every run
+//! of words has a position in the text.
 
 use std::ops::Range;
 
@@ -57,7 +56,7 @@ impl AsciiCase {
 /// ASCII words with single spaces between them. They are copied together.
 #[derive(Debug, Default)]
 struct AsciiRun {
-    /// The range in the text.
+    /// The range of the words in the text.
     start: usize,
     end: usize,
     /// The position of the copy among the normalised words.
@@ -70,7 +69,6 @@ impl AsciiRun {
         self.start < self.end && self.end + 1 == place.start && text.as_bytes()[self.end] == b' '
     }
 
-    /// Appends the words to the normalised words.
     fn flush(&self, text: &str, case: AsciiCase, normalized: &mut String) {
         if self.start < self.end {
             append(&text[self.start..self.end], normalized);
@@ -83,7 +81,6 @@ impl AsciiRun {
     }
 }
 
-/// Returns the start of the next word in `normalized`.
 fn start_of_next(normalized: &str) -> usize {
     normalized.len() + usize::from(!normalized.is_empty())
 }
@@ -97,10 +94,8 @@ fn append(words: &str, normalized: &mut String) {
 }
 
 impl WrittenWords {
-    /// Creates an empty list. [`cut`](Self::cut) will split texts by `words`, and normalise each word by `steps`.
-    ///
-    /// # Errors
-    /// If a step names a language without stop words.
+    /// Creates an empty list. [`cut`](Self::cut) will split texts into `words`, and normalise each word by `steps`. Fails if a step names a
+    /// language without stop words.
     pub fn new(steps: &[Normalize], words: Words) -> Result<Self> {
         let (normalizer, ascii) = (Normalizer::new(steps, words)?, AsciiCase::from_steps(steps));
         let (places, normalized, parts) = Default::default();
@@ -150,8 +145,7 @@ impl WrittenWords {
         self.places.len()
     }
 
-    /// Returns the 128-bit hash of a range of words: XXH3-128 of the normalised words with single spaces between
-    /// them.
+    /// Returns the 128-bit hash of a range of words: XXH3-128 of the normalised words with single spaces between them.
     pub fn hash(&self, words: Range<usize>) -> u128 {
         xxh3_128(self.joined(words).as_bytes())
     }
@@ -215,8 +209,8 @@ pub struct WordPlace {
 }
 
 impl WordFinder<'_> {
-    /// Returns the position of these words, from the start of the first word to the end of the last. Calls in ascending order of words are
-    /// fast. An empty range has the position 0.
+    /// Returns the position of these words, from the start of the first word to the end of the last. Calls in ascending order are fast. An
+    /// empty range has the position 0.
     pub fn locate(&mut self, words: Range<usize>) -> WordPlace {
         let words = self.words.get(words).unwrap_or_default();
         let Some((first, last)) = words.first().zip(words.last()) else { return WordPlace::default() };

@@ -66,7 +66,6 @@ pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> Str
     })
 }
 
-/// Returns the words of a text by the definition of `rule`.
 pub(crate) fn words_by_definition(text: &str, rule: Words) -> Vec<&str> {
     match rule {
         Words::Unicode => text.unicode_words().collect(),

@@ -20,18 +20,15 @@ pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     names.split(',').map(|name| name.trim().parse()).collect()
 }
 
-/// Returns the stop words of the list `name`.
 fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
     // The name of the list was checked when the step was parsed.
     stop_words::named(name).ok_or_else(|| Error::new(format!("no stop words for the language {name:?}")))
 }
 
-/// Applies steps to texts, and reuses its buffers between texts.
-///
-/// Each text starts with a call of [`begin`](Self::begin), followed by the whole text or by its consecutive pieces. The joined results of
-/// the pieces equal the result for the whole text under four conditions. Pieces must be cut between ASCII white space and an ASCII letter.
-/// No step may be `remove-newlines`. No step that removes words may follow `spaces-to-underscores`. After that step, `lowercase` may not
-/// follow `remove-non-letters`, which removes the underscores.
+/// Applies steps to texts, and reuses its buffers between texts. Each text starts with [`begin`](Self::begin), followed by the whole text
+/// or by its consecutive pieces. The joined results of the pieces equal the result for the whole text under four conditions. Pieces must be
+/// cut between ASCII white space and an ASCII letter. No step may be `remove-newlines`. No step that removes words may follow
+/// `spaces-to-underscores`. After that step, `lowercase` may not follow `remove-non-letters`, which removes the underscores.
 #[derive(Debug)]
 pub struct Normalizer {
     steps: Vec<Step>,
@@ -54,10 +51,8 @@ struct Step {
 }
 
 impl Normalizer {
-    /// Creates a normaliser for these steps. Steps that remove words use the definition of a word in `words`.
-    ///
-    /// # Errors
-    /// If a step names a language without stop words.
+    /// Creates a normaliser for these steps. Steps that remove words use the definition of a word in `words`. Fails if a step names a
+    /// language without stop words.
     pub fn new(steps: &[Normalize], words: Words) -> Result<Self> {
         let step = |kind: &Normalize| {
             let stop_words = match kind {
@@ -74,17 +69,13 @@ impl Normalizer {
         Ok(Self { steps, words, for_words: false, text, next })
     }
 
-    /// Creates a normaliser for callers that use only the *words* of the result. White space between words may be longer than the steps
-    /// define, so that ASCII text takes one pass. If a step joins words, the white space is exact.
-    ///
-    /// # Errors
-    /// The errors of [`new`](Self::new).
+    /// Creates a normaliser for callers that use only the *words* of the result. ASCII text then takes one pass, which may leave more white
+    /// space between words than the steps define. If a step joins words, the white space is exact. Fails like [`new`](Self::new).
     pub fn for_words(steps: &[Normalize], words: Words) -> Result<Self> {
         let for_words = !steps.iter().any(Normalize::joins_words);
         Ok(Self { for_words, ..Self::new(steps, words)? })
     }
 
-    /// Returns whether this normaliser has these steps and words.
     pub(crate) fn is_for(&self, steps: &[Normalize], words: Words) -> bool {
         self.steps.iter().map(|step| &step.kind).eq(steps) && self.words == words
     }
@@ -117,10 +108,8 @@ impl Normalizer {
         &self.text
     }
 
-    /// Applies all steps in one pass over ASCII bytes. Returns `false` if a step cannot process single bytes.
-    ///
-    /// This pass ignores the state between pieces. The state only affects white space at the start of a piece, and every later piece starts
-    /// with a letter that these steps keep.
+    /// Applies all steps in one pass over ASCII bytes. Returns `false` if a step cannot process single bytes. The pass ignores the state
+    /// between pieces, which only affects white space at the start of a piece: later pieces start with a letter that these steps keep.
     fn fused(&mut self, piece: &str) -> bool {
         let mut fused = Fused::default();
         for step in &self.steps {
@@ -145,7 +134,6 @@ impl Normalizer {
 }
 
 impl Step {
-    /// Applies the step to `text` and appends the result to `out`.
     fn apply(&mut self, text: &str, rule: Words, out: &mut String) {
         let Self { kind, gap, collapse, stop_words } = self;
         match kind {

@@ -54,7 +54,6 @@ impl Normalize {
         self.takes_stop_words() || *self == Normalize::DigitsOut
     }
 
-    /// Returns whether the step removes stop words.
     pub(crate) fn takes_stop_words(&self) -> bool {
         matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
     }
@@ -68,10 +67,9 @@ impl Normalize {
     }
 }
 
-/// Parses the name of a step, such as `lowercase`, `stop-words:en` or `stop-words:list=a an the`.
-///
-/// A language is `scikit-learn-en`, or an ISO 639-1 code for which the `stop-words` crate has a list. This function reads no files, because
-/// the machine that parses a step may not have the file.
+/// Parses the name of a step, such as `lowercase`, `stop-words:en` or `stop-words:list=a an the`. A language is `scikit-learn-en`, or an
+/// ISO 639-1 code for which the `stop-words` crate has a list. Parsing reads no files, because the machine that parses a step may not have
+/// the file.
 impl FromStr for Normalize {
     type Err = Error;
 

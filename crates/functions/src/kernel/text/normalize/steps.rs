@@ -1,4 +1,4 @@
-//! The normalisation steps that replace or remove single characters, and the steps that replace runs of characters by one space.
+//! The normalisation steps on single characters and on runs of characters.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
@@ -13,8 +13,7 @@ fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
     restore(out, bytes);
 }
 
-/// Converts the bytes to a text and stores it in `out`. The UTF-8 check takes less than a tenth of the time of the pass that wrote the
-/// bytes.
+/// Stores `bytes` in `out` as a text. The UTF-8 check takes less than a tenth of the time of the pass that wrote the bytes.
 pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
     match String::from_utf8(bytes) {
         Ok(text) => *out = text,
@@ -151,9 +150,8 @@ impl Collapse {
 }
 
 /// Applies `f` to each byte of `text`, and appends the results with each run of spaces reduced to one space. With `after_space`, spaces at
-/// the start are dropped. Both `text` and the results are ASCII. Returns whether the last result was a space.
-///
-/// Most stretches of bytes contain no two consecutive spaces and are copied as a whole. A decision for each byte takes twice as long.
+/// the start are dropped. Both `text` and the results are ASCII. Returns whether the last result was a space. Most stretches of bytes
+/// contain no two consecutive spaces and are copied as a whole. A decision for each byte takes twice as long.
 fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
     const STRETCH: usize = 16;
     let mut bytes = std::mem::take(out).into_bytes();
@@ -190,7 +188,6 @@ fn has_two_spaces(bytes: &[u8]) -> bool {
 /// Steps on single ASCII bytes that are applied in one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Fused {
-    /// Letters become lower case.
     pub(super) lower: bool,
     /// Every byte except letters becomes a space.
     pub(super) letters: bool,
@@ -215,7 +212,7 @@ struct FusedPass<'a> {
 }
 
 impl Kernel for FusedPass<'_> {
-    /// The settings are masks instead of branches. The compiler vectorises only a loop without branches.
+    /// Uses masks for the settings. The compiler vectorises only a loop without branches.
     #[inline(always)]
     fn run(self) {
         let mask = |set: bool| if set { u8::MAX } else { 0 };

@@ -1,7 +1,5 @@
-//! Stop words: named lists, lists from users, and a table to look words up.
-//!
-//! A job contains the words of a user's list, lower-cased, sorted, distinct and separated by spaces. So no machine needs the file with the
-//! list, and two lists with the same words are equal.
+//! Stop words: named lists, lists from users, and a table to look words up. A job contains the words of a user's list, lower-cased, sorted,
+//! distinct and separated by spaces. So no machine needs the file with the list, and two lists with the same words are equal.
 
 use std::collections::BTreeSet;
 
@@ -34,16 +32,13 @@ fn is_language(code: &str) -> bool {
     code.len() == 2
 }
 
-/// Returns the names of the lists: the languages in order, then the list of scikit-learn.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let languages = stop_words::available_languages().iter().copied().filter(|code| is_language(code));
     languages.chain([SCIKIT_LEARN_EN])
 }
 
-/// Converts words to the form in which a job contains them.
-///
-/// # Errors
-/// [`Error`] if there are no words, or if a word contains a comma. The message continues the name of the list.
+/// Converts words to the form in which a job contains them. Fails if there are no words, or if a word contains a comma. The message is a
+/// fragment that follows the name of the list.
 pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
@@ -55,15 +50,13 @@ pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     Ok(words.into_iter().collect::<Vec<_>>().join(" "))
 }
 
-/// A hash table of stop words with linear probing. Every word of every text is looked up, and the standard table would spend most of the
-/// time on its hash function.
+/// A hash table of stop words with linear probing. The standard table would spend most of the time on its hash function.
 #[derive(Debug)]
 pub(super) struct StopWords {
     /// The slots of the table. The number of slots is a power of two, and less than half of them are used. Free slots are empty strings.
     slots: Vec<String>,
     /// The number of bytes in the longest stop word. Longer words need no look-up.
     longest: usize,
-    /// A buffer for the lower case of a word.
     lower: String,
 }
 
@@ -89,7 +82,6 @@ impl StopWords {
         slot
     }
 
-    /// Appends `text` without stop words.
     pub(super) fn remove(&mut self, text: &str, rule: Words, out: &mut String) {
         let mut lower = std::mem::take(&mut self.lower);
         without(text, rule, out, |word| self.has(word, &mut lower));
