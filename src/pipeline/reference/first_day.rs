@@ -7,8 +7,8 @@ use crate::job::{Against, Job};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 
-/// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists. Fails with `Kind::Job` if
-/// the output of `job` overlaps with a missing output, because the next run could not have the output of this run as its own reference.
+/// Returns `job` without reference documents if it allows a first day and no reference output exists. Fails with `Kind::Job` if the
+/// output of `job` overlaps with a missing output, because the next run could not use its own output as a reference.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let Some(against) = job.against.as_ref().filter(|against| against.first_day) else {
         return Ok(job.clone());
@@ -24,8 +24,8 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
     Ok(Job { against: None, first_day: Some(against.clone()), ..job.clone() })
 }
 
-/// Returns the `outputs` to merge. Leaves out outputs that do not exist, if the run of the first other output recorded them as missing on
-/// the first day.
+/// Returns the `outputs` to merge, without the leading outputs that do not exist, if the first existing output recorded them as missing
+/// on its first day.
 pub(crate) async fn without_missing(session: &SessionContext, outputs: &[String]) -> Result<Vec<String>> {
     let mut missing = 0;
     while let Some(url) = outputs.get(missing)

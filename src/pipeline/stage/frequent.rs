@@ -14,7 +14,6 @@ use crate::schema::carried;
 
 impl WorkTable {
     pub(crate) const GROUP_SIZES: Self = Self::new("group_sizes", &[Numbers(&["group_key", "documents"])]);
-    /// The frequent shingles.
     pub(crate) const FREQUENT: Self =
         Self::new("frequent", &[Numbers(&["shingle", "documents", "of_documents", "doc"])]);
     /// The positions of the texts that show the frequent shingles.
@@ -31,8 +30,8 @@ fn counts_shingles(job: &Job) -> bool {
         && !matches!(job.reference(), Some(Reference::Outputs { .. }))
 }
 
-/// The limit with which the reader draws the sample. `None` if each group has its own sample, or if the job limits the source to a
-/// percentage of its rows.
+/// The limit with which the reader draws the sample. `None` if each group has its own sample, or if the job limits its rows to a
+/// percentage.
 fn limit(job: &Job) -> Option<Limit> {
     match (&job.source.group, job.source.limit) {
         (Some(_), _) | (None, Some(Limit { size: LimitSize::Percent(_), .. })) => None,
@@ -54,7 +53,7 @@ fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     frequent_shingles::with_group_key(first_of_each_id(cx, documents)?, group_column(cx).as_deref())
 }
 
-/// Counts the documents in each group. The counts are needed to draw a sample from each group.
+/// Counts the documents in each group, to draw a sample from each group.
 pub(super) static GROUP_SIZES: Stage = Stage::work(
     WorkTable::GROUP_SIZES,
     |_| "count the documents of each group".into(),
