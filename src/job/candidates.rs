@@ -17,7 +17,6 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Checks the section. `has_groups` and `has_passages` are true if the job has groups or finds passages.
     pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
         require(
             self.method.compares() || has_passages,
@@ -64,7 +63,6 @@ pub enum Method {
 const BAND_BYTES: u64 = 24;
 
 impl Method {
-    /// Returns whether documents are compared.
     pub(crate) fn compares(self) -> bool {
         self != Method::None
     }
@@ -74,12 +72,11 @@ impl Method {
         matches!(self, Method::Lsh | Method::Prefix)
     }
 
-    /// Returns whether every pair of documents is compared.
     pub(crate) fn compares_every_two(self) -> bool {
         self == Method::All
     }
 
-    /// Returns whether candidates are documents that share a bucket, which misses some pairs.
+    /// Returns whether candidates are documents that share a bucket. Such a job misses some pairs.
     pub(crate) fn uses_buckets(self) -> bool {
         self == Method::Lsh
     }
@@ -99,7 +96,7 @@ impl Method {
         }
     }
 
-    /// Describes the steps from signatures to scores, for pages that show the time of these steps.
+    /// Describes the steps from signatures to scores, for pages that show their time.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             Method::Lsh => "through buckets and candidates to scores",
