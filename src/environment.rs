@@ -29,7 +29,6 @@ const SECRETS: [&str; 7] = ["KEY", "SECRET", "TOKEN", "PASSWORD", "AUTH", "HEADE
 /// If the name of a variable contains one of these texts, its value is not a secret, in spite of [`SECRETS`].
 const NO_SECRETS: [&str; 6] = ["_FILE", "_PATH", "_URI", "_URL", "_TYPE", "_HOST"];
 
-/// The prefix of the variables for S3.
 pub(crate) const AWS: &str = "AWS_";
 pub(crate) const AZURE: &str = "AZURE_";
 pub(crate) const GOOGLE: &str = "GOOGLE_";
@@ -52,7 +51,6 @@ pub(crate) const REQUEST: Seconds =
     Seconds { name: "RESEMBLANCE_REQUEST_SECONDS", default: 60, allowed: 1..=3_600 };
 
 impl Seconds {
-    /// Returns the nearest number of seconds in the allowed range.
     pub(crate) fn nearest(&self, seconds: u64) -> u64 {
         seconds.clamp(*self.allowed.start(), *self.allowed.end())
     }
@@ -80,7 +78,6 @@ impl Environment {
         &PROCESS
     }
 
-    /// Returns an environment with only these variables.
     pub(crate) fn new(variables: BTreeMap<String, String>) -> Self {
         Self(variables)
     }

@@ -220,7 +220,8 @@ impl ThriftReader<'_> {
         }
     }
 
-    /// Skips integers in the encoding DELTA_BINARY_PACKED. Returns whether there are at most `most`, and `None` for damaged bytes.
+    /// Skips integers in the encoding DELTA_BINARY_PACKED. Returns whether there are at most `most` integers, and `None` for damaged
+    /// bytes.
     fn skip_deltas(&mut self, most: u64) -> Option<bool> {
         let (block, miniblocks, mut left) = (self.unsigned()?, self.unsigned()?, self.unsigned()?);
         if left > most {
@@ -267,7 +268,6 @@ impl ThriftReader<'_> {
         None
     }
 
-    /// Reads a zigzag integer.
     fn signed(&mut self) -> Option<i64> {
         let value = self.unsigned()?;
         Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())

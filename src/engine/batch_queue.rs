@@ -48,7 +48,6 @@ struct BatchQueue {
 #[derive(Debug, Default)]
 pub(crate) struct QueueState {
     queue: Option<Arc<Queue>>,
-    /// The number of output partitions that were started.
     started: usize,
 }
 
@@ -62,7 +61,6 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns the next batch, or `None` after the last batch.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         loop {
             // The task registers before it looks at the queue, so that a batch that arrives after the look wakes it.
@@ -231,7 +229,6 @@ mod tests {
         assert_eq!((most.load(Ordering::SeqCst), open.load(Ordering::SeqCst)), (3, 0));
     }
 
-    /// A partition whose reader panics.
     #[derive(Debug)]
     struct Panicking(SchemaRef);
 

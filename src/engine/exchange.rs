@@ -222,7 +222,6 @@ impl Exchange {
     }
 }
 
-/// Divides the rows in one partition of the input.
 async fn divide(
     mut rows: SendableRecordBatchStream,
     key: Vec<Arc<dyn PhysicalExpr>>,
@@ -256,7 +255,6 @@ fn repeated_keys(input: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn 
     OperatorExec::plan(RepeatedKeys { keys, tasks }, vec![input])
 }
 
-/// Drops rows whose key occurs in no other row.
 #[derive(Debug, Clone)]
 struct RepeatedKeys {
     /// The approximate number of rows.

@@ -128,7 +128,6 @@ struct TasksAtOnce(usize);
 /// After tasks exhausted their shared memory pool, their number is divided by this.
 const FEWER_TASKS: usize = 4;
 
-/// Returns `config` for plans that run `tasks` partitions at the same time.
 pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> SessionConfig {
     config.with_extension(Arc::new(TasksAtOnce(tasks.max(1))))
 }

@@ -37,7 +37,6 @@ const FILES: &str = "resemblance-rows";
 /// The name of the lock file before it is locked.
 const NEW_LOCK: &str = "new-lock";
 
-/// The spill folders of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A spill folder of this process. Dropping the value removes the folder and its files.

@@ -35,7 +35,6 @@ pub(crate) const Z_OF_STRATA: f64 = 2.15;
 /// A stratum of units, some of which were drawn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stratum {
-    /// The number of all units.
     pub(super) size: u64,
     /// The value of each drawn unit, at least 0.
     pub(super) drawn: Vec<f64>,

@@ -22,7 +22,6 @@ use summary::EvaluatedSets;
 pub use summary::{Bias, ByExactRule, Evaluation, Recall, RecallAt};
 pub use truth::Agreement;
 
-/// The maximum size of a sample.
 pub(crate) const MAX_EVALUATED: usize = 1_000_000;
 
 /// The settings of an evaluation.

@@ -30,7 +30,6 @@ use crate::source::{self, CUT, DocumentPlaces};
 use crate::udf::arguments::{SignatureRows, ValueColumn};
 use crate::udf::expr_fn::document_key;
 
-/// The overlap between a drawn set and another set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SetOverlap {
     pub(super) shared: u64,
@@ -47,7 +46,7 @@ impl SetOverlap {
             && score.has_min_shared(self.shared, self.of)
     }
 
-    /// Returns whether the two sets are a pair by the rule of the job, which is exact or an estimate.
+    /// Returns whether the two sets are a pair by the rule of the job: by exact similarity, or by the estimate.
     pub(super) fn is_pair(self, score: &Score) -> bool {
         match score.by {
             ScoreBy::Shingles => self.is_similar(score),
@@ -331,7 +330,6 @@ const MOST_BITS: u32 = 27;
 /// allocations exist while entries are copied.
 const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE / 8;
 
-/// A drawn set in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexedSet {
     /// The id in [`Sets`].

@@ -22,7 +22,6 @@ use crate::udf::expr_fn::document_key;
 /// The maximum number of bytes per document, which needs at most one row and one entry in the map of all sets.
 const BYTES_OF_DOCUMENT: u64 = 160;
 
-/// The columns that identify a shingle set.
 const KEY: [&str; 3] = ["set_hash_0", "set_hash_1", "group_key"];
 
 /// The names of [`KEY`] in frames of sets, so that a join with documents has no duplicate names.
@@ -41,7 +40,7 @@ pub(super) struct Set {
     pub(super) group: u64,
     pub(super) shingles: u64,
     pub(super) documents: u64,
-    /// The size of the cluster of these documents, or 0.
+    /// The size of the cluster of these documents, or 0 if no cluster contains them.
     pub(super) cluster: u64,
 }
 
@@ -133,7 +132,6 @@ impl Sets {
         groups.into_values().map(|count| count * (count - 1) / 2).sum()
     }
 
-    /// Returns whether the job compares two sets.
     pub(super) fn are_compared(&self, a: u64, b: u64, compare: Compare) -> bool {
         let group = |set| self.sets.get(&set).map(|set| set.group);
         a != b

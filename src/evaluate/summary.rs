@@ -95,14 +95,12 @@ struct TruePair {
     unit: usize,
     weight: f64,
     jaccard: f64,
-    /// Whether the exact similarity reaches the threshold.
     is_similar: bool,
     is_found: bool,
 }
 
 pub(super) struct EvaluatedSets {
     pub(super) partners: Partners,
-    /// The output's pairs with drawn sets.
     pub(super) found: FoundPairs,
     pub(super) stay: KeptRanks,
 }
@@ -154,7 +152,6 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
     }
 }
 
-/// A drawn set with its partners.
 struct SetWithPartners<'a> {
     sets: &'a HashMap<u64, Set>,
     job: &'a Job,
@@ -182,7 +179,6 @@ impl SetWithPartners<'_> {
         hashes(self.drawn.set) != hashes(other)
     }
 
-    /// Returns the partners that are not pairs in the output.
     fn missed(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.partners().filter(|(other, _)| self.found(*other).is_none())
     }

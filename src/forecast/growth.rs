@@ -51,7 +51,6 @@ const LESS_RESIDENT: f64 = 0.75;
 const MORE_RESIDENT: f64 = 1.6;
 /// The factor by which a cluster increases the CPU time.
 const CLUSTER_FACTOR: f64 = 1.4;
-/// The additional seconds per stage on a cluster.
 const CLUSTER_STAGE: f64 = 0.3;
 
 /// Stages and tables with up to one row per pair of documents. [`in_source`] limits all others to one row per document.
@@ -65,7 +64,6 @@ pub(super) struct SampleRuns<'a> {
     pub(super) large: RunMeasurement,
 }
 
-/// The sizes of the two samples relative to the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share {
     /// The number of documents in the smaller and in the larger sample.
@@ -119,7 +117,6 @@ fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
 struct Growth<'a> {
     runs: &'a SampleRuns<'a>,
     share: Share,
-    /// The number of documents in the source, and both ends of its range.
     whole: [f64; 3],
     /// The seconds to read a text and compute its shingles.
     cut: f64,
@@ -294,13 +291,13 @@ impl<'a> Growth<'a> {
         least + more * (all / many.max(1.0)).max(1.0).powf(CACHES) * SECONDS[end]
     }
 
-    /// Returns how many rows of a stage exceed proportional growth.
+    /// Returns how many rows of a stage exceed growth in proportion to the documents.
     fn more_rows(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
         let rows = self.rows(&large.name, [small.rows, large.rows], end);
         (rows - large.rows as f64 * self.times(end)).max(0.0)
     }
 
-    /// Returns how many texts that a stage reads again exceed proportional growth.
+    /// Returns how many texts that a stage reads again exceed growth in proportion to the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
         let SampleRuns { job, small, large, .. } = self.runs;
         let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();

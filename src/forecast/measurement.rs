@@ -25,14 +25,12 @@ const ENOUGH: f64 = 6.0;
 /// The name of the step after the last stage.
 pub(super) const END: &str = "check and publish";
 
-/// The interval at which the memory pool is read.
 const LOOK: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Clone)]
 pub(super) struct RunMeasurement {
     /// The stages in order, and [`END`].
     pub(super) stages: Vec<StageTime>,
-    /// The rows and bytes of each final table.
     pub(super) tables: BTreeMap<String, (u64, u64)>,
     pub(super) counts: Counts,
     /// The peak memory of this process, if the system reports it.

@@ -33,7 +33,6 @@ const EXAMPLE: usize = 100;
 
 #[derive(Default)]
 struct SampleTexts {
-    /// The number of documents that contain each shingle.
     documents: ShingleCounts,
     short: u64,
     short_example: Option<String>,
@@ -220,7 +219,6 @@ const MOST_SHINGLES: usize = 2_000;
 const FEWEST: u64 = 20;
 /// The minimum share of documents that contain a listed shingle.
 const LEAST_SHARE: f64 = 0.01;
-/// The maximum number of characters in a passage.
 const TEXT: usize = 400;
 
 /// The number of documents that contain a shingle, by the hash of the shingle's text.

@@ -47,7 +47,6 @@ const TOO_LONG: f64 = 4.0;
 const ROW_GROUPS: u64 = 64;
 /// The approximate number of texts that are kept to find risks.
 const TEXTS: f64 = 5_000.0;
-/// The maximum number of bytes in a kept text.
 const TEXT_BYTES: usize = 200_000;
 /// The approximate maximum number of bytes in all kept texts.
 const TEXTS_BYTES: usize = 256 << 20;
@@ -73,11 +72,9 @@ pub(super) struct SourceSample {
     pub(super) documents: Amount,
     /// The number of documents that were read to draw the sample.
     pub(super) read: u64,
-    /// The number of files that were read to draw the sample.
     pub(super) files_read: u64,
     /// The number of bytes and of row groups of each file in the source. Only Parquet files have row groups.
     pub(super) files: Vec<(u64, u64)>,
-    /// Whether the source is in an object store.
     pub(super) is_remote: bool,
     /// The number of bytes in the largest document, and the beginning of its text, or its path if every file is a document.
     pub(super) largest: (u64, String),
@@ -91,12 +88,10 @@ struct FileBlock {
     file: usize,
     /// The index of the first row.
     first: u64,
-    /// The approximate number of documents.
     documents: f64,
 }
 
 impl SourceSample {
-    /// Returns the share of the source's documents in the sample.
     pub(super) fn share(&self) -> f64 {
         (self.rows as f64 / self.documents.value.max(1) as f64).min(1.0)
     }
@@ -117,7 +112,6 @@ impl SourceSample {
     }
 }
 
-/// The file names of the smaller and the larger sample.
 pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 
 /// Writes two samples of the source of `job` to `folder`. Unreadable documents have no text there, so that the runs reject them.

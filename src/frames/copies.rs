@@ -42,7 +42,7 @@ impl<'a> Rules<'a> {
         Self { output: &job.output, compare: job.candidates.compare, new_pairs: job.new_pairs() }
     }
 
-    /// Returns the groups of copies in which every two are a pair.
+    /// Returns the groups of copies in which every two copies are a pair.
     pub(crate) fn paired(&self) -> Paired {
         match (self.compare, self.new_pairs) {
             // All copies have the same value of `source.group`.

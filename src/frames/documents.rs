@@ -129,7 +129,7 @@ pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
         .select(columns(["doc"]))?)
 }
 
-/// (id, doc, ..) -> (least: Utf8, most: Utf8), the smallest and the largest id with each of these keys, sorted by `least`.
+/// (id, doc, ..) -> (least: Utf8, most: Utf8), the smallest and the largest id with each of the `keys`, sorted by `least`.
 pub(crate) fn ids_of_keys(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
     let keys = keys.iter().map(|&key| lit(key)).collect();
     Ok(documents

@@ -22,7 +22,6 @@ pub(crate) fn group(name: Option<&str>) -> Expr {
     group.alias("group")
 }
 
-/// (doc, group, ..) -> (doc, group_key: UInt64). Each group has a number.
 pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), key(col("group"))])?)
 }

@@ -63,7 +63,6 @@ pub(crate) fn stored(column: &str, of_group: Option<&str>) -> Expr {
     }
 }
 
-/// The value by which `column` orders documents.
 fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> {
     let value = stored(column, of_group);
     match (prefer, column) {
@@ -74,7 +73,7 @@ fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> 
     }
 }
 
-/// The index of a value in `values`: their number for any other value, and null for a missing one.
+/// The index of a value in `values`: the length of `values` for any other value, and null for a missing value.
 fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);

@@ -142,7 +142,6 @@ fn containment() -> Expr {
 /// The data from which losses are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// The shingle sets of documents.
     Shingles,
     /// Only the scores of pairs, in a merge of outputs without shingles.
     Scores,
@@ -200,7 +199,6 @@ pub(crate) struct SpareRules {
     pub(crate) method: ClusterMethod,
     /// An expression over `reference` that says whether documents with the same shingles are pairs.
     pub(crate) copies_are_pairs: Expr,
-    /// The minimum containment for a removal.
     pub(crate) contained: f64,
     /// An expression over `reference` that says whether a document is never removed.
     pub(crate) always_stays: Expr,

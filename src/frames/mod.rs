@@ -141,7 +141,7 @@ pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> 
     Ok(rows.select(columns)?)
 }
 
-/// Returns the rows of all frames, which must have the same columns, if there is any frame.
+/// Returns the rows of all frames, which have the same columns. Returns `None` if there are no frames.
 pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
     let frames = frames.into_iter().collect::<Result<Vec<_>>>()?;
     let mut frames = frames.into_iter();
@@ -200,7 +200,6 @@ mod tests {
         union((0..runs).map(with_run)).unwrap().unwrap()
     }
 
-    /// The number of nodes in a plan, and its depth.
     fn extent(frame: DataFrame) -> (usize, usize) {
         let plan = frame.into_optimized_plan().unwrap();
         let (mut nodes, mut depth, mut level) = (0, 0, vec![&plan]);

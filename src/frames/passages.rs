@@ -28,7 +28,6 @@ use crate::udf::expr_fn::{
 };
 use crate::udf::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// The maximum number of characters in a sample.
 const SAMPLE: usize = 200;
 
 const HASH: [&str; 2] = ["hash_0", "hash_1"];

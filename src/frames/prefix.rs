@@ -92,7 +92,6 @@ impl Join {
         self.bits
     }
 
-    /// The minimum similarity of a pair of joined sets.
     pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }

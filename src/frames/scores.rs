@@ -57,7 +57,6 @@ pub(crate) enum SketchJoin {
 /// The number of blocks per partition. Several blocks even out the number of candidates per partition.
 const BLOCKS_PER_PARTITION: usize = 8;
 
-/// The number of segments into which documents are divided.
 pub(crate) fn segments(partitions: usize) -> u64 {
     // n segments make a little more than n * n / 2 blocks.
     (2.0 * (BLOCKS_PER_PARTITION * partitions.max(1)) as f64).sqrt().ceil() as u64
@@ -93,7 +92,6 @@ pub(crate) fn scores(
     apply(Operator::Score(scoring), vec![sketches, pairs])
 }
 
-/// The number of the block of a pair (a, b).
 fn block(segments: Expr) -> Result<Expr> {
     let (a, b) = (col("a") % segments.clone(), col("b") % segments.clone());
     let number = |low: Expr, high: Expr| low * segments.clone() + high;

@@ -81,7 +81,6 @@ fn wrong_length(shingle: &Shingle, empty: &str) -> Result<Expr> {
     })
 }
 
-/// Adds the size and the hashes of each set.
 fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
     let sizes = [
         col("doc"),

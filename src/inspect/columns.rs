@@ -28,7 +28,6 @@ use crate::source::{
 pub(super) const SAMPLED_BYTES: usize = 1024 * 1024;
 /// Columns are detected from this number of rows.
 const SAMPLED_ROWS: usize = 1000;
-/// The maximum number of characters that are shown per value.
 const SHOWN: usize = 40;
 /// The maximum depth of nested JSON objects whose fields become columns.
 const MAX_DEPTH: usize = 32;
@@ -48,12 +47,10 @@ pub(crate) struct InspectedColumn {
     /// Whether every inspected row has a value, and all values are different.
     #[serde(skip)]
     pub is_unique: bool,
-    /// The hashes of the inspected values.
     #[serde(skip)]
     pub hashes: BTreeSet<u64>,
     /// The beginning of the first non-blank value, with control characters escaped.
     pub example: Option<String>,
-    /// The mean number of characters of a value.
     #[serde(skip)]
     pub mean_characters: f64,
 }
@@ -126,14 +123,13 @@ pub(super) struct RecordFile {
     text: String,
     /// Whether `text` is the whole file.
     pub whole: bool,
-    /// The number of stored bytes that were read.
     pub stored: u64,
     pub encoding: Encoding,
     pub csv: Csv,
 }
 
 impl RecordFile {
-    /// Reads the beginning of `file`, and detects the encoding and the dialect that are not given.
+    /// Reads the beginning of `file`, and detects its encoding and dialect unless they are given.
     pub(super) async fn open(
         ctx: &SessionContext,
         file: &SourceFile,

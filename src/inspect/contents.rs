@@ -16,7 +16,6 @@ use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile, format_o
 use crate::udf::values::number;
 
 const CONCURRENT_FOOTERS: usize = 32;
-/// The maximum number of texts whose words are counted.
 const SAMPLED: u64 = 1000;
 /// No more words are counted after texts of this total size in bytes.
 const SAMPLED_TEXTS: usize = 64 * 1024 * 1024;
@@ -25,7 +24,6 @@ const SHOWN: usize = 5;
 #[derive(Debug)]
 pub(crate) struct InspectedContents {
     pub files: u64,
-    /// The total size of the files in bytes.
     pub bytes: u64,
     pub rows: RowCount,
     /// The columns of the first file. Empty for formats without columns.
@@ -33,9 +31,7 @@ pub(crate) struct InspectedContents {
     /// The columns of `source.columns`.
     pub carried: Vec<CarriedColumn>,
     pub texts: Vec<String>,
-    /// The number of texts whose words were counted.
     pub sampled: u64,
-    /// The mean number of words in a text.
     pub words: f64,
 }
 
@@ -144,7 +140,6 @@ impl DiskEstimate {
 }
 
 impl InspectedContents {
-    /// Estimates the disk space that `job` needs for these contents.
     pub(crate) fn disk(&self, job: &Job) -> DiskEstimate {
         let shingles = SHINGLE_BYTES * self.words.round() as u64;
         let keep = job.output.keep;

@@ -12,7 +12,6 @@ use crate::job::{
 };
 use crate::source::{self, SourceFile};
 
-/// Files whose rows are documents.
 #[derive(Debug)]
 pub(crate) struct Dataset {
     pub urls: Vec<String>,
@@ -277,7 +276,6 @@ impl Dataset {
         found.map(|column| column.name.as_str())
     }
 
-    /// Returns the columns that can contain the text.
     fn texts(&self, id: Option<&str>) -> Vec<&InspectedColumn> {
         self.columns.iter().filter(|column| column.is_text && Some(column.name.as_str()) != id).collect()
     }

@@ -12,13 +12,13 @@ use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile, first_names, quoted};
 
-/// The number of files per ending, the largest ones, that are read to determine their format. All others count like the largest file.
+/// The number of files per ending, the largest ones, that are read to determine their format. All others get the format of the largest
+/// file.
 const JUDGED_FILES: usize = 256;
 /// The number of files that are read at the same time to determine their format.
 const CONCURRENT_HEADS: usize = 16;
 /// Files of other formats are skipped if the files of the main format are this many times as large together.
 const NEGLIGIBLE: u64 = 20;
-/// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
 pub(crate) struct FilesOfFormat {

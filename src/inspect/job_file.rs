@@ -110,7 +110,6 @@ fn job_file(
 }
 
 impl Data {
-    /// Formats a character as a TOML string.
     fn character(&self, byte: &u8) -> String {
         quoted(&char::from(*byte).to_string())
     }

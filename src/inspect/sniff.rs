@@ -26,7 +26,7 @@ const MAX_ENDING: usize = 8;
 /// The format of a file, or the kind of a file that cannot be read as it is.
 pub(super) type FileKind = std::result::Result<Format, &'static OtherFile>;
 
-/// Returns the kind and the encoding of a file. `alone` is true without other files.
+/// Returns the kind and the encoding of a file. `alone` is true if there is no other file.
 pub(super) async fn kind(
     ctx: &SessionContext,
     file: &SourceFile,
@@ -66,7 +66,6 @@ fn is_compressed_sgml(path: &str) -> bool {
     job::without_compression(path).and_then(Format::from_path) == Some(Format::Reuters)
 }
 
-/// Returns whether the text contains the beginning of a Reuters story.
 fn has_stories(text: &str) -> bool {
     text.to_ascii_lowercase().contains("<reuters")
 }

@@ -67,7 +67,6 @@ impl Method {
         self != Method::None
     }
 
-    /// Returns whether a stage writes candidates.
     pub(crate) fn has_candidates(self) -> bool {
         matches!(self, Method::Lsh | Method::Prefix)
     }
@@ -81,7 +80,6 @@ impl Method {
         self == Method::Lsh
     }
 
-    /// Returns whether the documents are joined by their rarest shingles.
     pub(crate) fn joins_all(self) -> bool {
         self == Method::Prefix
     }

@@ -93,7 +93,6 @@ impl Clusters {
     }
 }
 
-/// Checks that documents have the column in `preference`.
 fn check_column(preference: &Preference, source: &Source) -> Checked<()> {
     const KEY: &str = "clusters.keep";
     let Preference::Column { column, .. } = preference else { return Ok(()) };
@@ -146,7 +145,6 @@ impl ClusterMethod {
         }
     }
 
-    /// Describes the stage that finds representatives.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             ClusterMethod::Components => "find how well documents are connected with the first one",

@@ -19,7 +19,6 @@ pub struct Curve {
     /// entry contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a candidate.
     /// `None` if the job does not drop candidates by their estimates.
     by_estimate: Option<Vec<(f64, f64)>>,
-    /// The number of values in a signature.
     permutations: usize,
 }
 
@@ -164,7 +163,6 @@ fn simpson([from, to]: [f64; 2], [left, mid, right]: [f64; 3]) -> f64 {
     (to - from) / 6.0 * (left + 4.0 * mid + right)
 }
 
-/// Numbers of bands b and of rows r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bands {
     pub bands: usize,

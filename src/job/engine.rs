@@ -152,7 +152,6 @@ impl EngineSettings {
     }
 }
 
-/// Converts `df://host:port` or `host:port` to `host:port`.
 fn address_of(url: &str) -> Option<&str> {
     let place = url.strip_prefix("df://").unwrap_or(url);
     let place = place.strip_suffix('/').unwrap_or(place);

@@ -268,7 +268,6 @@ fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<Strin
     Some(format!("; did you mean {shown}?"))
 }
 
-/// The message about an override without a key or without a value.
 const NO_VALUE: &str = "expected KEY=VALUE, as in score.threshold=0.9";
 
 /// Returns the key of an override, or a placeholder if the text may be a secret.

@@ -25,7 +25,6 @@ pub enum Format {
     Lines,
 }
 
-/// The rules for sources of a format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatRules {
     /// The columns of documents in the format.
@@ -49,7 +48,6 @@ pub(crate) enum DocumentColumns {
     WholeFile,
 }
 
-/// The endings of files and folders, each with its format.
 const ENDINGS: [(&str, Format); 12] = [
     (".parquet", Format::Parquet),
     (".parq", Format::Parquet),

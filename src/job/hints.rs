@@ -88,7 +88,6 @@ pub(super) fn unquoted(line: &str) -> Option<String> {
     }
 }
 
-/// Returns the word if it is a string without quotes.
 fn bare(word: &str) -> Option<&str> {
     let word = word.trim();
     let first = word.chars().next()?;

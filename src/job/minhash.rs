@@ -195,7 +195,6 @@ const MERSENNE_31: u64 = (1 << 31) - 1;
 const ONES_32: u64 = (1 << 32) - 1;
 const MODULI: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
 
-/// The moduli that have names.
 const NAMED_MODULI: [(&str, Modulus); 3] = [
     ("2^31-1", Modulus::Is(MERSENNE_31)),
     ("2^32-1", Modulus::Is(ONES_32)),
@@ -275,7 +274,6 @@ pub fn is_prime(n: u64) -> bool {
     n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
 }
 
-/// Returns the first prime above `n`.
 fn next_prime(n: u64) -> u64 {
     // There is always a prime between n and 2n (Chebyshev), so the search ends.
     let mut next = n + 1;

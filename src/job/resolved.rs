@@ -160,7 +160,6 @@ impl Job {
         self.low_recall().into_iter().chain(few_bits).collect()
     }
 
-    /// Returns the settings that determine the columns of the tables.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, pair_passages, .. } = self.output;
         let (groups, bits) = (self.has_groups(), self.minhash.bits);

@@ -32,7 +32,6 @@ impl Score {
         self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
     }
 
-    /// Describes the minimum similarity of a pair, such as `similarity 0.8`.
     pub(crate) fn bound(&self) -> String {
         let (noun, threshold) = (self.measure.noun(), self.threshold);
         match (self.by, self.prefilter) {

@@ -73,7 +73,6 @@ pub(super) fn scalar<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Returns the schema of a value that is an integer or a string.
 pub(super) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["integer", "string"] })
 }
@@ -81,7 +80,6 @@ pub(super) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
 /// The result of a parser of arguments. The error lists the allowed values.
 pub(crate) type ParsedArgument<T> = std::result::Result<T, String>;
 
-/// Returns a parser of whole numbers in `range`.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> ParsedArgument<T> + Clone + Send + Sync + 'static {

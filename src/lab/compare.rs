@@ -43,7 +43,6 @@ impl ComparedMethod {
         }
     }
 
-    /// Returns `job` with this method.
     fn job(self, job: &Job) -> Job {
         let all_by = |by| (job::Method::All, Score { by, prefilter: false, ..job.score });
         let (method, score) = match self {
@@ -213,7 +212,6 @@ fn sorted_pairs(scores: &[RecordBatch]) -> Result<Vec<(u64, u64)>> {
 }
 
 impl FastestMethod {
-    /// Compares the methods on `samples` by the time that `seconds` returns.
     fn new(samples: &[SampleMeasurement], seconds: fn(&Measurement) -> f64) -> Self {
         let (mut fastest, mut crossings): (Vec<Fastest>, _) = (Vec::new(), Vec::new());
         for sample in samples {
@@ -239,7 +237,6 @@ impl FastestMethod {
         Self { fastest, crossings }
     }
 
-    /// Returns sentences about the sample sizes at which a method overtakes another method.
     fn crossing_sentences(&self) -> Vec<String> {
         let sentence = |crossing: &Crossing| {
             let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
@@ -345,7 +342,6 @@ impl Comparison {
             .map(|(heading, verdict)| (heading, sentences(verdict).concat()))
     }
 
-    /// Returns a table row for each sample and method.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let share = |share: Option<f64>| share.map_or("-".into(), |share| decimal(share, 4));
         let row = |sample: &SampleMeasurement, one: &Measurement| {

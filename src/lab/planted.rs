@@ -191,7 +191,6 @@ impl<'a> Planter<'a> {
     }
 }
 
-/// The maximum number of remembered words.
 const POOL: usize = 1_000;
 /// The maximum number of draws for a word that differs from the replaced word.
 const DRAWS: usize = 8;
@@ -208,7 +207,6 @@ impl Pool {
         self.0.drain(..over);
     }
 
-    /// Draws a word that differs from `old`.
     fn draw(&self, old: &str, random: &mut SplitMix64) -> String {
         let words = (0..DRAWS).filter_map(|_| self.0.get(below_usize(random, self.0.len())));
         let mut others = words.filter(|word| word.to_lowercase() != old.to_lowercase());

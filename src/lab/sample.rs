@@ -29,7 +29,6 @@ const DOC: usize = 4;
 /// [`with_group`].
 pub(super) struct LabSample {
     own: RecordBatch,
-    /// The reference documents, if the job has any.
     reference: Option<RecordBatch>,
 }
 
@@ -157,7 +156,7 @@ impl ComparedDocuments {
         }
     }
 
-    /// Keeps the compared ones of the `pairs` (a, b, ..), which contain no pairs of two reference documents.
+    /// Keeps the pairs (a, b, ..) that the rules compare. `pairs` contains no pair of two reference documents.
     pub(super) fn compared(&self, mut pairs: DataFrame) -> Result<DataFrame> {
         if let (Some(reference), Some(NewPairs::WithReference)) = (&self.reference, self.pairs) {
             pairs = frames::reference::with_reference(pairs, reference.clone())?;

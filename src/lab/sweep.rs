@@ -262,7 +262,6 @@ pub(crate) const COLUMNS: [&str; 11] = [
 const LOG_RATIO: f64 = 50.0;
 
 impl Sweep {
-    /// Describes the work that the times include.
     pub(crate) fn coverage(&self) -> String {
         let method = self.job.candidates.method;
         let thresholds =
@@ -345,7 +344,6 @@ impl Sweep {
         }
     }
 
-    /// Returns a table row for each combination of settings.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let row = |run: &SweepRun, found: &ThresholdMeasurement| {
             vec![

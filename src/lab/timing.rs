@@ -42,7 +42,6 @@ pub(super) struct Searched {
     pub(super) candidates: Option<u64>,
 }
 
-/// Runs the measured steps one after the other, and reports their progress.
 pub(super) struct Bench<'a> {
     session: &'a SessionContext,
     control: &'a RunControl,
@@ -121,7 +120,7 @@ async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFr
     Ok((session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?, rows))
 }
 
-/// Computes the shingle sets of documents without documents that cannot be compared.
+/// Computes the shingle sets of the documents that can be compared.
 async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
     let cut = frames::shingles::shingles(documents, &job.shingle)?;
     in_memory(session, cut.filter(col("reason").is_null())?).await
@@ -190,7 +189,6 @@ async fn by_buckets(
     Ok(by_prefix(hot, compared, job).await?.union(candidates)?.distinct()?)
 }
 
-/// Returns pairs of documents that share one of their rarest shingles.
 async fn by_prefix(documents: DataFrame, compared: &ComparedDocuments, job: &Job) -> Result<DataFrame> {
     let permutations = job.minhash.permutations;
     let elements = frames::prefix::elements(documents.clone(), &job.score, permutations)?;

@@ -9,11 +9,9 @@ use super::palette::{self, AXIS, FAINT_INK, GRID, GROUND, INK, Look};
 use super::text::{count, decimal, without_forbidden};
 use crate::error::{Context, Error, Result};
 
-/// A chart of lines through points.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
     pub title: String,
-    /// A sentence under the chart.
     pub caption: String,
     pub x: Axis,
     pub y: Axis,
@@ -23,7 +21,6 @@ pub(crate) struct Chart {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
-    /// The label at the end of the line.
     pub name: String,
     /// The points (x, y), which the line connects in this order.
     pub points: Vec<(f64, f64)>,
@@ -100,7 +97,6 @@ pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
     Ok(series)
 }
 
-/// The maximum number of ticks on an axis.
 const MAX_TICKS: usize = 9;
 
 impl Scale {
@@ -316,7 +312,6 @@ impl Chart {
     }
 }
 
-/// Scales a coordinate from the range (low, high) to the pixels between `first` and `last`.
 fn pixel(coordinate: f64, (low, high): (f64, f64), (first, last): (i32, i32)) -> i32 {
     first + (f64::from(last - first) * (coordinate - low) / (high - low)).round() as i32
 }
@@ -353,7 +348,6 @@ fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     spread
 }
 
-/// Cuts `text` off at a width of `most` pixels.
 fn cut(text: &str, size: f64, most: i32) -> String {
     let mut text = without_forbidden(text);
     if width(&text, size) > most {

@@ -30,7 +30,6 @@ pub(crate) struct Section {
 pub(crate) struct HtmlTable {
     pub caption: String,
     pub header: Vec<String>,
-    /// The rows, with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 

@@ -18,7 +18,6 @@ pub(crate) struct PairsPage {
     pub pairs: Vec<PairOnPairsPage>,
 }
 
-/// Two documents on a page of pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PairOnPairsPage {
     pub jaccard: f64,

@@ -23,7 +23,6 @@ pub(super) struct Look {
     pub(super) colour: Colour,
     /// The corners of a marker relative to its point, in pixels; empty for a circle.
     pub(super) corners: &'static str,
-    /// The lengths of dashes and gaps; empty for a solid line.
     dashes: &'static str,
 }
 

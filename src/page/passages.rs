@@ -17,16 +17,13 @@ pub(crate) const MAX_UNITS: usize = 100_000;
 /// A passage that two texts share, in characters (Unicode code points).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CommonPassage {
-    /// The range in the first text.
     pub a: Range<usize>,
-    /// The range in the second text.
     pub b: Range<usize>,
 }
 
 /// A marked part of a text. A mark of the other text has the same number and words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkedPassage {
-    /// The byte range in the text.
     pub at: Range<usize>,
     /// The number of the passage, from 1 in the order of the first text.
     pub number: usize,
@@ -136,7 +133,6 @@ struct MarkedUnit {
     partner: usize,
 }
 
-/// The units of a text, some of them marked.
 struct MarkedUnits {
     units: Vec<Option<MarkedUnit>>,
     /// A forest (union-find). The root of each unit is the first unmarked unit from there on, or the end.

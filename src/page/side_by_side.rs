@@ -12,9 +12,7 @@ use crate::job::Shingle;
 
 /// The minimum width of each text, in terminal columns.
 const MIN_WIDTH: usize = 10;
-/// The separator between the two texts.
 const SEPARATOR: &str = " | ";
-/// The number of terminal columns of a tab.
 const TAB: usize = 4;
 
 /// The form of marks on common passages.
@@ -28,7 +26,6 @@ pub(crate) enum PassageMark {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// The total width, in terminal columns.
     pub width: usize,
     pub mark: PassageMark,
     /// The shingles of the job. Shorter passages are not marked, because they do not make texts similar.
@@ -154,7 +151,6 @@ fn columns(words: &[Vec<Word>; 2], beside: &[(usize, usize)], width: usize) -> [
     })
 }
 
-/// A line of text and its width in terminal columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TextLine {
     text: String,

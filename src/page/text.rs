@@ -119,7 +119,6 @@ pub(crate) fn decimal(value: f64, digits: usize) -> String {
     format!("{sign}{}{rest}", count(whole.parse().unwrap_or_default()))
 }
 
-/// Formats seconds with three digits after the point.
 pub(crate) fn seconds(seconds: f64) -> String {
     decimal(seconds, 3)
 }

@@ -19,7 +19,6 @@ use crate::output::read;
 use crate::output::write::TableRows;
 use crate::schema::SourceTypes;
 
-/// The context of the stages of a run.
 pub(crate) struct StageContext<'a> {
     pub(super) runner: Runner<'a>,
     pub(super) job: &'a Job,
@@ -94,7 +93,6 @@ impl<'a> StageContext<'a> {
         self.runner.run(StageWork { name, targets, sorted_by: &[], rows }).await
     }
 
-    /// The number of parts in which a stage reads the source.
     pub(super) fn source_parts(&self) -> usize {
         parts::count(&self.input.files())
     }

@@ -122,7 +122,6 @@ impl PreviousResult {
     }
 }
 
-/// The maximum number of keys or files in a message.
 const NAMED: usize = 3;
 
 /// The job keys that do not change rows.

@@ -35,7 +35,6 @@ pub(super) fn ordered(job: &Job) -> Result<Vec<Expr>> {
     Ok([named(job), order(job)?].concat())
 }
 
-/// The names of the columns of [`ordered`].
 pub(super) fn ordered_names(job: &Job) -> Vec<String> {
     NAMES.map(str::to_owned).into_iter().chain(keep::names(&job.clusters.order())).collect()
 }

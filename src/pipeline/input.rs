@@ -165,7 +165,6 @@ impl RunInput {
         self.reference.as_ref().map(ReferenceDocuments::record).unwrap_or_default()
     }
 
-    /// The documents in the reused output, if any.
     pub(crate) fn stored_documents(&self) -> Result<Option<DataFrame>> {
         let stored = self.outputs.as_ref().and_then(|outputs| outputs.outputs.first());
         stored.map(|stored| stored.table(Table::Documents)).transpose()

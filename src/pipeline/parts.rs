@@ -145,7 +145,6 @@ fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SourcePart {
-    /// The hash of the files and row groups in this part.
     hash: u64,
     of: usize,
 }

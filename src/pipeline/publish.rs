@@ -89,7 +89,6 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     Ok(Outcome { manifest, already_finished: false, stages_reused })
 }
 
-/// The counts in the manifest, and the warnings of the run.
 async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<String>)> {
     let (job, method, merged) = (cx.job, cx.job.candidates.method, cx.input.merged());
     let left_out = totals.number(Total::PairsLeftOut)?;

@@ -37,7 +37,6 @@ pub(crate) struct Runner<'a> {
     /// Part of the name of each stage manifest: see [`PreviousResult::key`](super::existing::PreviousResult::key).
     pub(super) key: String,
     reached: Mutex<RunProgress>,
-    /// The stages of earlier attempts, each checked once.
     earlier: Mutex<BTreeMap<String, FinishedStage>>,
 }
 
@@ -91,7 +90,6 @@ struct RunProgress {
 }
 
 impl<'a> Runner<'a> {
-    /// Runs stages that write to `output` under `claim`.
     pub(crate) fn new(
         engine: &'a dyn Engine,
         (output, claim): (&'a Layout, &'a Claim),
@@ -172,7 +170,6 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// The names of the stages that earlier attempts finished.
     pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
         self.output.stages(&self.key).await
     }
@@ -370,7 +367,6 @@ impl<'a> Runner<'a> {
         ))
     }
 
-    /// The files that a finished stage wrote into a table.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
         let reached = self.reached.lock();
         let files = reached.done.values().flat_map(|done| &done.files);
@@ -382,7 +378,6 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().flat_map(|done| done.read.iter().cloned()).collect()
     }
 
-    /// The number of rows that a finished stage wrote into a table.
     pub(super) fn rows(&self, table: &str) -> u64 {
         self.reached.lock().done.values().map(|done| done.rows(table)).sum()
     }
@@ -417,7 +412,6 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The configuration of an attempt at a stage.
 pub(super) struct StageAttempt {
     pub(super) config: SessionConfig,
     pub(super) partitions: usize,
@@ -426,7 +420,6 @@ pub(super) struct StageAttempt {
     pub(super) sorts_alone: bool,
 }
 
-/// The files that a stage wrote.
 pub(super) struct StageFiles {
     pub(super) files: Vec<File>,
     /// The ranges of the source files that the stage read.

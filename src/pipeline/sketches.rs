@@ -90,7 +90,6 @@ pub(super) async fn find_texts(
     cx.table(table)
 }
 
-/// The number of documents, including reference documents.
 fn count(cx: &StageContext<'_>) -> u64 {
     cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE)
 }
@@ -128,7 +127,6 @@ pub(super) fn joined(cx: &StageContext<'_>) -> Result<BoundedRows> {
     }
 }
 
-/// The sketches of the documents in the prefix join.
 pub(super) fn to_join(cx: &StageContext<'_>) -> Result<DataFrame> {
     if cx.job.candidates.method.joins_all() {
         return frames::copies::without_copies(all(cx)?, cx.table(WorkTable::COPIES)?);

@@ -40,7 +40,6 @@ pub(super) enum WorkColumns {
     Signature,
     /// The carried columns of the source.
     Carried,
-    /// The columns of an operator's output.
     Operator(fn() -> SchemaRef),
     /// Columns with nulls.
     Nullable(&'static WorkColumns),
@@ -96,7 +95,6 @@ impl WorkTable {
     }
 }
 
-/// The columns of a document's sketch.
 pub(super) const SKETCH_COLUMNS: &[WorkColumns] = &[
     WorkColumns::Numbers(&["doc", "shingle_count"]),
     WorkColumns::NumberList("shingles"),
@@ -122,9 +120,7 @@ pub(super) fn signature_type(job: &Job) -> DataType {
 /// The place where the stages of a job find the sketches of all documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllSketches {
-    /// In the table `documents`.
     InDocuments,
-    /// In the work table `sketches`.
     InSketches,
     InOutput,
     /// Nowhere. The needed texts are read again.
@@ -149,7 +145,6 @@ impl AllSketches {
 
 pub(crate) type StageTables = Vec<(AnyTable, TableRows)>;
 
-/// A table that a stage writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyTable {
     Public(Table),
@@ -176,7 +171,6 @@ impl AnyTable {
         }
     }
 
-    /// The schema for `job` and a source with these types.
     pub(super) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         match self {
             AnyTable::Public(table) => schema::contract(table).over(source, job.columns()).arrow_schema(),

@@ -49,7 +49,6 @@ const BYTES_OF_REQUEST: f64 = 16.0;
 /// Pairs with at least this many bytes wait in memory while sketches are streamed.
 const LEAST_WAITING: f64 = 4e6;
 
-/// The documents and candidates to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Load {
     /// An upper bound on the number of documents in candidates.

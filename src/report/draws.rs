@@ -19,7 +19,6 @@ use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::page::{EXCERPT, sides};
 use crate::udf::stage_functions;
 
-/// The maximum number of listed documents per cluster.
 const MAX_MEMBERS: usize = 12;
 /// The maximum number of listed bridges, which are pairs without which a cluster falls into two parts.
 const MAX_BRIDGES: usize = 3;
@@ -270,7 +269,6 @@ mod tests {
 
     use super::*;
 
-    /// A pair with its similarity in per cent.
     type TestEdge = (u32, u32, u8);
 
     fn links(documents: usize, edges: &[TestEdge]) -> ClusterLinks {

@@ -21,9 +21,7 @@ use crate::page::text::{count, either};
 use crate::page::{job_settings, shingle_name};
 use crate::schema::{Table, contract};
 
-/// The maximum number of listed groups.
 const MAX_GROUPS: usize = 30;
-/// The maximum number of listed warnings.
 const MAX_WARNINGS: usize = 50;
 
 /// Reads the numbers of the report on `finished`, without clusters, texts and the comparison with an earlier output.
@@ -239,7 +237,6 @@ async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
     Ok((power(least)..=power(largest)).map(|power| interval(1 << power)).collect())
 }
 
-/// Counts the rejected documents by reason, with examples.
 async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> Result<Vec<Rejected>> {
     if rejects.is_empty() {
         return Ok(Vec::new());
@@ -340,7 +337,6 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
 #[derive(Deserialize)]
 struct PairsOfSimilarity {
     jaccard: f64,
-    /// Whether the exact Jaccard similarity reaches the threshold.
     reaches: bool,
     pairs: u64,
 }

@@ -53,13 +53,11 @@ fn length(number: u64, all: impl Iterator<Item = u64>) -> String {
 impl PageWords for ReportPage<'_> {}
 
 impl ReportPage<'_> {
-    /// Returns the length of the bar for a number of pairs.
     fn bar(&self, pairs: &u64) -> String {
         let bins = self.report.similarities.iter().chain(self.before_bins());
         length(*pairs, bins.map(|bin| bin.pairs))
     }
 
-    /// Returns the length of the bar for a number of clustered documents.
     fn bar_of_documents(&self, documents: &u64) -> String {
         length(*documents, self.report.cluster_sizes.iter().map(|size| size.documents))
     }
@@ -111,12 +109,11 @@ impl ReportPage<'_> {
         }
     }
 
-    /// Whether the output contains weakest links, which `representative` clusters have not.
+    /// Whether the output contains weakest links. The cluster method `representative` computes none.
     fn shows_links(&self, cluster: &DrawnCluster) -> bool {
         cluster.members.iter().any(|member| member.weakest_link.is_some())
     }
 
-    /// Whether the cluster has more documents than the list shows.
     fn lists_some(&self, cluster: &DrawnCluster) -> bool {
         (cluster.members.len() as u64) < cluster.size
     }

@@ -34,7 +34,6 @@ pub(super) struct ScopeSpans {
     pub(super) spans: Vec<Span>,
 }
 
-/// The observed program.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -95,7 +94,6 @@ pub(super) struct Event {
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// The status of a failed span.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Status {
     #[prost(string, tag = "2")]
@@ -305,7 +303,6 @@ pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue
     with_numbers(texts, numbers)
 }
 
-/// Adds the numbers that are not `None`.
 fn with_numbers<const N: usize>(
     mut attributes: Vec<KeyValue>,
     numbers: [(&str, Option<u64>); N],

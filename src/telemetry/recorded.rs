@@ -59,7 +59,6 @@ impl Recorded {
         Self { settings, start, began: Instant::now(), command: span, metrics: Vec::new() }
     }
 
-    /// Converts a time to nanoseconds since 1970.
     fn nanoseconds(&self, time: Instant) -> u64 {
         let since = time.saturating_duration_since(self.began);
         self.start.saturating_add(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
@@ -73,7 +72,6 @@ impl Recorded {
         }
     }
 
-    /// Sets the metrics of the run, if metrics are sent.
     pub(crate) fn measure(&mut self, metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) -> Result<()> {
         if self.settings.metrics.is_some() {
             self.metrics = metrics()?;

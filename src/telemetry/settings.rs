@@ -17,7 +17,6 @@ pub(crate) struct TelemetrySettings {
     pub(super) parent: Option<ParentSpan>,
 }
 
-/// The endpoint of one signal: URL, encoding, headers.
 #[derive(Debug, PartialEq)]
 pub(super) struct SignalEndpoint {
     pub(super) url: Url,
@@ -55,7 +54,6 @@ const METRICS: Signal = Signal {
     headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     path: ["v1", "metrics"],
 };
-/// The variable with the endpoint for all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 impl TelemetrySettings {
@@ -222,7 +220,6 @@ mod tests {
         TelemetrySettings::read(&Environment::new(variables.collect()))
     }
 
-    /// Returns the URLs for spans and metrics.
     fn urls(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
         let settings = read(variables).unwrap().unwrap();
         let url = |destination: Option<SignalEndpoint>| destination.map(|to| to.url.to_string());

@@ -77,7 +77,6 @@ pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
 
 pub(crate) struct DataJob {
     pub(crate) job: Job,
-    /// The noun for a document: `file`, `line` or `document`.
     pub(crate) noun: &'static str,
     pub(crate) skipped: Vec<(String, &'static str)>,
     /// The temporary folder for the spills of the job, and for its output if no other place is given.

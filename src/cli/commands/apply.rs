@@ -105,10 +105,8 @@ pub(crate) struct ApplyRecord {
     /// The words before the number of superseded reference documents, which differ between `apply` and `dedup`.
     #[serde(skip)]
     about_superseded: &'static str,
-    /// A shingle in words, such as `5 words in a row`.
     #[serde(skip)]
     shingle: String,
-    /// The line about the written files.
     #[serde(skip)]
     pub(crate) written: String,
 }
@@ -211,7 +209,6 @@ impl Apply {
         text + &record.written
     }
 
-    /// Adds the lines about passages that were marked or cut out.
     fn passage_lines(&self, numbers: &mut NumberColumn, counts: PassageCounts) {
         let PassageCounts { spans, documents, words, bytes, too_short } = counts;
         let verb = match self.passages {

@@ -194,7 +194,6 @@ fn as_value(job: &Job) -> Result<Value> {
     serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))
 }
 
-/// Formats the contents of the source for people.
 fn data_text(job: &Job, contents: &InspectedContents) -> String {
     let mut text = String::new();
     let rows = match contents.rows {
@@ -242,7 +241,6 @@ fn data_text(job: &Job, contents: &InspectedContents) -> String {
     text
 }
 
-/// Formats the contents of the source for programs.
 fn data_json(job: &Job, contents: &InspectedContents) -> Value {
     let disk = contents.disk(job);
     json!({

@@ -189,7 +189,6 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// Returns the table of the first removed documents, and some of their texts.
 async fn preview(finished: &Finished, removed: &[FirstRemoved], applied: &ApplyRecord) -> Result<String> {
     if removed.is_empty() {
         return Ok(String::new());

@@ -111,7 +111,6 @@ impl Find {
         }
     }
 
-    /// Formats the pairs, the counts, and the texts of the first pairs.
     fn text(&self, job: &Job, noun: &str, manifest: &Run, pairs: &TopPairs) -> Result<String> {
         let cells = rows::cells(pairs)?;
         let counts = &manifest.counts;

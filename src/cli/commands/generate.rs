@@ -228,7 +228,6 @@ impl Generated {
     }
 }
 
-/// Returns a job that reads `data` and splits texts into shingles of `size` words.
 fn source_job(screen: &Screen, data: &DataArguments, size: usize) -> Result<Job> {
     let (mut file, ..) = file(screen, "generate --from", data, NO_OUTPUT)?;
     file.shingle =

@@ -152,7 +152,6 @@ pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
     text
 }
 
-/// Formats a forecast next to the measurements of the run.
 pub(crate) fn compared(forecast: &Forecast, measured: &Manifest, peak_memory: Option<u64>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, [value, range]: [String; 2], measured: String| {

@@ -41,7 +41,6 @@ impl SchedulerCommand {
 /// The stack size of each thread in bytes. Decoding a deeply nested plan needs much stack.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Returns the runtime of a scheduler or an executor, with one thread per core.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     build_runtime(builder.enable_all().thread_stack_size(STACK_BYTES))

@@ -103,7 +103,6 @@ struct PairLine<'a> {
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
     pair: &'a PairRow,
-    /// Whether the document is a reference document.
     reference_a: bool,
     reference_b: bool,
     text_a: &'a str,

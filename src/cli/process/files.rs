@@ -17,7 +17,6 @@ use crate::output::partial_file;
 /// Identifies a kind of file that this program writes. A command replaces only files of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileMark {
-    /// The first characters of every file of this kind.
     pub(crate) beginning: &'static str,
     /// The noun for files of this kind, in messages.
     pub(crate) noun: &'static str,
@@ -165,7 +164,6 @@ impl WriteFolder {
         Some(Self { setting, folder: local_folder(url)? })
     }
 
-    /// Returns the folder in which operators spill.
     pub(crate) fn spills(engine: &EngineSettings) -> Self {
         let folder = engine.spill.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
         Self { setting: "engine.spill", folder }
@@ -183,7 +181,6 @@ fn local_folder(url: &str) -> Option<PathBuf> {
     }
 }
 
-/// Whether a full disk caused the error.
 pub(crate) fn is_disk_full(error: &Error) -> bool {
     chain(error).any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -28,7 +28,6 @@ impl Panics {
         CURRENT.try_with(|current| current.try_borrow().ok()?.clone()).ok().flatten()
     }
 
-    /// Sets the panic record of the calling thread, and returns the previous one.
     pub(crate) fn enter(panics: Option<Self>) -> Option<Self> {
         CURRENT.with(|current| current.replace(panics))
     }

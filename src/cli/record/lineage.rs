@@ -16,7 +16,6 @@ use crate::job::Job;
 use crate::machine;
 use crate::telemetry::lineage::{EventDestination, Events, LineageSettings, RunEnd};
 
-/// The time limit for sending one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// The events of a run, and the queue to the thread that sends them, if the environment requests events. Errors are logged as warnings.

@@ -15,7 +15,6 @@ use crate::error::{Error, Result};
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
-/// The time limit for sending the metrics to a Pushgateway.
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, PartialEq)]

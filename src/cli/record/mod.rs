@@ -25,7 +25,6 @@ use crate::output::manifest::{Run as Manifest, StageTime};
 /// The first characters of every record.
 pub(crate) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
 
-/// A run that ended.
 #[derive(Debug, Serialize)]
 pub(crate) struct EndedRun<'a> {
     pub(super) name: &'a str,
@@ -66,7 +65,6 @@ struct Success<'a> {
     top_pairs: Vec<Value>,
 }
 
-/// The error that ended a run, and the stages that had finished.
 #[derive(Serialize)]
 struct FailureRecord<'a> {
     error: String,
@@ -97,7 +95,6 @@ impl<'a> EndedRun<'a> {
         Self { name, id, seconds, at, stages, recoveries, peak_memory }
     }
 
-    /// Returns the record of a successful run as JSON.
     pub(crate) fn success(
         &self,
         ran: &Ran,
@@ -119,7 +116,6 @@ impl<'a> EndedRun<'a> {
         self.record(0, success)
     }
 
-    /// Returns the record of a run that `error` ended as JSON.
     pub(crate) fn failure(&self, error: &Error) -> Result<String> {
         let failure = FailureRecord {
             error: masked(&error.to_string()),

@@ -57,7 +57,6 @@ mod enabled {
         with_current(|recorded| recorded.set(run_attributes(outcome)));
     }
 
-    /// Records the result of `apply` in the folder `to`.
     pub(crate) fn applied(to: &str, outcome: &ApplyOutcome) {
         with_current(|recorded| recorded.set(apply_attributes(to, outcome)));
     }
@@ -103,7 +102,6 @@ mod disabled {
     use crate::pipeline::Outcome;
     use crate::telemetry::collector_variable;
 
-    /// Warns if the environment names a collector.
     pub(crate) fn begin(_command: &str, _run_id: Option<&str>) {
         if let Some(variable) = collector_variable(Environment::process()) {
             tracing::warn!(

@@ -94,7 +94,6 @@ pub(crate) fn failed(error: &Error) {
     tracing::error!(target: ALWAYS, kind, exit_code, "{}", print::sentences(error).join("\n  because: "));
 }
 
-/// Whether the arguments ask for a JSON log, even if other arguments are invalid.
 pub(crate) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let arguments: Vec<_> = arguments.collect();
     arguments.iter().any(|a| a == "--log-format=json")

@@ -46,7 +46,6 @@ impl Screen {
         Self { bar, format, is_quiet, costs: Arc::default(), journal: Journal::default() }
     }
 
-    /// Sets the forecast for the next run.
     pub(crate) fn expect(&self, costs: Costs) {
         *self.costs.lock() = Some(costs);
     }

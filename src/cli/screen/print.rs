@@ -69,7 +69,6 @@ pub(crate) fn error(text: &str) {
     message(&format!("{label} {text}\n"));
 }
 
-/// Writes a text to standard error. Ignores failures to write.
 pub(crate) fn message(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -57,7 +57,6 @@ pub(super) struct Bar {
     run: Mutex<Option<(TimeLeft, Instant)>>,
 }
 
-/// The stage that started last.
 #[derive(Default)]
 struct RunningStage {
     name: String,
@@ -97,7 +96,6 @@ impl Bar {
         Some((seconds * 10.0).round() / 10.0)
     }
 
-    /// Shows a stage with the remaining seconds of the run.
     fn show(&self, RunningStage { name, number, stages, .. }: &RunningStage, left: Option<f64>) {
         self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
     }

@@ -77,7 +77,6 @@ impl Costs {
     }
 }
 
-/// The progress of a run, in units of cost.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TimeLeft {
     costs: Costs,
@@ -134,7 +133,6 @@ impl TimeLeft {
     }
 }
 
-/// Formats the name and the number of a stage, and the remaining seconds of the run.
 pub(crate) fn text(name: &str, (number, stages): (usize, usize), left: Option<f64>) -> String {
     let left = left.map(|seconds| format!(", {} to go", print::duration(seconds.ceil()))).unwrap_or_default();
     format!("[stage {number} of {stages}{left}] {name}")

@@ -34,7 +34,6 @@ const BLOCK: usize = 1 << 18;
 /// The number of bytes before the message in the body of a gRPC request: a flag and a length.
 const GRPC_PREFIX: usize = 5;
 
-/// The shuffled files that a task reads and writes.
 #[derive(Debug)]
 pub(super) struct TaskFiles {
     folder: String,
@@ -64,7 +63,6 @@ impl TaskFiles {
         here.try_for_each(|(file, partition)| check(file, *partition))
     }
 
-    /// Writes the checksums of the output files.
     pub(super) fn write_checksums(&self, output: &[ShuffleWritePartition]) -> Result<()> {
         let path = |part: &ShuffleWritePartition| {
             let (partition, sorted) = (part.partition_id as usize, part.is_sort_shuffle);

@@ -76,7 +76,6 @@ impl Trust {
         Ok(Self { grpc, rest })
     }
 
-    /// Returns `client` restricted to these authorities.
     pub(crate) fn add_to_client(&self, client: ClientBuilder) -> ClientBuilder {
         let client = client.tls_built_in_root_certs(false);
         self.rest.iter().cloned().fold(client, ClientBuilder::add_root_certificate)
@@ -147,7 +146,6 @@ pub(crate) struct ClusterToken {
 }
 
 impl ClusterToken {
-    /// Reads the secret from the environment of this process.
     pub(crate) fn from_environment() -> Option<Self> {
         Environment::process().get(CLUSTER_TOKEN).map(Self::new)
     }
@@ -191,13 +189,13 @@ impl ClusterToken {
     }
 }
 
-/// The time limit of a new connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The interval of probes on a connection with waiting requests.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time limit of an answer to a probe. Even a busy process needs less. The connection is then closed, and its requests fail.
+/// The time limit of an answer to a probe. Even a busy process answers in time. Otherwise the connection is closed, and its requests
+/// fail.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the function that configures the endpoints of Ballista's clients.
@@ -229,7 +227,6 @@ pub(super) fn scheme(trust: Option<&Trust>) -> &'static str {
     if trust.is_some() { "https" } else { "http" }
 }
 
-/// The time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first byte of a TLS connection. No HTTP request starts with it.

@@ -264,7 +264,6 @@ impl StageRun<'_> {
 struct Jobs {
     /// The time when a task last started or ended.
     moved: Instant,
-    /// The number of running tasks per job.
     running: BTreeMap<String, usize>,
 }
 

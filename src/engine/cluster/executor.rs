@@ -73,7 +73,6 @@ fn task_slots(text: &str) -> std::result::Result<usize, ParseIntError> {
 
 /// The age in seconds after which leftovers of jobs in the work folder are removed.
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
-/// The number of seconds between two clean-ups.
 const CLEAN_UP_SECONDS: u64 = 600;
 
 /// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. It then finishes its tasks and starts no new ones. `probed` is
@@ -202,7 +201,6 @@ fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightSer
     })
 }
 
-/// The time limit for deregistering at the scheduler.
 const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Deregisters this executor, so that its scheduler restarts its tasks on other executors immediately.

@@ -37,7 +37,6 @@ pub(super) struct Executors {
     pub task_bytes: usize,
 }
 
-/// The progress of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Advance {
     pub query_stages: usize,
@@ -107,7 +106,6 @@ struct QueryStage {
 struct TaskState {
     /// A string, or an object if the task failed.
     status: serde_json::Value,
-    /// The partitions that the task processes.
     #[serde(default)]
     partition_id: Vec<u32>,
     /// The time when the task ended, or 0.
@@ -159,7 +157,7 @@ impl Rest {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Checks that the server is a scheduler. The error says why it is none.
+    /// Checks that the server is a scheduler. The error explains why it is no scheduler.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
         self.get::<SchedulerVersion>("/api/version").await.map(|_| ())
     }

@@ -23,7 +23,6 @@ pub(super) const MESSAGE_BYTES: u32 = 128 << 20;
 /// a task has fewer rows.
 const ROOMY: usize = 512 << 20;
 
-/// The maximum number of partitions per core.
 const MAX_PER_CORE: usize = 8;
 
 /// The maximum number of partitions of a plan, unless the executors have more cores. Two query stages exchange the square of this number

@@ -53,7 +53,6 @@ pub(super) struct Tasks {
     state: Arc<ExecutorState>,
 }
 
-/// The state shared by the tasks of an executor.
 #[derive(Debug, Default)]
 pub(super) struct ExecutorState {
     /// The executor's host and port, for error messages.
@@ -246,7 +245,6 @@ enum Fault {
     Environment,
     /// The task's memory pool is too small. The driver then plans the stage again.
     Memory,
-    /// The disk of the executor's work folder is full.
     DiskFull,
     /// The output of another executor cannot be fetched, for this reason.
     Fetch(String),
@@ -297,7 +295,6 @@ fn fault(error: &DataFusionError) -> Fault {
     }
 }
 
-/// The reason why an attempt of a stage failed.
 #[derive(Debug)]
 pub(super) enum AttemptFailure {
     /// A part of the cluster was lost, so another attempt may succeed.

@@ -49,7 +49,6 @@ const NOT_IMPLEMENTED: u16 = 501;
 /// "Request timeout" and "too many requests" may succeed later, unlike other 4xx errors.
 const PASSING: [u16; 2] = [408, 429];
 
-/// Creates clients whose answers are checked.
 #[derive(Debug)]
 pub(super) struct Connector(pub Arc<BucketUrl>);
 
@@ -190,7 +189,6 @@ enum RequestPurpose {
     },
     /// The removal of objects.
     Deletion,
-    /// A page of an Azure listing, or the beginning or the end of a multipart upload.
     Small,
     /// A get or a put of an object.
     Object,
@@ -290,7 +288,6 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Parses the checksum from the metadata of an answer.
     pub(super) fn from_metadata(metadata: &str) -> Option<Self> {
         let (header, expected) = metadata.split_once(' ')?;
         let (_, bytes, algorithm) = ALGORITHMS.into_iter().find(|(name, ..)| *name == header)?;
@@ -444,7 +441,6 @@ fn is_object(entry: &ListingEntry) -> bool {
     Path::parse(&entry.key).is_ok_and(|path| path.as_ref() == entry.key)
 }
 
-/// Whether the entry is a common prefix that can be a path.
 fn is_prefix(entry: &ListingEntry) -> bool {
     Path::parse(&entry.key).is_ok_and(|path| Some(path.as_ref()) == entry.key.strip_suffix('/'))
 }
@@ -458,7 +454,6 @@ struct PageScan<'a> {
 }
 
 impl<'a> PageScan<'a> {
-    /// Ends an entry before byte `end`.
     fn end(&mut self, entry: &ListingEntry, is_readable: bool, end: usize) {
         if is_readable {
             return;

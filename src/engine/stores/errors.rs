@@ -102,13 +102,11 @@ impl BucketUrl {
         transient(io::Error::new(io::ErrorKind::InvalidData, StoreFault::Explained(message)))
     }
 
-    /// Returns the final error for a wrong answer.
     pub(super) fn refused(&self, object: Option<&Path>, message: &str) -> object_store::Error {
         let source = Box::new(StoreFault::Refused(message.to_owned()));
         self.explain(object, object_store::Error::Generic { store: STORE, source })
     }
 
-    /// Returns the error for an object that was replaced while it was read.
     pub(super) fn replaced(&self, object: &Path) -> object_store::Error {
         let path = format!("{self}/{object}");
         let source =
@@ -168,7 +166,6 @@ fn transient(error: io::Error) -> object_store::Error {
     object_store::Error::Generic { store: STORE, source: Box::new(DataFusionError::IoError(error)) }
 }
 
-/// Whether `error` is transient.
 pub(super) fn is_transient(error: &object_store::Error) -> bool {
     matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
 }

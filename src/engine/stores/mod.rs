@@ -64,7 +64,6 @@ pub(super) fn environment_error(process: &str, kind: Kind, cause: Error) -> Erro
 struct Registry {
     environment: Environment,
     process: Option<String>,
-    /// The stores by scheme and authority.
     stores: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
 }
 
@@ -112,7 +111,6 @@ fn twice(store: Arc<dyn ObjectStore>) -> [Arc<dyn ObjectStore>; 2] {
     [Arc::clone(&store), store]
 }
 
-/// Returns a client for the store of `url`.
 fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
     address::check(url.as_str()).map_err(|why| Error::job(format!("a URL {why}")))?;
     if url.scheme() == "file" {
@@ -149,7 +147,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The maximum number of attempts of a request. Usually the time limit ends them earlier.
 const ATTEMPTS: usize = 1_000;
 
-/// The time limits of requests to a store.
 struct RetryPolicy {
     retry: Duration,
     request: Duration,

@@ -15,7 +15,6 @@ const TIMES: usize = 3;
 
 /// The bytes of an object, read with resumptions after a broken connection.
 pub(super) struct Body {
-    /// The client that reads objects.
     pub(super) reads: Arc<dyn ObjectStore>,
     pub(super) bucket_url: Arc<BucketUrl>,
     pub(super) location: Path,

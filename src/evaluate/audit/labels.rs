@@ -18,7 +18,6 @@ use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
 use crate::parquet_headers::check_file;
 
-/// A judgement on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     Yes,
@@ -27,12 +26,10 @@ pub(super) enum Label {
     Unsure,
 }
 
-/// A row in a file of labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelRow {
     /// The number of the row, from 1, without the header.
     pub(super) row: u64,
-    /// The label, if any.
     pub(super) label: Option<Label>,
 }
 

@@ -258,7 +258,6 @@ impl Pack {
 
 const SCRIPT: &str = include_str!("audit.js");
 
-/// The data of the template `audit.html`.
 #[derive(Template)]
 #[template(path = "audit.html", config = "src/page/askama.toml")]
 struct AuditPage<'a> {

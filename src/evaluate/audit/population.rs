@@ -21,7 +21,6 @@ const NEAR: f64 = 0.1;
 /// A removed document is contained if its representative contains at least this share of its shingles (see `crate::apply`).
 /// `clusters.contained` overrides it.
 const CONTAINED: f64 = 0.98;
-/// The minimum number of documents in a large cluster.
 const LARGE: i64 = 20;
 /// The maximum number of groups with a stratum of their own: the groups with the most pairs.
 const MAX_GROUPS: usize = 10;
@@ -55,7 +54,6 @@ impl Ends {
     }
 }
 
-/// A pair in the population.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) ends: Ends,
@@ -73,7 +71,6 @@ pub(super) struct Population<'a> {
     pub(super) strata: Vec<String>,
     /// The index of the stratum of each group with a stratum of its own.
     groups: BTreeMap<String, usize>,
-    /// The upper limit of similarity in the stratum `near_threshold`.
     near: f64,
     /// A removed document is contained if its representative has at least this share of its shingles.
     contained: f64,
@@ -219,7 +216,6 @@ fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
 /// The drawn pairs in a random order.
 pub(super) struct PairDraw {
     pub(super) drawn: Vec<Candidate>,
-    /// The number of pairs in each stratum of the population.
     pub(super) sizes: Vec<u64>,
 }
 

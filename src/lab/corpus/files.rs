@@ -81,7 +81,6 @@ pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) ->
     Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: finish(file, existing)? })
 }
 
-/// A row in the table of planted documents.
 pub(in crate::lab) struct PlantedPair {
     pub(in crate::lab) ids: [String; 2],
     pub(in crate::lab) kind: &'static str,
@@ -200,7 +199,6 @@ fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Re
     })
 }
 
-/// Writes a range of documents as a file, and returns its number of bytes.
 fn write_range(
     corpus: &Corpus,
     mut documents: Range<u64>,

@@ -106,11 +106,8 @@ impl CorpusSettings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PlantedKind {
-    /// A copy of the original.
     Copy,
-    /// The original with some replaced words.
     Near,
-    /// A passage of the original.
     Contained,
     /// An identical document, whose original is the first identical one.
     Identical,
@@ -151,7 +148,6 @@ pub struct Corpus {
     boilerplate: Vec<u32>,
     /// The ends of the slots of copies, near-duplicates, contained and identical documents.
     ends: [u64; 4],
-    /// The first identical document.
     identical: Option<u64>,
 }
 
@@ -217,7 +213,6 @@ impl Corpus {
         Some(CorpusDocument { document, original, kind, jaccard })
     }
 
-    /// Returns all planted documents by kind.
     fn all_planted(&self) -> impl Iterator<Item = CorpusDocument> {
         (0..self.ends[3]).filter_map(|slot| self.planted(self.order.document(slot)))
     }
@@ -274,7 +269,6 @@ impl Corpus {
     }
 }
 
-/// The number of rounds of the Feistel network.
 const ROUNDS: usize = 4;
 
 /// A pseudorandom permutation of 0..n, computed in both directions without a table.

@@ -28,7 +28,6 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Creates a vocabulary of `count` different random words.
     pub(super) fn new(count: usize, mut random: SplitMix64) -> Self {
         let mut known = BTreeSet::new();
         let (mut text, mut starts) = (String::new(), vec![0]);

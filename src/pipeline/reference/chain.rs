@@ -25,7 +25,7 @@ pub(crate) struct Chain {
     pub(in crate::pipeline) outputs: Vec<Stored>,
     /// The reference outputs of each output: see [`ancestors::made_against`].
     against: Vec<Vec<ReferenceOutput>>,
-    /// The result of `apply` that the job names instead of an output, for each output.
+    /// For each output, the result of `apply` that the job names instead of it, if there is one.
     applied: Vec<Option<AppliedOutput>>,
 }
 
@@ -63,7 +63,6 @@ impl Chain {
         self.outputs.iter().map(Stored::manifest)
     }
 
-    /// Checks that every two documents in the outputs were compared.
     pub(crate) fn check_compared(&self) -> Result<()> {
         ancestors::check_compared(&self.outputs, &self.against)
     }
@@ -165,7 +164,6 @@ impl Chain {
         tables.map(|written| written.rows).sum()
     }
 
-    /// Whether the clusters of all outputs are connected components.
     pub(crate) fn all_by_components(&self) -> bool {
         self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
@@ -262,7 +260,6 @@ impl Chain {
         reference::founders(clusters, documents)
     }
 
-    /// The founders of clusters in merged outputs.
     pub(crate) fn founders_of_merged(&self) -> Result<Founders> {
         let documents = self.replaced().then(|| self.live(|at, _| Ok(since(at)))).transpose()?;
         self.founders(documents)

@@ -48,7 +48,6 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The rule for the ids of clusters.
     pub(crate) fn cluster_id(&self, cx: &StageContext<'_>) -> Result<ClusterId> {
         match self {
             Self::Outputs(outputs) => Ok(ClusterId::Kept(Box::new(outputs.founders(cx)?))),
@@ -138,14 +137,12 @@ impl ReferenceOutputs {
         })
     }
 
-    /// The founders of the clusters of the outputs: see [`reference::founders`].
     pub(crate) fn founders(&self, cx: &StageContext<'_>) -> Result<Founders> {
         let replaces = replaces(cx.job) || self.chain.replaced();
         let documents = replaces.then(|| self.live(cx, |at, _| Ok(since(at)))).transpose()?;
         self.chain.founders(documents)
     }
 
-    /// The edges (a, b) of the outputs.
     async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         match self.groups(cx).await? {
             // Two documents may have been in one cluster only because of a replaced document. So the edges come from the pairs between
@@ -229,5 +226,4 @@ impl ReferenceOutputs {
     }
 }
 
-/// The maximum number of ids in a warning.
 const NAMED: usize = 5;

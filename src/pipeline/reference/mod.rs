@@ -65,7 +65,6 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The record of the reference documents in a manifest.
     pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
         match self {
             Self::Outputs(outputs) => outputs.chain.record(),

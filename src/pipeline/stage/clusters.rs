@@ -73,7 +73,6 @@ fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -> Result<Da
     })
 }
 
-/// The documents in pairs, with the columns that order them.
 fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     let members = cx.table(WorkTable::MEMBERS)?;
     if keep::names(order).is_empty() {
@@ -184,7 +183,6 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
     }),
 );
 
-/// Writes the clusters of earlier runs that now have another id.
 pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::public(
     Table::ClusterIdChanges,
     |_| "write which clusters of earlier runs have another id now".into(),

@@ -105,7 +105,6 @@ async fn union_find(cx: &StageContext<'_>, edges: DataFrame) -> Result<Option<Re
 }
 
 impl ReservedComponents {
-    /// The rows (doc, root).
     fn rows(self, session: &SessionContext, schema: SchemaRef) -> Result<DataFrame> {
         let rows = FoundRows { found: Mutex::new(Some(self)), schema: Arc::clone(&schema) };
         let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;

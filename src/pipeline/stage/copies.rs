@@ -74,7 +74,6 @@ pub(super) static COPIES: Stage = Stage::work(
     })
 });
 
-/// The maximum number of documents in an error.
 const NAMED: usize = 5;
 
 /// The sources of two documents that share a key.
@@ -95,7 +94,7 @@ impl SameKeyPlaces {
         format!("{self:?}")
     }
 
-    /// Returns the documents (doc, ..) that share a key in these sources, if the job allows such documents to occur.
+    /// Returns the documents (doc, ..) that share a key in these sources, if the job can have such documents.
     fn documents(self, cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
         let keys = cx.table(WorkTable::KEYS)?;
         Ok(Some(match (self, cx.reference) {

@@ -24,7 +24,6 @@ impl WorkTable {
     );
     /// Documents with the same key as an earlier document, or with the id of a reference document.
     pub(crate) const DUPLICATES: Self = Self::new("duplicates", DUPLICATE_COLUMNS);
-    /// The shingles of each document as texts.
     pub(crate) const CUTS: Self = Self::new(
         "cuts",
         &[
@@ -42,7 +41,6 @@ impl WorkTable {
     /// The buckets of each document, and the hashes of its shingle set.
     pub(crate) const KEYS: Self =
         Self::new("keys", &[Numbers(&["doc", "set_hash_0", "set_hash_1"]), NumberList("buckets")]);
-    /// The sketches of all documents.
     pub(crate) const SKETCHES: Self = Self::new("sketches", SKETCH_COLUMNS);
 }
 
@@ -173,7 +171,6 @@ fn has_dictionary(job: &Job) -> bool {
     job.reads_texts() && job.shingle.hash == ShingleHash::Dictionary
 }
 
-/// Splits all texts into shingles for a dictionary.
 pub(super) static CUTS: Stage = Stage::work(
     WorkTable::CUTS,
     |job| {

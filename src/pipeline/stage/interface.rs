@@ -19,7 +19,6 @@ pub(super) use crate::schema::Table;
 pub(crate) struct Stage {
     /// The first table. The stage has its name.
     table: AnyTable,
-    /// Describes the stage in one line.
     description: fn(&Job) -> String,
     pub(super) is_in: fn(&Job) -> bool,
     plan: StagePlan,
@@ -30,7 +29,6 @@ pub(crate) struct Stage {
     then: Option<Then>,
 }
 
-/// Plans the rows of a stage.
 pub(super) enum StagePlan {
     Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
     /// Boxed, so that the compiler does not have to prove for every stage that its future is `Send`.
@@ -40,7 +38,6 @@ pub(super) enum StagePlan {
 pub(super) type Then = for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Vec<&'static Stage>>>;
 
 impl StagePlan {
-    /// The rows of the stage.
     pub(super) async fn plan<'a>(&self, cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         match self {
             Self::Now(plan) => plan(cx),
@@ -73,7 +70,6 @@ impl Stage {
         Self { table: AnyTable::Work(table), description, is_in, plan, tables: None, then: None }
     }
 
-    /// A stage that writes all of its rows into one public table.
     pub(super) const fn public(
         table: Table,
         description: fn(&Job) -> String,
@@ -102,7 +98,6 @@ impl Stage {
         (self.description)(job)
     }
 
-    /// The tables that the stage writes, and the rows for each table.
     pub(crate) fn tables(&self, job: &Job) -> StageTables {
         self.tables.map_or_else(|| vec![(self.table, TableRows::All)], |tables| tables(job))
     }

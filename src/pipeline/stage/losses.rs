@@ -27,7 +27,6 @@ impl WorkTable {
             Nullable(&Numbers(&["shared", "shingles", "of_shingles", "lossy"])),
         ],
     );
-    /// The positions of the texts that are read again to count losses.
     const REMOVAL_POSITIONS: Self = Self::new("removal_positions", POSITION_COLUMNS);
     /// The number of lost shingles for each shingle set that differs from its representative's set.
     pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::clusters::losses_schema)]);
@@ -55,7 +54,7 @@ pub(super) static REMOVALS: Stage = Stage::work(
     }),
 );
 
-/// What the losses of a job are counted from.
+/// The data from which the losses of a job are counted.
 fn basis(job: &Job) -> Basis {
     let has_shingles = job.compares() || AllSketches::new(job) == AllSketches::InDocuments;
     if has_shingles { Basis::Shingles } else { Basis::Scores }
@@ -93,7 +92,6 @@ pub(super) fn total(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     }
 }
 
-/// Writes the spared documents, which are kept although another document represents their cluster.
 pub(super) static SPARED: Stage = Stage::public(
     Table::Spared,
     |_| "write which documents stay besides the representatives, and which are copies of those".into(),

@@ -53,7 +53,6 @@ static SEARCH: &[&Stage] = &[
     &pairs::BUCKETS,
 ];
 
-/// The stages that write pairs.
 static PAIRS: &[&Stage] = &[&pairs::PAIRS, &pairs::GROUP_PAIRS];
 
 /// The stages that compute clusters from scores, and the stages that choose which occurrence of a passage is kept. Passages are
@@ -81,7 +80,6 @@ fn needed(list: &'static [&'static Stage], job: &Job) -> impl Iterator<Item = &'
     list.iter().copied().filter(|stage| (stage.is_in)(job))
 }
 
-/// All stages of `job`, in order.
 fn stages(job: &Job) -> impl Iterator<Item = &'static Stage> {
     [SEARCH, PAIRS, CLUSTERS, ENDS].into_iter().flat_map(move |list| needed(list, job))
 }
@@ -106,7 +104,6 @@ pub fn describe(job: &Job) -> Vec<StageDescription> {
     stages(job).map(described).collect()
 }
 
-/// Runs all stages of the job.
 pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let names: Vec<String> = stages(cx.job).map(|stage| stage.name().into_owned()).collect();
     cx.runner.begin(&names);

@@ -23,11 +23,9 @@ use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS};
 use crate::pipeline::verify::{candidates_to_compare, known_scores, verify};
 
 impl WorkTable {
-    /// Pairs of documents that may be similar.
     pub(crate) const CANDIDATES: Self = Self::new("candidates", PAIR_COLUMNS);
     /// The documents in hot buckets, or in dense buckets if the prefix join compares all documents.
     pub(crate) const HOT: Self = Self::new("hot", &[Numbers(&["a"])]);
-    /// The positions of the texts of candidates.
     pub(crate) const POSITIONS: Self = Self::new("positions", POSITION_COLUMNS);
     /// The scores of pairs that reach the threshold, except for pairs of copies.
     pub(crate) const SCORES: Self = Self::new("scores", &[Operator(score_schema)]);
@@ -35,9 +33,7 @@ impl WorkTable {
         "members",
         &[Id, Numbers(&["doc", "shingle_count", "rep", "size"]), Flag("reference"), Nullable(&Text("group"))],
     );
-    /// The positions of the texts of [`Self::TEXTS`].
     const TEXT_POSITIONS: Self = Self::new("text_positions", POSITION_COLUMNS);
-    /// The texts of the documents in pairs.
     const TEXTS: Self = Self::new("texts", &[Numbers(&["doc"]), LongText("text"), Numbers(&["bytes"])]);
 }
 
@@ -110,7 +106,6 @@ fn merged_scores(cx: &StageContext<'_>, earlier: &Chain) -> Result<DataFrame> {
     merged::in_order(earlier.pairs_of_groups(&columns, None, representatives)?)
 }
 
-/// Finds the documents that occur in pairs, including copies.
 pub(super) static MEMBERS: Stage = Stage::work(
     WorkTable::MEMBERS,
     |_| "expand scores to the copies of each document".into(),
@@ -193,7 +188,6 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     Ok(Planned { batch_rows: Some(rows), ..Planned::new(bytes, vec![frame]) })
 }
 
-/// Counts the pairs between every two groups.
 pub(super) static GROUP_PAIRS: Stage = Stage::public(
     Table::GroupPairs,
     |_| "count the pairs of every two groups".into(),

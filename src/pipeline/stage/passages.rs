@@ -40,9 +40,7 @@ impl WorkTable {
     const FINGERPRINTS: Self = Self::new("run_fingerprints", FINGERPRINT_COLUMNS);
     /// The fingerprints in reference documents that new documents may share.
     const REFERENCE_FINGERPRINTS: Self = Self::new("reference_run_fingerprints", FINGERPRINT_COLUMNS);
-    /// Fingerprints that occur more than once.
     const FINGERPRINT_HITS: Self = Self::new("run_fingerprint_hits", FINGERPRINT_COLUMNS);
-    /// The positions of the texts with fingerprints that occur more than once.
     const HIT_POSITIONS: Self = Self::new("hit_positions", POSITION_COLUMNS);
     /// The windows of words around [`Self::FINGERPRINT_HITS`], with their hashes and offsets.
     const WINDOWS: Self =
@@ -66,7 +64,6 @@ impl WorkTable {
 /// The bytes that a row of units or windows takes in memory, including the columns that rank the row.
 const BYTES_OF_UNIT: u64 = 128;
 
-/// The number of bytes in a row (document, fingerprint).
 const BYTES_OF_FINGERPRINT: u64 = 32;
 
 const BYTES_OF_SPAN: u64 = 128;
@@ -118,7 +115,6 @@ pub(super) static UNCOMPARED: Stage = Stage::work(
     }),
 );
 
-/// Splits all texts into lines, sentences or paragraphs.
 pub(super) static UNITS: Stage = Stage::work(
     WorkTable::UNITS,
     |job| {
@@ -135,7 +131,6 @@ pub(super) static UNITS: Stage = Stage::work(
     }),
 );
 
-/// Splits the texts of reference documents into lines, sentences or paragraphs.
 pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     WorkTable::REFERENCE_UNITS,
     |_| "read the reference documents and find the same parts in them".into(),
@@ -150,7 +145,6 @@ pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     }),
 );
 
-/// Hashes the sequences of words in all texts, and keeps a small share of the hashes as fingerprints.
 pub(super) static FINGERPRINTS: Stage = Stage::work(
     WorkTable::FINGERPRINTS,
     |_| "read the texts again and choose hashes of runs of words".into(),
@@ -164,7 +158,6 @@ pub(super) static FINGERPRINTS: Stage = Stage::work(
     }),
 );
 
-/// Computes the fingerprints of the texts of reference documents.
 pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     WorkTable::REFERENCE_FINGERPRINTS,
     |_| "read the reference documents and choose the same hashes of them".into(),
@@ -203,7 +196,6 @@ async fn hit_positions(cx: &StageContext<'_>) -> Result<DataFrame> {
     find_texts(cx, WorkTable::HIT_POSITIONS, hits, Some(searched::places(cx)?)).await
 }
 
-/// Hashes the windows around the fingerprints that occur more than once.
 pub(super) static WINDOWS: Stage = Stage::work(
     WorkTable::WINDOWS,
     |_| "read the texts with these hashes again and hash the windows of words around the hashes".into(),
@@ -249,7 +241,6 @@ pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
     }),
 );
 
-/// Finds repeated passages, and keeps one occurrence of each.
 pub(super) static SPANS: Stage = Stage::public(
     Table::Spans,
     |_| "find the passages that repeat".into(),
@@ -279,7 +270,6 @@ pub(super) static SPANS: Stage = Stage::public(
     }),
 );
 
-/// Counts passages, and reads a sample of each.
 pub(super) static PASSAGES: Stage = Stage::public(
     Table::Passages,
     |_| "count the passages, and read the samples".into(),

@@ -129,7 +129,6 @@ pub(super) async fn in_turn(cx: &StageContext<'_>, table: Option<WorkTable>) -> 
     frames::union(all.into_iter().map(Ok))?.ok_or_else(|| Error::bug("no document is searched"))
 }
 
-/// The columns of [`groups::ordered`], `source` and `position`.
 fn ordered_places(cx: &StageContext<'_>) -> Result<Vec<Expr>> {
     Ok([groups::ordered(cx.job)?, columns(["source", "position"])].concat())
 }

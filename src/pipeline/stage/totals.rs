@@ -42,13 +42,10 @@ pub(in crate::pipeline) enum Total {
     PairsLeftOut,
     /// Documents with the same shingle set as an earlier document.
     RepeatedSets,
-    /// Documents that represent a cluster.
     Representatives,
-    /// Documents that `apply` removes.
     Removed,
     /// The two numbers of [`losses::total`], if losses were counted.
     Lost,
-    /// Documents with a single shingle.
     SingleShingle,
     /// Connected components of documents, if the cluster method divides components into clusters.
     Components,
@@ -154,7 +151,6 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     }),
 );
 
-/// The numbers of a run's totals, by name.
 pub(in crate::pipeline) struct Totals(BTreeMap<String, Vec<u64>>);
 
 impl Totals {
@@ -180,7 +176,6 @@ impl Totals {
         self.optional(total, 0).ok_or_else(|| not_counted(total))
     }
 
-    /// The number of rejects for each reason.
     pub(in crate::pipeline) fn rejects(&self) -> BTreeMap<String, u64> {
         let reasons = self.0.iter().filter_map(|(name, numbers)| Some((name.strip_prefix(REASON)?, numbers)));
         reasons.map(|(reason, numbers)| (reason.to_owned(), numbers.iter().sum())).collect()

@@ -55,7 +55,6 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     datasets
 }
 
-/// Returns the `namespace` and `name` of the datasets that `job` reads.
 pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
     input_datasets(job).iter().map(|input| named(&input.address)).collect()
 }
@@ -108,7 +107,6 @@ fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     })
 }
 
-/// Returns the datasets that `job` reads, without repetitions.
 fn input_datasets(job: &Job) -> Vec<InputDataset> {
     let files = |urls: &[String]| -> Vec<InputDataset> {
         urls.iter().map(|url| InputDataset { address: url.clone(), output: None }).collect()

@@ -28,7 +28,6 @@ pub(crate) enum RunEnd<'e> {
 
 pub(crate) struct Events {
     settings: LineageSettings,
-    /// The run's id in the events.
     id: Uuid,
     /// The run's id in logs, records and metrics.
     run_id: String,
@@ -37,7 +36,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Creates the events of the run `run_id`. Their id of the run is `run_id` if it is a UUID, and otherwise random.
+    /// Creates the events of the run `run_id`. They contain `run_id` as the id of the run if it is a UUID, and otherwise a random id.
     pub(crate) fn new(settings: LineageSettings, run_id: &str, job_name: &str, job: Option<&Job>) -> Self {
         let id = run_id.parse().unwrap_or_else(|_| Uuid::new_v4());
         // Manifests use absolute paths too.

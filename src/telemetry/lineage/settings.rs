@@ -27,7 +27,6 @@ pub(crate) enum EventDestination {
     Console,
 }
 
-/// The value of OPENLINEAGE__TRANSPORT__AUTH.
 #[derive(Deserialize)]
 struct Auth {
     #[serde(rename = "type")]

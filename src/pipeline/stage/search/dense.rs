@@ -20,7 +20,6 @@ impl WorkTable {
     const PREFIXES: Self = Self::new("prefixes", &[Operator(prefix_schema)]);
     /// The pairs of a leader and another document that a round compares.
     const PROPOSED: Self = Self::new("proposed", PAIR_COLUMNS);
-    /// The leaders of a round.
     const LEADERS: Self = Self::new("leaders", &[Numbers(&["a"])]);
     /// The scores in [`Self::PROPOSED`] that reach the threshold.
     const FOLLOWERS: Self = Self::new("followers", &[Operator(score_schema)]);
@@ -90,7 +89,6 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
 }
 
 pub(in crate::pipeline) struct DenseGroups {
-    /// The number of settled documents.
     pub(in crate::pipeline) documents: u64,
     /// The estimated number of similar pairs of settled documents that are not written.
     pub(in crate::pipeline) left_out: PairEstimate,

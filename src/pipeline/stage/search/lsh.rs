@@ -17,7 +17,6 @@ use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
 use crate::pipeline::verify::{agree, remaining_candidates, signatures_first};
 
 impl WorkTable {
-    /// The positions of the texts of documents in hot buckets.
     const HOT_POSITIONS: Self = Self::new("hot_positions", POSITION_COLUMNS);
     /// The sketches of documents in hot buckets. Stored because they are read several times.
     pub(crate) const HOT_SKETCHES: Self = Self::new("hot_sketches", SKETCH_COLUMNS);
@@ -51,7 +50,6 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
     },
 };
 
-/// Returns the stages that find the pairs in hot buckets.
 async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     if cx.rows(WorkTable::HOT) == 0 {
         // Every scored pair is a candidate, so the number of candidates bounds the number of pairs.
@@ -94,7 +92,6 @@ static HOT_SKETCHES: Stage = Stage::work(
     }),
 );
 
-/// Pairs documents in hot buckets by their rarest shingles.
 static ALL_CANDIDATES: Stage = Stage::work(
     WorkTable::ALL_CANDIDATES,
     |_| "pair documents of hot buckets that share one of their rarest shingles".into(),

@@ -14,7 +14,6 @@ use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::every_two;
 
 impl WorkTable {
-    /// The positions of the texts in a sample.
     const SAMPLE_POSITIONS: Self = Self::new("sample_positions", POSITION_COLUMNS);
     /// The pairs in a sample that reach the threshold.
     const SAMPLE: Self = Self::new("sample", &[Operator(score_schema)]);

@@ -15,7 +15,6 @@ use crate::pipeline::stage::interface::{
 use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
 
-/// Finds documents that share one of their rarest shingles.
 pub(super) static PREFIX: CandidateSearch = CandidateSearch {
     describe: |job| {
         if job.score.measure.takes_any_size() {
