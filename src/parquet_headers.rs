@@ -68,8 +68,8 @@ fn has_lengths(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY)
 }
 
-/// Whether a page declares at most as many lengths as values, and as fit in `limit` bytes. The values follow `levels` sections of levels.
-/// Returns `None` for damaged bytes.
+/// Whether a page declares at most as many lengths as values, and at most as many as fit in `limit` bytes. The values follow `levels`
+/// sections of levels. Returns `None` for damaged bytes.
 fn check_lengths(page: &Page, levels: usize, limit: usize) -> Option<bool> {
     let mut bytes = page.buffer().clone();
     match page {

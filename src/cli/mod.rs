@@ -49,7 +49,7 @@ fn command() -> clap::Command {
 }
 
 pub fn main() -> ExitCode {
-    // Messages mask secrets. Arguments and environment variables can contain them.
+    // Remembers the secrets in arguments and environment variables, so that messages mask them.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
     Environment::process().remember_secrets();
     panics::watch();

@@ -91,8 +91,8 @@ pub trait Progress: Send + Sync {
     /// The stage `name` has read a part of its input. Not called if the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
-    /// The tasks of the running stage on a cluster: how many ended, how many have started, how many of the query stages ended, and how
-    /// many there are.
+    /// Reports the numbers of the running stage on a cluster: tasks that ended, tasks that have started, query stages that ended, and all
+    /// query stages.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
     /// The cluster lost work of the running stage, or the stage ran out of memory. The work runs again.

@@ -35,8 +35,8 @@ const HELD_PART: usize = 16;
 /// The estimated size of a held row with its entry in a hash table, in bytes.
 const BYTES_OF_HELD_ROW: usize = 64;
 
-/// The number of rows in a batch. DataFusion gathers as many rows between threads, and documents can be long. With the default of 8,192,
-/// a batch of 5 KB texts and their shingles took 80 MB.
+/// The number of rows in a batch. DataFusion gathers this number of rows between threads, and documents can be long. With the default of
+/// 8,192, a batch of 5 KB texts and their shingles took 80 MB.
 const BATCH_ROWS: usize = 1_024;
 
 /// Returns the number of bytes that all operators may reserve from a budget of `memory` bytes.

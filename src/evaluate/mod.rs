@@ -70,8 +70,8 @@ pub async fn evaluate(
     })
 }
 
-/// Returns the reason why outputs of `job` cannot be evaluated, if there is one: a predicate whose subject is the output. The true pairs
-/// of such an output cannot be found from its source alone.
+/// Returns the reason why outputs of `job` cannot be evaluated, if there is one. The text continues a sentence that begins with the
+/// output. The true pairs of such an output cannot be found from its source alone.
 pub(crate) fn refusal(job: &Job) -> Option<&'static str> {
     Some(if !job.candidates.method.compares() {
         "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"

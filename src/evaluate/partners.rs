@@ -67,7 +67,7 @@ impl SetOverlap {
 /// The partners of each drawn set. The outer keys are drawn sets, and the inner keys are their partners.
 pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 
-/// Reads documents as frames with the columns `doc`: UInt64, and `text`: Utf8View or [`CUT`]: `List<UInt64>` or both.
+/// Reads documents as frames with the column `doc`: UInt64, and with `text`: Utf8View, [`CUT`]: `List<UInt64>`, or both columns.
 ///
 /// `wanted` has one column with the keys of the documents to read, or is `None` for all. The frames can contain other documents too.
 /// Fails with `Kind::Job` if a dictionary numbers the shingles and the output does not keep them. Fails with `Kind::Input` if a source is
@@ -382,7 +382,7 @@ impl ShingleIndex {
     /// Returns the index of the filter's word for `shingle`, and its two bits. The multiplication spreads short hashes over all bits.
     fn bits(&self, shingle: u64) -> (usize, u64) {
         let hash = shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // There is a power of two of words, so the leading bits of the hash select a word.
+        // The number of words is a power of two, so the leading bits of the hash select a word.
         let leading = self.filter.len().ilog2();
         let word = hash.checked_shr(u64::BITS - leading).unwrap_or(0) as usize;
         (word, 1 << (hash >> (58 - leading) & 63) | 1 << (hash >> (52 - leading) & 63))

@@ -19,7 +19,7 @@ pub struct Recall {
     /// Among documents to which another document is similar, the share with a pair in the output.
     pub documents: Option<Estimate>,
     /// The share of removed documents among documents that are or should be removed. A document should be removed if a similar kept
-    /// document precedes it in the order of `clusters.keep`, and contains enough of its shingles for `clusters.contained`.
+    /// document precedes it in the order of `clusters.keep`, and contains the share of its shingles that `clusters.contained` requires.
     pub removals: Option<Estimate>,
 }
 
@@ -77,8 +77,8 @@ pub struct Evaluation {
     pub by_exact_rule: Option<ByExactRule>,
     /// The recall in each interval of exact similarity.
     pub by_similarity: Vec<RecallAt>,
-    /// The number of the sample's pairs in the output that break the rule of the job or have a wrong similarity. Above 0, the program has
-    /// a defect.
+    /// The number of the sample's pairs in the output that break the rule of the job or have a wrong similarity. If the number is above
+    /// 0, the program has a defect.
     pub wrong_pairs: u64,
     /// The error of the estimated similarities; `None` if the output has no pairs with drawn sets. Also `None` if the job selects pairs
     /// by their estimates, since the estimates of selected pairs are too large.

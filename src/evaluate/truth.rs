@@ -40,8 +40,8 @@ pub struct Agreement {
     /// The harmonic mean of precision and recall.
     pub f1: Option<f64>,
     /// The adjusted Rand index between the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*,
-    /// 1985): 1 for equal clusters and about 0 for random clusters. Known pairs connect documents to known clusters. All other documents
-    /// are singletons.
+    /// 1985): 1 for equal clusters and about 0 for random clusters. Documents that known pairs connect form a known cluster. All other
+    /// documents are singletons.
     pub adjusted_rand: Option<f64>,
     /// The known ids that no compared document of the output has, sorted. Known pairs with these ids count as missed.
     pub unknown_ids: Vec<String>,
@@ -169,8 +169,8 @@ fn keys(frame: DataFrame, columns: [&str; 2]) -> Result<DataFrame> {
     Ok(whole.select(columns.map(key).to_vec())?)
 }
 
-/// Returns the adjusted Rand index from the numbers of known pairs, of found pairs and of both. `all` is the number of all pairs of
-/// documents.
+/// Returns the adjusted Rand index from the numbers of known pairs, of found pairs, and of pairs that are both. `all` is the number of
+/// all pairs of documents.
 fn adjusted_rand([known, found, both]: [u64; 3], all: u64) -> Option<f64> {
     let (known, found) = (known as f64, found as f64);
     let by_chance = known * found / all as f64;

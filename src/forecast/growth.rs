@@ -70,8 +70,8 @@ struct Share {
     documents: [f64; 2],
     /// The share of the source's documents in the larger sample, above 0 and at most 1.
     of_all: f64,
-    /// The share of the source's documents that were read for the larger sample. Below 1, neighbouring documents are more often drawn
-    /// together.
+    /// The share of the source's documents that were read for the larger sample. If the share is below 1, neighbouring documents are more
+    /// often drawn together.
     read: f64,
     /// The mean number of rows that are drawn or missed together. A group of k documents has k (k - 1) / 2 pairs, so the variance grows
     /// with the cube of k.
@@ -408,8 +408,8 @@ mod tests {
     const SHARE: Share =
         Share { documents: [2_500.0, 10_000.0], of_all: 0.1, read: 1.0, together: 1.0, is_linear: false };
 
-    /// Draws two samples from groups of `size` similar documents. Returns the number of pairs in each, and the share with the `together`
-    /// of the larger sample. In a group with more than `most` documents, only the first one is paired with the others.
+    /// Draws two samples from groups of `size` similar documents. Returns the number of pairs in each, and a [`Share`] with `together` of
+    /// the larger sample. In a group with more than `most` documents, only the first one is paired with the others.
     fn sampled(groups: u64, size: u64, most: f64, seed: u64) -> ([f64; 2], Share) {
         let mut random = SplitMix64(seed);
         let pairs = |there: u64, share: f64| {

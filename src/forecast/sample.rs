@@ -1,8 +1,8 @@
 //! Samples the documents of a source into Parquet files.
 //!
-//! Blocks are drawn first: row groups of Parquet files, or whole files in other formats and if the job has a condition. They contain
-//! several times as many documents as the sample, which is drawn from their documents. The smaller sample is a subset of the larger one,
-//! because only the seed and the position of a document decide whether it is drawn.
+//! Blocks are drawn first. A block is a row group of a Parquet file. In other formats, or if the job has a condition, a block is a whole
+//! file. The drawn blocks contain several times as many documents as the sample, which is then drawn from them. The smaller sample is a
+//! subset of the larger one, because only the seed and the position of a document decide whether it is drawn.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -216,7 +216,7 @@ impl SourceSample {
         settings: &ForecastSettings,
     ) -> Result<(Vec<DataFrame>, SourceTypes)> {
         let source = &self.source;
-        // A condition reads whole files.
+        // If the job has a condition, blocks are whole files.
         let by_groups = is_parquet(source) && source.condition.is_none();
         let format = format_of(source.format);
         let factor = if format.is_one_document() { 1.0 } else { READ_FACTOR };
@@ -241,7 +241,7 @@ impl SourceSample {
         let is_whole = drawn >= all;
         let chosen: Vec<SourceFile> = chosen.into_iter().map(|at| files[at].clone()).collect();
         let read = if is_whole {
-            // Files without a name in outputs are only read with the whole listing.
+            // Reads the whole listing, because only this read includes files that have no name in outputs.
             source::read(session, source, listed, ReadRequest::all()).await?
         } else if by_groups {
             source::read(session, source, listed, ReadRequest::only(rows)).await?

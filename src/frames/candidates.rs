@@ -1,5 +1,6 @@
-//! Finds candidates, which are documents that share a bucket, and the reference documents that may be similar to a new document. Few of
-//! them are, so counters find them without a join in a first stage, and later stages read only these.
+//! Finds candidates, which are documents that share a bucket, and the reference documents that may be similar to a new document. Few
+//! reference documents are similar to new documents. A first stage finds them with counters and without a join. Later stages read only
+//! these documents.
 
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{Expr, ident};
@@ -73,8 +74,8 @@ pub(crate) fn may_match_by_buckets(
     )
 }
 
-/// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..). It is false only if the document and every `new`
-/// document stay below the threshold. `frequencies` counts the elements of the new documents.
+/// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..). It is false only if no pair of the document and a
+/// `new` document can reach the threshold. `frequencies` counts the elements of the new documents.
 pub(crate) fn may_match_by_elements(
     documents: DataFrame,
     new: DataFrame,

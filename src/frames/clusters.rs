@@ -47,8 +47,8 @@ pub(crate) struct Replaced {
 /// cluster_id, size, representative, jaccard_to_representative, weakest_link, reference).
 ///
 /// A cluster consists of the documents in a component with the same representative. With [`ClusterMethod::Representative`], a document
-/// that is not a pair with its representative represents itself. If copies are not pairs, these are all copies of the representative but
-/// the first. `copies_are_pairs` is an expression over `reference` that says whether copies are pairs.
+/// that is not a pair with its representative represents itself. If copies are not pairs, all copies of the representative except the
+/// first also represent themselves. `copies_are_pairs` is an expression over `reference` that says whether copies are pairs.
 pub(crate) fn clusters(
     documents: DataFrame,
     sets: DataFrame,
@@ -146,7 +146,7 @@ fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     Ok(others.distinct()?.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 
-/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id), one row for each earlier cluster with another id now. If the
+/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id), one row for each earlier cluster that has another id now. If the
 /// founder was replaced, the other documents may be in several clusters. `cluster_id` is then the smallest id of these.
 pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Founders) -> Result<DataFrame> {
     let mut old = present.select(renamed([("id", "old_cluster_id"), ("id", "document")]))?;

@@ -73,7 +73,7 @@ impl<'a> Rules<'a> {
 
 /// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document with a copy.
 /// `rep` is the smallest key in its group, and `size` is the number of documents in the group. If the frame contains `group_key: UInt64`
-/// or `reference: Boolean`, copies have equal values in them. Without `reference`, all documents are new.
+/// or `reference: Boolean`, copies have equal values in these columns. Without `reference`, all documents are new.
 ///
 /// # Errors
 /// If a column is missing.

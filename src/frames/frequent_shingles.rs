@@ -89,8 +89,7 @@ pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64)
         .select(columns(["shingle", "documents", "of_documents", "doc"]))?)
 }
 
-/// Removes `frequent` shingles (shingle, ..) from the sets in `shingles: List<UInt64>`. All texts that become shingle sets must pass
-/// through it.
+/// Removes `frequent` shingles (shingle, ..) from the sets in `shingles: List<UInt64>`. Call this wherever texts become shingle sets.
 pub(crate) fn without_frequent(documents: DataFrame, frequent: Option<DataFrame>) -> Result<DataFrame> {
     let Some(frequent) = frequent else { return Ok(documents) };
     let all = all_columns(&documents);

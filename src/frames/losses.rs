@@ -57,7 +57,7 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
     Ok(removed.select(columns(REMOVAL))?)
 }
 
-/// Adds `lossy: UInt64` to [`removals`]: the number of sets in the cluster that may lose shingles, and of kept sets with shingles that
+/// Adds `lossy: UInt64` to [`removals`]. It counts the sets in the cluster that may lose shingles, and the kept sets with shingles that
 /// the representative may lack. It is null if no set in the cluster may lose shingles.
 pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
     let sets = vec![count(lit(1)).alias("sets"), bool_or(may_lose()).alias("loses")];
@@ -281,8 +281,8 @@ pub(crate) fn spared(
 }
 
 /// Adds `beside` to spared documents (set, root, of, first, ..): the rank of the first document in another kept group with the same
-/// shingles, if `same` contains the pair. The other group has another `source.group`, or one of the two groups is new and the other
-/// reference.
+/// shingles, if `same` contains the pair. The other group has another `source.group`, or one group is new and the other consists of
+/// reference documents.
 fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Result<DataFrame> {
     let marked = others.clone().with_column("stays", always_stays)?;
     let end = |end: &str| {

@@ -64,8 +64,8 @@ pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<Data
     Ok(first.select(columns(["doc", "source", "position", "origin"]))?)
 }
 
-/// Documents (source, position, text, doc, reason, ..) -> (doc, text). Drops the `rejects` (source, position, ..), except for the ones
-/// `among` which passages are searched.
+/// Documents (source, position, text, doc, reason, ..) -> (doc, text). Drops the `rejects` (source, position, ..), but keeps the rejects
+/// in `among`, in which passages are searched.
 pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let documents = documents.filter(col("reason").is_null())?;
     let documents = documents.select(columns(["source", "position", "doc", "text"]))?;
@@ -303,7 +303,7 @@ fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Prefe
 }
 
 /// Rows -> `key`, `columns`, `is_first: Boolean`, and the columns `of_first` (name, new name). `is_first` is true for the first row with
-/// each key in the order `sorted`, whose values are in the columns `of_first`.
+/// each key in the order `sorted`. The columns `of_first` contain the values of this row.
 fn with_first(
     rows: DataFrame,
     key: &[&str],

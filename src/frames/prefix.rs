@@ -157,8 +157,8 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
     apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }
 
-/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b, every pair that reaches the threshold, and
-/// more.
+/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b. The result contains every pair that reaches
+/// the threshold.
 ///
 /// With `dense`, a shingle in more than `dense` prefixes gives no pairs. Each document with such a shingle has one row (doc, null), and
 /// [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
@@ -216,8 +216,8 @@ pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
 
 /// (token, doc, size, position), the states after the previous rounds -> distinct (a: UInt64, b: UInt64), a < b.
 ///
-/// Returns the pairs for `pairs`, and one row (leader, null) for each leader. Pairs come only from shingles in the prefixes of more than
-/// `dense` documents. Two `reference` documents (doc, ..) are never a pair.
+/// Returns the pairs that `pairs` asks for, and one row (leader, null) for each leader. Pairs come only from shingles in the prefixes of
+/// more than `dense` documents. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.

@@ -100,9 +100,9 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
 /// Documents (set, root, rank, reference, ..), scores (a, b, shared, shingles_a, shingles_b, ..) -> (set, root, rank,
 /// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
 ///
-/// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the two, or null if they are
-/// not a pair. `weakest_link` is the minimum similarity on the best path between the two. It is null if the method divides chains, or if
-/// the component is too large for a path search. `copies_are_pairs` is an expression over `reference`.
+/// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and this document, or
+/// null if they are not a pair. `weakest_link` is the minimum similarity on the best path between the two. It is null if the method
+/// divides chains, or if the component is too large for a path search. `copies_are_pairs` is an expression over `reference`.
 pub(crate) fn represented(
     documents: DataFrame,
     scores: DataFrame,

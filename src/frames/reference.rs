@@ -148,8 +148,8 @@ pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     Ok(last.filter(goes)?.select(vec![document_key(col("id")).alias("doc"), col("removed_by")])?)
 }
 
-/// [`removed`], the remaining documents (doc, since, ..) -> `doc` and `columns` of the documents that the run `since`, which read them,
-/// or a later run removed.
+/// [`removed`], the remaining documents (doc, since, ..) -> `doc` and `columns`. `since` is the run that read the document. Returns the
+/// documents that this run or a later run removed.
 pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame, columns: &[&str]) -> Result<DataFrame> {
     let removed = removed.with_column_renamed("doc", "gone")?;
     let joined = removed.join(documents, JoinType::Inner, &["gone"], &["doc"], None)?;

@@ -90,7 +90,7 @@ impl JobFile {
 }
 
 /// A parsed job file with its overrides. Values from the file keep their span in `text`. The value of override n has a span that begins n
-/// + 1 bytes after the end of `text`, where no value of the file has its span.
+/// + 1 bytes after the end of `text`, so it differs from the span of any value in the file.
 pub(super) struct JobDocument<'a> {
     path: &'a str,
     text: &'a str,

@@ -95,7 +95,7 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     let representatives = totals.number(Total::Representatives)?;
     let tables = Table::written_by(job);
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
-    // Each later table also contains the candidates in the earlier tables, so the largest count is the last.
+    // Each later table also contains the candidates in the earlier tables, so the largest count is the number of all candidates.
     let candidates = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
     let candidates = candidates.into_iter().map(|table| cx.rows(table)).max();
     let outputs = cx.reference_outputs();

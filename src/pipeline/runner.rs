@@ -270,8 +270,8 @@ impl<'a> Runner<'a> {
         Ok(StageFiles { files, join: join.map(str::to_owned), read: Vec::new() })
     }
 
-    /// Returns the next attempt after a task ran out of memory in the frame with the index `frame`. It has more partitions, so that a
-    /// task keeps fewer rows in memory, or fewer concurrent tasks. Returns `None` if a task already had all the memory.
+    /// Returns the next attempt after a task ran out of memory in the frame with the index `frame`. It has fewer concurrent tasks, or
+    /// more partitions, so that a task keeps fewer rows in memory. Returns `None` if a task already had all the memory.
     async fn with_more_memory(
         &self,
         engine: &dyn Engine,

@@ -1,8 +1,8 @@
 //! The sketches that score candidates, and the texts that are read again to compute sketches.
 //!
 //! Usually few documents are in candidates, and shingles are nearly all of a sketch's bytes. So stages write the positions of texts
-//! instead of shingles, and only the texts of candidates are read again. Shingles are stored if all documents need them, if they are
-//! needed more than once, or if the user keeps them.
+//! instead of shingles, and only the texts of candidates are read again. Shingles are stored if the shingles of all documents are needed,
+//! if they are needed more than once, or if the user keeps them.
 
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::logical_expr::Expr;

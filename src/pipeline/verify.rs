@@ -1,5 +1,5 @@
-//! Scores candidates, or every two documents, by their sketches. Chooses the join of sketches and candidates that moves the fewest bytes
-//! by estimate.
+//! Scores candidates, or every two documents, by their sketches. Chooses the join of sketches and candidates that is estimated to move
+//! the fewest bytes.
 
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ pub(super) fn candidates_to_compare(cx: &StageContext<'_>) -> Result<BoundedRows
 }
 
 fn candidate_table(cx: &StageContext<'_>) -> WorkTable {
-    // The stage with the name of a table writes this table.
+    // Each of these tables is written by the stage of the same name.
     let later = [WorkTable::AGREEING, WorkTable::DENSE_CANDIDATES, WorkTable::ALL_CANDIDATES];
     later.into_iter().find(|table| cx.is_taken(*table)).unwrap_or(WorkTable::CANDIDATES)
 }
@@ -148,7 +148,8 @@ fn candidate_table(cx: &StageContext<'_>) -> WorkTable {
 /// Returns the scores between new documents and reference documents with the same shingles, without reading texts again. They are common,
 /// since most documents that a later run reads again have not changed.
 ///
-/// Returns `None` without reference documents, and if documents in the same group are not compared, since copies are in one group.
+/// Returns `None` if there are no reference documents. Also returns `None` if documents in the same group are not compared, since copies
+/// are in one group.
 pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.reference.is_none() || cx.job.candidates.compare == Compare::Across {
         return Ok(None);

@@ -229,8 +229,8 @@ impl ClusterLinks {
         self.tree.edge_references().next_back().filter(|edge| jaccard(*edge) < 1.0)
     }
 
-    /// Returns the bridges between different texts, with the number of documents on each side. Bridges with a larger smaller side come
-    /// first.
+    /// Returns the bridges between different texts, with the number of documents on each side. Bridges are sorted by the size of their
+    /// smaller side, descending.
     fn bridges(&self) -> Vec<(LinkEdge<'_>, [u64; 2])> {
         // The number of documents in each subtree, or 0 until all nodes below are visited. Every bridge is an edge of the tree.
         let mut sizes = vec![0_u64; self.documents.len()];

@@ -189,8 +189,8 @@ fn per_unit(threshold: f64) -> u32 {
     }
 }
 
-/// Counts the rows of the table `pairs` in each interval of similarity, from the lowest similarity on. Pairs with similarity 1 have an
-/// interval of their own.
+/// Counts the rows of the table `pairs` in each interval of similarity. The first interval contains the lowest similarity. Pairs with
+/// similarity 1 have an interval of their own.
 pub(super) async fn similarities(
     session: &SessionContext,
     pairs: &str,

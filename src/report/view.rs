@@ -170,8 +170,8 @@ pub struct DrawnCluster {
     pub size: u64,
     /// Some of the documents, the representative first.
     pub members: Vec<MemberOf>,
-    /// The weakest link that connects the cluster. `None` if it has too many pairs or one shingle set, or if other outputs can contain
-    /// pairs.
+    /// The weakest link that connects the cluster. `None` if it has too many pairs, if all documents have the same shingles, or if other
+    /// outputs can contain some pairs.
     pub weakest_link: Option<Link>,
     /// Pairs without which the cluster would fall into two parts. They are ordered by the size of the smaller part, descending.
     pub bridges: Vec<BridgeLink>,
@@ -295,8 +295,8 @@ pub struct RecallView {
     pub missed: Vec<String>,
     /// The expected recall for pairs whose similarity equals the threshold.
     pub at_threshold: f64,
-    /// The expected recall for all pairs whose exact similarity reaches the threshold, from the found pairs; `None` if there are no
-    /// pairs.
+    /// The expected recall for all pairs whose exact similarity reaches the threshold, estimated from the found pairs; `None` if there
+    /// are none.
     pub expected: Option<f64>,
     /// The reason why the recall cannot be measured; `None` if it can be measured.
     pub refusal: Option<&'static str>,

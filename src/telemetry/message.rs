@@ -1,5 +1,5 @@
-//! The messages of OTLP in protobuf and JSON. Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>, without
-//! optional fields that are not needed.
+//! The messages of OTLP in protobuf and JSON. Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Optional
+//! fields that are not needed are omitted.
 
 use prometheus::proto::MetricFamily;
 use serde::{Serialize, Serializer};

@@ -244,8 +244,8 @@ pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
     }
 }
 
-/// Writes the dataset without its duplicates to `to`. Without `to`, only counts the changes. A full disk is explained with the required
-/// space.
+/// Writes the dataset without its duplicates to `to`. Without `to`, only counts the changes. The error for a full disk states the
+/// required space.
 pub(crate) async fn finish(
     engine: &dyn Engine,
     opened: Opened,

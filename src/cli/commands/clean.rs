@@ -65,7 +65,7 @@ impl Clean {
         if self.dry_run {
             return ownership::survey(output, &Attempt::random()).await;
         }
-        // Fails if another program wrote the manifest. A claim is then not written.
+        // Fails before a claim is written if another program wrote the manifest.
         output.manifest().await?;
         let claim = claim::take(output, "clean", stop).await?;
         let cleaned = async {

@@ -46,8 +46,8 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     build_runtime(builder.enable_all().thread_stack_size(STACK_BYTES))
 }
 
-/// Refuses an address that other machines can reach if the cluster has no token, since connections are then not authenticated. `allowed`
-/// accepts every address. Fails with `Kind::Job`, with the risk.
+/// Refuses an address that other machines can reach if the cluster has no token, since connections are then not authenticated. If
+/// `allowed` is true, accepts every address. Fails with `Kind::Job` and a description of the risk.
 pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     if allowed || ClusterToken::from_environment().is_some() || is_loopback(bind) {
         return Ok(());

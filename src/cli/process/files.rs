@@ -189,8 +189,8 @@ pub(crate) fn is_disk_full(error: &Error) -> bool {
     })
 }
 
-/// Replaces an error that a full disk caused by a message with the free space of `places`, and with the `needed` bytes if they are known.
-/// Other errors are returned unchanged.
+/// Explains an error that a full disk caused: states the free space of `places`, and the `needed` bytes if they are known. Other errors
+/// are returned unchanged.
 pub(crate) fn explain_full_disk(error: Error, places: &[WriteFolder], needed: Option<u64>) -> Error {
     if !is_disk_full(&error) {
         return error;

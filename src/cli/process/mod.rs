@@ -141,8 +141,8 @@ pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     builder.build().map_err(|e| Error::engine("the threads of this program cannot be started").because(e))
 }
 
-/// Checks that the system lets this process start all threads of the runtime, by starting as many at the same time. A runtime that lacks
-/// a thread hangs.
+/// Checks that the system lets this process start all threads of the runtime, since a runtime that lacks a thread hangs. Starts the same
+/// number of threads at once, and ends them.
 fn check_threads(threads: usize) -> Result<()> {
     let needed = threads + SPARE_THREADS;
     let gate = RwLock::new(());

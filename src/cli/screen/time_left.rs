@@ -159,7 +159,7 @@ mod tests {
         run.reaches("a", 0.01);
         assert_eq!(run.seconds(1.0), None, "0.6 % of the run is too little");
         run.reaches("a", 0.5);
-        // The finished 30 of 100 took 6 seconds.
+        // The finished work costs 30 of 100 and took 6 seconds.
         assert_eq!(run.seconds(6.0), Some(14.0));
         run.ends("a", false);
         assert_eq!(run.seconds(12.0), Some(8.0));
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(run.seconds(0.0), Some(100.0));
         run.begins("a");
         run.reaches("a", 0.5);
-        // The forecast was 30 seconds, but 70 have passed. So the remaining stages are expected to be slower. The forecast has the weight
-        // of a tenth of the run.
+        // The forecast was 30 seconds, but 70 have passed. So the remaining stages are expected to be slower. The forecast counts like
+        // measured time for a tenth of the run.
         assert_eq!(run.seconds(70.0), Some(70.0 * 80.0 / 40.0));
     }
 

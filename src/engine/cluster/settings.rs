@@ -47,7 +47,7 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
     let options = config.options_mut();
-    // Hash joins hold one side in memory, where stages put the smaller side. Sorting both sides would cost more.
+    // Hash joins hold their left side in memory. Stages put the smaller side there. Sorting both sides would cost more.
     options.optimizer.prefer_hash_join = true;
     with_sides_of_planner(config)
         .set_bool("ballista.planner.adaptive.enabled", false)

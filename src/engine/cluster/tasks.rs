@@ -219,8 +219,8 @@ fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
             state.note_full_disk();
             on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Without this conversion, Ballista would rerun the query stages whose output cannot be fetched, and then this stage. This stage
-        // would fail in `wire`, without this cause.
+        // Without this conversion, Ballista would rerun the query stages whose output cannot be fetched, and then this stage. `wire`
+        // would fail the rerun stage, with an error that lacks this cause.
         Fault::Fetch(why) => {
             on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why)).into()
         }

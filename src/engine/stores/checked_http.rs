@@ -328,7 +328,7 @@ struct ListingPage<'a> {
 }
 
 /// Parses the page of a listing, which was requested with `token`. Skips folder markers, which are empty objects whose key ends with `/`.
-/// Skips keys that cannot be paths: with an empty segment, `.`, `..` or a control character.
+/// Skips keys that cannot be paths: keys with an empty segment, `.`, `..` or a control character.
 fn read_page<'a>(body: &'a [u8], token: Option<&str>) -> Result<ListingPage<'a>, String> {
     let mut scan = PageScan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
     let mut reader = Reader::from_reader(body);

@@ -185,8 +185,9 @@ impl JudgedPairs {
 
     /// Returns the share of the label `yes`, with the interval of Wilson (1927) for the quantile `z`, if there are labels.
     ///
-    /// Wilson's interval assumes draws with replacement, but pairs are drawn without. So it gets the sample size with the same variance
-    /// if draws were with replacement (Kish, *Survey Sampling*, 1965, section 8.2). If all pairs are judged, both ends equal the share.
+    /// Wilson's interval assumes draws with replacement, but pairs are drawn without replacement. So it gets the sample size that would
+    /// have the same variance with replacement (Kish, *Survey Sampling*, 1965, section 8.2). If all pairs are judged, both ends equal the
+    /// share.
     fn share(&self, z: f64) -> Option<Estimate> {
         let (n, size) = (self.judged as f64, self.pairs as f64);
         if self.judged == 0 {
@@ -204,9 +205,9 @@ impl JudgedPairs {
 
 /// Returns the share of the label `yes` among all strata, weighted by their numbers of pairs, if there are labels.
 ///
-/// Each stratum has a Wilson interval. The squared distances from the shares to its ends are added up (Zou and Donner, *Construction of
-/// confidence limits about effect measures*, 2008). A stratum without labels gets the weighted share of the others, and an interval from
-/// 0 to 1.
+/// Each stratum has a Wilson interval. The squared distances from each share to the ends of its interval are added up (Zou and Donner,
+/// *Construction of confidence limits about effect measures*, 2008). A stratum without labels gets the weighted share of the others, and
+/// an interval from 0 to 1.
 fn weighted(strata: &[JudgedPairs]) -> Option<Estimate> {
     let judged = || strata.iter().filter(|stratum| stratum.judged > 0);
     let known: u64 = judged().map(|stratum| stratum.pairs).sum();

@@ -162,7 +162,8 @@ impl<'a> Population<'a> {
 
     /// Returns the table `pairs` as (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group). For a removed
     /// document and its representative, `kept` is the share of the document's shingles that the representative contains, and otherwise
-    /// null. `size` is the size of the cluster, or of the larger one of two. `group` is the common group of the documents, or null.
+    /// null. `size` is the size of the cluster, or of the larger cluster if the documents are in two. `group` is the common group of the
+    /// documents, or null.
     async fn pairs(&self) -> Result<DataFrame> {
         let (spared, stays) = match self.job.clusters.contained {
             Some(_) => (

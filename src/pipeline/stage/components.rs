@@ -157,7 +157,7 @@ fn batches(
 async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFrame, u64)> {
     let finished = cx.runner.finished_earlier().await?;
     let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
-    // Whether the table of the previous round exists, so that this round starts from it.
+    // Whether the table of the previous round exists. This round then starts from it.
     let mut has_before = take_over(cx, WorkTable::SMALL_STAR.round(round - 1)).await?;
     loop {
         let [before, small] = [round - 1, round].map(|round| WorkTable::SMALL_STAR.round(round));

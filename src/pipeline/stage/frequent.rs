@@ -29,8 +29,8 @@ fn counts_shingles(job: &Job) -> bool {
         && !matches!(job.reference(), Some(Reference::Outputs { .. }))
 }
 
-/// The limit with which the reader draws the sample. `None` if each group has its own sample, or if the job limits its rows to a
-/// percentage.
+/// The limit with which the reader draws the sample. `None` if each group has its own sample, or if the job limits the source to a
+/// percentage of its rows.
 fn limit(job: &Job) -> Option<Limit> {
     match (&job.source.group, job.source.limit) {
         (Some(_), _) | (None, Some(Limit { size: LimitSize::Percent(_), .. })) => None,

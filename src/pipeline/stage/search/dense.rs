@@ -30,8 +30,8 @@ impl WorkTable {
 /// The maximum number of rounds. In the last round a bucket has 128 leaders.
 const ROUNDS: u32 = 8;
 
-/// A round is worth its comparisons if at least one in this many finds a pair. Otherwise the unsettled documents are compared with each
-/// other.
+/// Another round is worth its comparisons if at least one in this many comparisons of the last round found a pair. Otherwise the
+/// unsettled documents are compared with each other.
 const WORTH_IT: u64 = 256;
 
 /// The approximate number of documents in the sample that estimates the number of unwritten pairs. Every two of them are compared. Nearly
