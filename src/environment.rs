@@ -21,43 +21,41 @@ pub(crate) const CLUSTER_CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_KEY: &str = "RESEMBLANCE_CLUSTER_KEY";
 
-/// A variable with one of these texts in its name can contain secrets, as its whole value or inside URLs.
+/// A variable with one of these texts in its name can contain secrets, as its value or inside URLs.
 const WITH_SECRETS: [&str; 7] =
     [AWS, "AZURE_", "GOOGLE_", "OPENLINEAGE_", "OTEL_", "RESEMBLANCE_CLUSTER_TOKEN", "_PROXY"];
-/// If a variable that matches [`WITH_SECRETS`] also has one of these texts in its name, its whole value is a secret.
+/// If the name of such a variable also contains one of these texts, its whole value is a secret.
 const SECRETS: [&str; 7] = ["KEY", "SECRET", "TOKEN", "PASSWORD", "AUTH", "HEADERS", "SAS"];
-/// A variable with one of these texts in its name is not a secret, even if its name contains one of [`SECRETS`].
+/// If the name of a variable contains one of these texts, its value is not a secret, in spite of [`SECRETS`].
 const NO_SECRETS: [&str; 6] = ["_FILE", "_PATH", "_URI", "_URL", "_TYPE", "_HOST"];
 
-/// The prefix of the variables for S3.
 pub(crate) const AWS: &str = "AWS_";
 pub(crate) const AZURE: &str = "AZURE_";
 pub(crate) const GOOGLE: &str = "GOOGLE_";
 
-/// A variable that contains a number of seconds.
+/// A variable with a number of seconds.
 pub(crate) struct Seconds {
     pub(crate) name: &'static str,
     pub(crate) default: u64,
     allowed: RangeInclusive<u64>,
 }
 
-/// If this process has not renewed a claim for this time, other machines consider the claim dead.
+/// Other machines consider a claim dead that its process has not renewed for this time.
 pub(crate) const LEASE: Seconds =
     Seconds { name: "RESEMBLANCE_LEASE_SECONDS", default: 60, allowed: 2..=3_600 };
 /// The maximum time for retries of a request after a 5xx status, a broken connection or a timeout.
 pub(crate) const RETRY: Seconds =
     Seconds { name: "RESEMBLANCE_RETRY_SECONDS", default: 60, allowed: 0..=3_600 };
-/// The time limit for one request with its body, such as the upload of a part of 8 MiB. Longer downloads are resumed.
+/// The time limit for a request with its body, such as an upload of 8 MiB. Longer downloads are resumed.
 pub(crate) const REQUEST: Seconds =
     Seconds { name: "RESEMBLANCE_REQUEST_SECONDS", default: 60, allowed: 1..=3_600 };
 
 impl Seconds {
-    /// Returns the nearest number of seconds in the allowed range.
     pub(crate) fn nearest(&self, seconds: u64) -> u64 {
         seconds.clamp(*self.allowed.start(), *self.allowed.end())
     }
 
-    /// Parses a whole number in the allowed range. Fails with `Kind::Job` for any other text.
+    /// Parses a whole number in the allowed range. Fails with `Kind::Job`.
     pub(crate) fn parse(&self, text: &str) -> Result<u64> {
         let Self { name, allowed, .. } = self;
         text.trim().parse().ok().filter(|seconds| allowed.contains(seconds)).ok_or_else(|| {
@@ -75,18 +73,15 @@ impl Seconds {
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Returns the environment with which this process was started.
     pub(crate) fn process() -> &'static Self {
         static PROCESS: LazyLock<Environment> = LazyLock::new(|| Environment(variables()));
         &PROCESS
     }
 
-    /// Returns an environment with only these variables.
     pub(crate) fn new(variables: BTreeMap<String, String>) -> Self {
         Self(variables)
     }
 
-    /// Returns the value of a variable, if it is set.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
@@ -112,12 +107,12 @@ impl Environment {
         self.get(variable.name).map_or(Ok(variable.default), |given| variable.parse(given))
     }
 
-    /// Remembers the values of secret variables, and the secrets in the URLs of other variables.
+    /// Remembers the values of secret variables, and the secrets in the URLs of others.
     pub(crate) fn remember_secrets(&self) {
         let has = |name: &str, words: &[&str]| words.iter().any(|word| name.contains(word));
         for (name, value) in self.0.iter().filter(|(name, _)| has(name, &WITH_SECRETS)) {
             secrets::remember(value);
-            // The id of a key can be an ordinary word that is also the name of a bucket, so such a value is not remembered.
+            // The id of a key can be an ordinary word, such as the name of a bucket, so it is not remembered.
             let is_word = name.ends_with("_ID") && value.bytes().all(|b| b.is_ascii_lowercase());
             if has(name, &SECRETS) && !has(name, &NO_SECRETS) && !is_word {
                 secrets::remember_value(value.trim());
@@ -125,7 +120,7 @@ impl Environment {
         }
     }
 
-    /// Returns whether output to terminals may contain colours. `NO_COLOR` disables them with any value, even an empty value.
+    /// Returns whether terminals may get colours. `NO_COLOR` with any value, even an empty one, disables them.
     pub(crate) fn allows_colour(&self) -> bool {
         !self.0.contains_key("NO_COLOR")
     }
@@ -138,14 +133,13 @@ impl Environment {
 }
 
 fn variables() -> BTreeMap<String, String> {
-    // Invalid values are converted lossily. The parser of such a value then rejects it and names the variable.
+    // Invalid values are converted lossily. Their parser rejects them and names the variable.
     std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
         .collect()
 }
 
-/// Returns whether a message contains the name of a variable for stores or for this program. The name must be a separate word and not a
-/// part of a path.
+/// Returns whether a message names a variable for stores or for this program, as a separate word and not in a path.
 pub(crate) fn names_variable(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_name = |word: &str| {
@@ -155,8 +149,8 @@ pub(crate) fn names_variable(text: &str) -> bool {
     text.split_whitespace().map(|word| word.trim_matches([',', ':', ';', '.', '(', ')'])).any(is_name)
 }
 
-/// Returns the root of this checkout. Cargo sets the variable when it runs tests. The value from compile time could belong to another
-/// checkout that shares the target folder.
+/// Returns the root of this checkout, from a variable that Cargo sets when it runs tests. The value at compile time could belong to
+/// another checkout with the same target folder.
 #[cfg(test)]
 pub(crate) fn sources() -> PathBuf {
     let compiled = || env!("CARGO_MANIFEST_DIR").into();

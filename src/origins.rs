@@ -1,4 +1,4 @@
-//! Lists the source files of finished outputs, and checks that the files have not changed since the outputs were made.
+//! Lists the source files of finished outputs, and checks that they have not changed since.
 
 use datafusion::prelude::SessionContext;
 
@@ -8,15 +8,14 @@ use crate::output::Stored;
 use crate::output::manifest::{Origin, read_job};
 use crate::source::{self, InputComparison, Listed};
 
-/// The new locations of sources that were moved. `of` names the output or result that was made from these sources. `places` contains one
-/// location per URL, or none if the sources were not moved.
+/// The new locations of moved sources. `of` names the output or result that was made from them. `places` contains one location per URL,
+/// or none if the sources were not moved.
 #[derive(Clone, Copy)]
 pub(crate) struct Moved<'a> {
     pub(crate) of: &'a str,
     pub(crate) places: &'a [String],
 }
 
-/// Returns the sources with their numbers in the column `origin_number`.
 pub(crate) fn numbered(sources: &[(Job, Listed)]) -> impl Iterator<Item = (u64, &Source, &Listed)> {
     (0..).zip(sources).map(|(origin, (job, listed))| (origin, &job.source, listed))
 }
@@ -36,7 +35,7 @@ impl Stored {
         Self::source_of(self.session(), &origin, job, self.places(), (why, or)).await
     }
 
-    /// Implements [`Self::source`] for the `job` of one origin. If the source files were moved, `places` contains the new locations.
+    /// Implements [`Self::source`] for the `job` of one origin. `places` contains the new locations of moved files.
     async fn source_of(
         session: &SessionContext,
         origin: &Origin,
@@ -62,7 +61,7 @@ impl Stored {
         let mut inputs = as_read.inputs.clone();
         inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
         if fingerprint(&job, &inputs)? != origin.fingerprint {
-            // `origin.inputs` also contains the files of a second source, so a file that is missing in `listed` need not be gone.
+            // `origin.inputs` also contains the files of a second source, so a file that `listed` lacks may still exist.
             let gone = as_read.gone.as_deref().filter(|_| job.second_source().is_none());
             let how = as_read.difference.as_deref().or(gone).map_or_else(
                 || format!("{} has other files, or was written again", job.source.urls.join(", ")),
@@ -76,8 +75,7 @@ impl Stored {
         }
     }
 
-    /// Returns each job that read texts of an output, and the files of its source, like [`Self::source`]. A merged output has several such
-    /// jobs.
+    /// Returns the jobs that read texts of an output, and the files of their sources, like [`Self::source`]. Merged outputs have several.
     pub(crate) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
         let places = Moved { of: self.layout().shown(), places: self.places() };
         let version = &self.manifest().resemblance;
@@ -85,7 +83,7 @@ impl Stored {
     }
 
     /// Implements [`Self::sources`] for `origins` that the version `resemblance` of this program recorded. Fails with `Kind::Job` if the
-    /// number of places differs from the number of URLs.
+    /// numbers of places and of URLs differ.
     pub(crate) async fn sources_of(
         session: &SessionContext,
         origins: &[Origin],

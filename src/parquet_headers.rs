@@ -1,7 +1,7 @@
 //! Checks the numbers in Parquet footers, page headers and pages, before the library allocates memory for them.
 //!
-//! Footers and headers are structs in the Thrift compact protocol. The encoding is specified in `thrift-compact-protocol.md` of Thrift, and the numbers of
-//! the fields are in `parquet.thrift` of the Parquet format.
+//! Footers and headers are structs in the Thrift compact protocol (`thrift-compact-protocol.md` of Thrift). The numbers of their fields
+//! are in `parquet.thrift` of the Parquet format.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 use crate::error::{Error, Result};
 
-/// The maximum nesting depth of structs. Parquet needs only half of this depth.
+/// The maximum nesting depth of structs, twice as deep as in Parquet.
 const DEPTH: usize = 16;
 /// The maximum size of a decompressed page in a file in memory, as a multiple of the size of the file.
 const MOST_INFLATED: usize = 1000;
@@ -22,11 +22,10 @@ const DICTIONARY_VALUES: &[i16] = &[7, 1];
 /// The paths of `PageHeader.data_page_header.encoding` and `PageHeader.data_page_header_v2.encoding`.
 const ENCODING: &[i16] = &[5, 2];
 const ENCODING_V2: &[i16] = &[8, 4];
-/// The numbers of the encodings with lengths: DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY.
+/// The encodings with lengths: DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY.
 const WITH_LENGTHS: [i64; 2] = [6, 7];
 
-/// Checks that no list or string in a footer has a declared length that exceeds the footer. Fails with `Kind::Input` if a declared length
-/// exceeds the footer.
+/// Fails with `Kind::Input` if a list or a string in a footer declares a length that exceeds the footer.
 pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
     let mut reader = ThriftReader { bytes, path: Vec::new() };
     reader
@@ -34,8 +33,8 @@ pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
         .ok_or_else(|| Error::input("it declares more values than it has bytes"))
 }
 
-/// Checks the pages of a column chunk, of which the end may be missing. A decompressed page must not exceed `limit` bytes, a dictionary
-/// must not declare more values than its page has bytes, and lengths in DELTA encodings must not declare more values than their page.
+/// Checks the pages of a column chunk, whose end may be missing. A decompressed page may have at most `limit` bytes, a dictionary may
+/// declare as many values as its page has bytes, and DELTA encodings may declare as many lengths as their page has values.
 pub(crate) fn check_pages(
     chunk: &Bytes,
     limit: usize,
@@ -49,10 +48,10 @@ pub(crate) fn check_pages(
     let descriptor = column.column_descr_ptr();
     let levels = |most: i16| usize::from(most > 0);
     let levels = levels(descriptor.max_rep_level()) + levels(descriptor.max_def_level());
-    // The bytes start with the chunk.
+    // In `chunk`, the column begins at offset 0.
     let column = column.into_builder().set_data_page_offset(0).set_dictionary_page_offset(None).build()?;
     let mut pages = SerializedPageReader::new(Arc::new(chunk.clone()), &column, usize::MAX, None)?;
-    // The library reports damaged pages.
+    // The library itself reports damaged pages.
     while let Ok(Some(page)) = pages.get_next_page() {
         if has_lengths(page.encoding()) && check_lengths(&page, levels, limit).is_some_and(|fits| !fits) {
             return Err(Error::input(format!(
@@ -65,12 +64,11 @@ pub(crate) fn check_pages(
     Ok(())
 }
 
-/// Whether the encoding has lengths for which the library allocates memory before it reads them.
 fn has_lengths(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY)
 }
 
-/// Whether a page declares no more lengths than values, and no more than fit in `limit` bytes. The values of the page follow `levels`
+/// Whether a page declares at most as many lengths as values, and at most as many as fit in `limit` bytes. The values follow `levels`
 /// sections of levels. Returns `None` for damaged bytes.
 fn check_lengths(page: &Page, levels: usize, limit: usize) -> Option<bool> {
     let mut bytes = page.buffer().clone();
@@ -86,7 +84,7 @@ fn check_lengths(page: &Page, levels: usize, limit: usize) -> Option<bool> {
             }
         }
     }
-    // The lengths of the common prefixes come first.
+    // The lengths of common prefixes come first.
     let parts = if page.encoding() == Encoding::DELTA_BYTE_ARRAY { 2 } else { 1 };
     let most = u64::from(page.num_values()).min((limit / size_of::<i32>()) as u64);
     let mut reader = ThriftReader { bytes: &bytes, path: Vec::new() };
@@ -98,7 +96,7 @@ fn check_lengths(page: &Page, levels: usize, limit: usize) -> Option<bool> {
     Some(true)
 }
 
-/// Checks the page headers of a column chunk as [`check_pages`]. Returns whether an encoding has lengths.
+/// Checks the page headers of a column chunk like [`check_pages`]. Returns whether an encoding has lengths.
 fn check_headers(mut chunk: &[u8], limit: usize) -> Result<bool> {
     let mut lengths = false;
     while !chunk.is_empty() {
@@ -111,7 +109,7 @@ fn check_headers(mut chunk: &[u8], limit: usize) -> Result<bool> {
             ENCODING | ENCODING_V2 => lengths |= WITH_LENGTHS.contains(&number),
             _ => (),
         });
-        // If the header is damaged, or if bytes follow the last page, the library reports this.
+        // The library itself reports damaged headers, and bytes after the last page.
         if read.is_none() {
             return Ok(lengths);
         }
@@ -135,8 +133,8 @@ fn check_headers(mut chunk: &[u8], limit: usize) -> Result<bool> {
     Ok(lengths)
 }
 
-/// Checks the footer and the pages of a whole Parquet file in memory. Fails with `Kind::Input` for a file that declares more than it
-/// contains, or that is not Parquet.
+/// Checks the footer and the pages of a Parquet file in memory. Fails with `Kind::Input` if it declares more than it contains, or is not
+/// Parquet.
 pub(crate) fn check_file(file: &Bytes) -> Result<()> {
     let not_parquet = || Error::input("it has no readable Parquet footer");
     let (rest, tail) = file.split_last_chunk::<8>().ok_or_else(not_parquet)?;
@@ -161,12 +159,12 @@ pub(crate) fn check_file(file: &Bytes) -> Result<()> {
 /// Reads Thrift structs without storing their values.
 struct ThriftReader<'a> {
     bytes: &'a [u8],
-    /// The numbers of the fields that are being read, from the outermost struct to the innermost struct. Lists add no numbers.
+    /// The numbers of the fields that are being read, outermost first. Lists add no numbers.
     path: Vec<i16>,
 }
 
 impl ThriftReader<'_> {
-    /// Skips a struct and calls `visit` with the path and the value of each integer. Returns `None` for damaged bytes.
+    /// Skips a struct, and calls `visit` with the path and the value of each integer. Returns `None` for damaged bytes.
     fn skip_struct(&mut self, visit: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
         if self.path.len() == DEPTH {
             return None;
@@ -222,7 +220,8 @@ impl ThriftReader<'_> {
         }
     }
 
-    /// Skips integers in the encoding DELTA_BINARY_PACKED. Returns whether there are at most `most`, and `None` for damaged bytes.
+    /// Skips integers in the encoding DELTA_BINARY_PACKED. Returns whether there are at most `most` integers, and `None` for damaged
+    /// bytes.
     fn skip_deltas(&mut self, most: u64) -> Option<bool> {
         let (block, miniblocks, mut left) = (self.unsigned()?, self.unsigned()?, self.unsigned()?);
         if left > most {
@@ -257,7 +256,6 @@ impl ThriftReader<'_> {
         Some(*byte)
     }
 
-    /// Reads a ULEB128 integer.
     fn unsigned(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -270,7 +268,6 @@ impl ThriftReader<'_> {
         None
     }
 
-    /// Reads a zigzag integer.
     fn signed(&mut self) -> Option<i64> {
         let value = self.unsigned()?;
         Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())

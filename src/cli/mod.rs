@@ -1,13 +1,5 @@
-//! The command line: parses the arguments, runs the command, and reports the error that ends it.
-//!
-//! Results are written to standard output, and all other text to standard error.
-//!
-//! - `commands` has one file per command.
-//! - `arguments` has arguments that several commands use, and their parsers.
-//! - `screen` shows results, progress and the log on the terminal.
-//! - `process` manages the threads, panics, memory and local files of the process.
-//! - `record` writes the record of a run, and sends events, spans and metrics to other programs.
-//! - `signals` handles signals, and `report_error` reports the error that ends the process.
+//! The command line: parses the arguments, runs the command, and reports the error that ends it. Results are written to standard output,
+//! and all other text to standard error.
 
 mod arguments;
 mod commands;
@@ -56,9 +48,8 @@ fn command() -> clap::Command {
     })
 }
 
-/// Runs the command in the arguments of this process.
 pub fn main() -> ExitCode {
-    // Secrets in arguments and environment variables are remembered, so that messages mask them.
+    // Remembers the secrets in arguments and environment variables, so that messages mask them.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
     Environment::process().remember_secrets();
     panics::watch();
@@ -97,7 +88,7 @@ fn run(arguments: &Arguments) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// Splits a line into words like a shell. A redirection is removed.
+    /// Splits a line into words like a shell, without a redirection.
     fn words(line: &str) -> Vec<String> {
         let (command, _) = line.split_once(" > ").unwrap_or((line, ""));
         let parts = command.split('"').enumerate();

@@ -7,7 +7,6 @@ use crate::cli::screen::log::{self, LogFormat};
 use crate::cli::screen::{Screen, print};
 use crate::error::{Error, Kind};
 
-/// Reports an error, and returns its exit code.
 pub(super) fn report(error: &Error, format: LogFormat) -> ExitCode {
     match format {
         LogFormat::Json => log::failed(error),

@@ -32,7 +32,6 @@ pub(crate) async fn signalled() -> bool {
     }
 }
 
-/// Waits for Ctrl-C. Returns false if the process cannot receive this signal.
 #[cfg(not(unix))]
 pub(crate) async fn signalled() -> bool {
     tokio::signal::ctrl_c().await.is_ok()

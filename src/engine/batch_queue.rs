@@ -1,7 +1,6 @@
-//! The queue of batches between partitions: each output partition takes the next batch, unchanged.
-//!
-//! DataFusion's round-robin node instead gathers a fixed number of rows into a batch. A thousand rows can be long, so the memory of that
-//! node would depend on the input and not on the budget.
+//! The queue of batches between partitions: each output partition takes the next batch, unchanged. DataFusion's round-robin node instead
+//! gathers a fixed number of rows into a batch. A thousand rows can be long, so its memory would depend on the input and not on the
+//! budget.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::exchange::run_partitions;
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
-/// Replaces DataFusion's round-robin node in `plan` with this queue. At most `tasks` input partitions of a queue are open at the same time.
+/// Replaces DataFusion's round-robin node in `plan` by this queue. A queue reads at most `tasks` input partitions at the same time.
 pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
@@ -41,17 +40,14 @@ pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Resul
 /// Passes each batch from any input partition to the first free output partition.
 #[derive(Debug, Clone)]
 struct BatchQueue {
-    /// The number of output partitions.
     partitions: usize,
-    /// The maximum number of input partitions that are open at the same time.
+    /// The maximum number of input partitions that are read at the same time.
     tasks: usize,
 }
 
-/// The state that the output partitions share.
 #[derive(Debug, Default)]
 pub(crate) struct QueueState {
     queue: Option<Arc<Queue>>,
-    /// The number of output partitions that were started.
     started: usize,
 }
 
@@ -59,16 +55,15 @@ pub(crate) struct QueueState {
 #[derive(Debug)]
 struct Queue {
     batches: Mutex<Receiver<Result<RecordBatch>>>,
-    /// Wakes all waiting tasks. If only one task were woken and that task is no longer polled, the other tasks would not get the batch.
+    /// Wakes all waiting tasks. A single woken task might no longer be polled, and the others would not get the batch.
     arrived: Arc<Notify>,
     _reader: SpawnedTask<()>,
 }
 
 impl Queue {
-    /// Returns the next batch, or `None` after the last batch.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         loop {
-            // The task registers before it looks at the queue. A batch that arrives after the look then wakes the task.
+            // The task registers before it looks at the queue, so that a batch that arrives after the look wakes it.
             let arrived = self.arrived.notified();
             match self.batches.lock().try_recv() {
                 Ok(batch) => return Some(batch),
@@ -105,7 +100,7 @@ impl Description for BatchQueue {
             None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
         };
         state.started += 1;
-        // After the last partition was started, the state keeps no reference, so that reading stops when the streams are dropped.
+        // After the last partition has started, the state keeps no reference, so that reading stops when the streams are dropped.
         state.queue = (state.started < self.partitions).then(|| Arc::clone(&queue));
         let batches = stream::unfold(queue, async |queue| queue.next().await.map(|batch| (batch, queue)));
         Ok(batches.boxed())
@@ -114,11 +109,11 @@ impl Description for BatchQueue {
 
 impl BatchQueue {
     fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Queue {
-        // One batch is buffered in the channel; producers of other batches block.
+        // The channel buffers one batch. Producers of other batches wait.
         let (sender, receiver) = channel(1);
         let (errors, arrived) = (sender.clone(), Arc::new(Notify::new()));
         let (arriving, ended) = (Arc::clone(&arrived), Arc::clone(&arrived));
-        // An open partition holds the data that its reader has fetched, such as a row group of Parquet.
+        // An open partition holds the data that its reader fetched, such as a row group of Parquet.
         let mut read = run_partitions(input, self.tasks, context, move |mut rows| {
             let (sender, arrived) = (sender.clone(), Arc::clone(&arriving));
             async move {
@@ -133,7 +128,7 @@ impl BatchQueue {
         });
         let reader = SpawnedTask::spawn(async move {
             while let Some(end) = read.next().await {
-                // Without this error, a partition would look complete if its reader panics.
+                // Without this error, a partition whose reader panicked would look complete.
                 if let Err(error) = end {
                     let _ = errors.send(Err(error)).await;
                     ended.notify_waiters();
@@ -185,7 +180,6 @@ mod tests {
         assert_eq!(found, (0..120).collect::<Vec<u64>>());
     }
 
-    /// A partition that counts its open streams.
     #[derive(Debug)]
     struct Counted {
         schema: SchemaRef,
@@ -235,7 +229,6 @@ mod tests {
         assert_eq!((most.load(Ordering::SeqCst), open.load(Ordering::SeqCst)), (3, 0));
     }
 
-    /// A partition whose reader panics.
     #[derive(Debug)]
     struct Panicking(SchemaRef);
 
@@ -262,7 +255,6 @@ mod tests {
         assert!(matches!(error.find_root(), DataFusionError::ExecutionJoin(_)), "{error:?}");
     }
 
-    /// A partition whose batches are sent by the test.
     #[derive(Debug)]
     struct Sent(SchemaRef, Mutex<Option<Receiver<RecordBatch>>>);
 
@@ -302,7 +294,7 @@ mod tests {
             sender.send(RecordBatch::new_empty(Arc::clone(&schema))).await.unwrap();
         }
         drop(sender);
-        // Without the timeout, a deadlock would block the test forever.
+        // Without the timeout, a deadlock would block the test.
         let taken = tokio::time::timeout(std::time::Duration::from_secs(60), taken).await;
         assert_eq!(taken.expect("the second one got nothing").unwrap(), 5);
         assert!(once.next().await.is_none());

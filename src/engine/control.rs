@@ -18,13 +18,13 @@ pub struct RunControl {
 }
 
 impl RunControl {
-    /// Returns a control for a run that is never stopped and whose progress is not shown.
+    /// Returns a control that never stops a run and shows no progress.
     pub fn detached() -> Self {
         Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
     }
 
-    /// Runs a step of a measurement and reports it as a stage. Returns the result of the step and its duration in seconds. `rows` counts
-    /// the rows of a result. Fails with `Kind::Interrupted` if the measurement was stopped.
+    /// Runs a step of a measurement, and reports it as a stage. Returns its result and its duration in seconds. `rows` counts the rows of
+    /// a result. Fails with `Kind::Interrupted` if the measurement was stopped.
     pub(crate) async fn step<T>(
         &self,
         name: &str,
@@ -44,7 +44,7 @@ impl RunControl {
     }
 }
 
-/// The part of a stage's input that is already read.
+/// The part of a stage's input that was already read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputProgress {
     /// The amount that is already read, at most `all`.
@@ -67,7 +67,7 @@ pub enum InputUnit {
 }
 
 impl InputUnit {
-    /// Returns the plural noun in the lines of a log.
+    /// Returns the plural noun for log lines.
     pub fn name(self) -> &'static str {
         match self {
             InputUnit::Rows => "rows",
@@ -79,7 +79,7 @@ impl InputUnit {
 
 /// Receives the progress of a run. The methods are called often, so they must not block.
 pub trait Progress: Send + Sync {
-    /// A run of a job begins. `_stages` contains the names of the stages that are already known, in order.
+    /// A run of a job begins. `_stages` contains the names of the stages that are known, in order.
     fn run_begins(&self, _stages: &[String]) {}
 
     /// A stage begins as the `number`-th of `stages` stages, counted from 1.
@@ -88,14 +88,14 @@ pub trait Progress: Send + Sync {
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
     fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
 
-    /// The stage `name` has read a part of its input. The method is not called if the size of the input is unknown.
+    /// The stage `name` has read a part of its input. Not called if the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
-    /// Reports, for the running stage on a cluster, how many tasks have ended and how many have begun. Also reports how many query stages
-    /// have ended, and how many there are.
+    /// Reports the numbers of the running stage on a cluster: tasks that ended, tasks that have started, query stages that ended, and all
+    /// query stages.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
-    /// The cluster lost the running stage or a part of it, or the stage ran out of memory. This work runs again.
+    /// The cluster lost work of the running stage, or the stage ran out of memory. The work runs again.
     fn recovering(&self, _why: &str) {}
 
     /// A stage ended. If `reused` is true, an earlier run had finished the stage.

@@ -1,15 +1,15 @@
 //! The exchange on one machine: rows are divided into partitions by the hash of their key, and the partitions are read one after another.
 //!
 //! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster, the same plan has a query
-//! stage with the same number of partitions instead. DataFusion's own node runs all partitions above it at the same time, and each of them
-//! holds memory. This node stores the rows in a [`PartitionStore`]. The number of partitions can therefore depend on the amount of data,
-//! while at most one partition per thread is open.
+//! stage with as many partitions instead. DataFusion's own node runs all partitions above it at the same time, and each of them holds
+//! memory. This node stores the rows in a [`PartitionStore`]. So at most one partition per thread is open, and the number of partitions
+//! can depend on the amount of data.
 //!
 //! A filter in front of an exchange drops rows whose key occurs in no other row. Most documents share no bucket with another document, so
-//! most rows of a self-join on the bucket have no partner. The filter reads its input twice. In the first pass, each key sets a bit of its
-//! slot: seen, or seen twice. In the second pass, the filter passes only rows whose slot was seen twice. Keys that share a slot by chance
-//! also pass, so the filter never drops a row that has a partner. The filter is a counting Bloom filter (Fan, Cao, Almeida and Broder,
-//! *Summary cache*, SIGCOMM 1998) with one hash and counters of two bits.
+//! most rows of a self-join on the bucket have no partner. The filter reads its input twice. In the first pass, each key sets a bit of
+//! its slot: seen, or seen twice. The second pass returns only rows whose slot was seen twice. Keys that share a slot by chance also
+//! pass, so a row with a partner is never dropped. The filter is a counting Bloom filter (Fan, Cao, Almeida and Broder, *Summary cache*,
+//! SIGCOMM 1998) with one hash and counters of two bits.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,8 +49,8 @@ use crate::plan::{
     SharedValue, Task, file_scan, only_input, scanned_rows,
 };
 
-/// Rows are gathered up to this number of rows or bytes before they are divided. Otherwise, many partitions would get only one or two rows
-/// from each batch, and a batch costs more than a row.
+/// Rows are gathered up to this number of rows or bytes before they are divided. Otherwise many partitions would get only one or two rows
+/// of each batch, and a batch costs more than a row.
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
 
@@ -72,7 +72,7 @@ pub(super) fn run_partitions<T: Send + 'static, F: Future<Output = Result<T>> + 
     stream::iter(0..partitions).map(run).buffer_unordered(tasks.max(1)).boxed()
 }
 
-/// Replaces DataFusion's node with this exchange wherever `plan` divides rows by a key. At most `tasks` input partitions of an exchange run
+/// Replaces DataFusion's node by this exchange wherever `plan` divides rows by a key. At most `tasks` input partitions of an exchange run
 /// at the same time.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
@@ -122,7 +122,7 @@ fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
     OperatorExec::<Exchange>::described(plan.as_ref()).is_some()
 }
 
-/// Whether `plan` contains an exchange, whose rows can be read only once.
+/// Whether `plan` contains an exchange. The rows of an exchange can be read only once.
 fn has_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     plan.exists(|node| Ok(is_exchange(node)))
 }
@@ -134,7 +134,6 @@ fn only_child(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// Returns `plan` with other inputs.
 fn with_inputs(
     plan: Arc<dyn ExecutionPlan>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
@@ -142,8 +141,8 @@ fn with_inputs(
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-/// Returns the rows of `plan` in the same partitions and in a form that can be read repeatedly. All rows are on disk before the node above
-/// begins, so that they use no memory while it runs.
+/// Returns the rows of `plan` in the same partitions, in a form that can be read repeatedly. They are on disk before the node above
+/// starts, so they use no memory while it runs.
 fn readable_again(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let (properties, input) = match OperatorExec::<Exchange>::described(plan.as_ref()) {
         Some(exchange) => (Arc::clone(&exchange.properties), only_child(&plan)?),
@@ -162,13 +161,13 @@ fn readable_again(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn 
 /// Divides the rows of its input into partitions by the hash of expressions.
 #[derive(Debug, Clone)]
 struct Exchange {
-    /// The properties of DataFusion's node. The exchange returns the same rows in the same partitions.
+    /// The properties of DataFusion's node, which returns the same rows in the same partitions.
     properties: Arc<PlanProperties>,
     tasks: usize,
     reads: PartitionReads,
 }
 
-/// The complete store. Reading the first partition starts to fill it. Filling stops when all futures that await it are dropped.
+/// The filled store. Reading the first partition starts to fill it. Filling stops when all futures that await it are dropped.
 type Filled = Shared<BoxFuture<'static, Result<Arc<PartitionStore>, Arc<DataFusionError>>>>;
 
 impl Description for Exchange {
@@ -198,7 +197,7 @@ impl Description for Exchange {
 }
 
 impl Exchange {
-    /// Fills a store with the rows of `input`. Each partition of the input has a task.
+    /// Fills a store with the rows of `input`, with a task per partition.
     fn fill(
         &self,
         key: &[Arc<dyn PhysicalExpr>],
@@ -223,7 +222,6 @@ impl Exchange {
     }
 }
 
-/// Divides the rows in one partition of the input.
 async fn divide(
     mut rows: SendableRecordBatchStream,
     key: Vec<Arc<dyn PhysicalExpr>>,
@@ -244,20 +242,19 @@ async fn divide(
     store.add(partitioner.partition_iter(rest)?)
 }
 
-/// The maximum size of the filter is the size of the memory pool divided by this number.
+/// The maximum size of the filter is the memory pool divided by this number.
 const PART_OF_POOL: usize = 8;
 
-/// The number of keys whose slots are loaded before they are set. The processor then waits for all these loads at once.
+/// The number of keys whose slots are loaded before any is set, so that the processor waits for all these loads at once.
 const KEYS_AT_ONCE: usize = 64;
 
-/// Returns the rows of `input` whose first column, a UInt64, also occurs in another row. Few other rows are also returned. `input` is read
-/// twice, `tasks` partitions at a time, so it must not contain an exchange.
+/// Returns the rows of `input` whose first column, a UInt64, has the same value in another row. Also returns few other rows. Reads
+/// `input` twice, `tasks` partitions at a time, so `input` must not contain an exchange.
 fn repeated_keys(input: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let keys = most_rows(&input).unwrap_or_else(|| most_keys(&input));
     OperatorExec::plan(RepeatedKeys { keys, tasks }, vec![input])
 }
 
-/// Drops rows whose key occurs in no other row.
 #[derive(Debug, Clone)]
 struct RepeatedKeys {
     /// The approximate number of rows.
@@ -294,7 +291,7 @@ impl Description for RepeatedKeys {
 }
 
 impl RepeatedKeys {
-    /// Reads all keys of `input`, and returns the filter. Returns `None` if there is not enough memory for an effective filter.
+    /// Reads all keys of `input`, and returns the filter, unless there is too little memory for an effective one.
     async fn seen_twice(
         &self,
         input: &Arc<dyn ExecutionPlan>,
@@ -318,7 +315,7 @@ async fn add_keys(mut rows: SendableRecordBatchStream, seen: Arc<SeenTwice>) -> 
     Ok(())
 }
 
-/// Returns a plan that reads only the first column of `input` from the files.
+/// Returns a plan that reads only the first column of `input` from its files.
 fn first_column(input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
     let name = input.schema().field(0).name().clone();
     let key = vec![(Arc::new(Column::new(&name, 0)) as Arc<dyn PhysicalExpr>, name)];
@@ -326,7 +323,7 @@ fn first_column(input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<
     ProjectionPushdown::new().optimize(keys, context.session_config().options())
 }
 
-/// Returns the maximum number of rows of `plan`, from the numbers of rows in its files. Returns `None` if `plan` may add rows.
+/// Returns the maximum number of rows of `plan`, from the rows of its files. Returns `None` if `plan` may add rows.
 fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = file_scan(plan) {
         return scanned_rows(scan);
@@ -339,7 +336,7 @@ fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     }
 }
 
-/// Returns the maximum number of keys in the files of `plan`. A key is a hash of 8 bytes, which cannot be compressed.
+/// Returns the maximum number of keys in the files of `plan`: a key is a hash of 8 bytes, which cannot be compressed.
 fn most_keys(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     match file_scan(plan) {
         Some(scan) => {
@@ -354,7 +351,6 @@ fn most_keys(plan: &Arc<dyn ExecutionPlan>) -> u64 {
 #[derive(Debug)]
 struct SeenTwice {
     slots: Vec<AtomicU64>,
-    /// The number of low bits of a mixed key that are not part of its slot.
     shift: u32,
     _held: MemoryReservation,
 }
@@ -363,8 +359,8 @@ struct SeenTwice {
 const SLOTS: usize = 32;
 
 impl SeenTwice {
-    /// Returns a filter with at least four slots per key, or fewer if there is little memory. Returns `None` if there is no memory for one
-    /// slot per key.
+    /// Returns a filter with four or more slots per key, or fewer if there is little memory. Returns `None` if the memory is not enough
+    /// for one slot per key.
     fn for_keys(keys: u64, context: &TaskContext) -> Option<Self> {
         let held = MemoryConsumer::new("RepeatedKeys").register(context.memory_pool());
         let most = match context.memory_pool().memory_limit() {
@@ -386,10 +382,10 @@ impl SeenTwice {
         })
     }
 
-    /// Returns the index of the 64-bit number that contains a key's slot, and the position of the slot's first bit in this number.
+    /// Returns the index of the 64-bit number with a key's slot, and the position of the slot's first bit in it.
     #[inline(always)]
     fn slot(&self, key: u64) -> (usize, u32) {
-        // Keys may have equal bits, such as the number of their band, so they are mixed.
+        // Keys may have equal bits, such as a band's number, so they are mixed.
         let slot = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize;
         (slot / SLOTS, 2 * (slot % SLOTS) as u32)
     }
@@ -403,7 +399,7 @@ impl SeenTwice {
         }
         for (&found, &key) in found.iter().zip(keys) {
             let (at, bit) = self.slot(key);
-            // The loaded value may be outdated and lack bits. Setting these bits again is harmless.
+            // The loaded value may lack bits of other threads. Setting these bits again is harmless.
             if found < 2 {
                 let before = self.slots[at].fetch_or(1 << bit, Ordering::Relaxed);
                 if before >> bit & 1 == 1 {
@@ -600,7 +596,7 @@ mod tests {
         SessionContext::new_with_config_rt(SessionConfig::new(), runtime).task_ctx()
     }
 
-    /// Returns rows (key, number). A third of the keys occur in two rows, which are in different partitions.
+    /// Returns rows (key, number). A third of the keys occur in two rows, in different partitions.
     fn keyed_rows() -> Vec<Vec<(u64, u64)>> {
         let key = |number: u64| (number % 15_000).wrapping_mul(0x2545_F491_4F6C_DD1D);
         let row = |number: u64| (key(number), number);
@@ -649,7 +645,7 @@ mod tests {
         };
         assert_eq!(repeated(&found), repeated(&rows.concat()));
         assert_eq!(repeated(&found).len(), 10_000);
-        // At most a fifth of the other rows pass by chance.
+        // By chance, at most a fifth of the other rows pass.
         assert!(found.len() < 12_000, "{} rows", found.len());
         assert_eq!(context.memory_pool().reserved(), 0);
     }

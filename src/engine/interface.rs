@@ -11,14 +11,14 @@ use super::control::RunControl;
 use crate::error::Result;
 use crate::output::manifest::File;
 
-/// The maximum number of partitions of any plan. Each partition writes its own files.
+/// The maximum number of partitions of any plan, since each partition writes its own files.
 pub(super) const MOST_PARTITIONS: usize = 4_096;
 
 /// The factor by which the number of partitions grows after tasks ran out of memory.
 const MORE_PARTITIONS: usize = 4;
 
-/// The maximum size of the rows in a partition is a task's memory divided by this number. The two sides of a join and their hash tables
-/// need several times as much memory.
+/// The rows of a partition take at most a task's memory divided by this number. The two sides of a join and their hash tables need
+/// several times as much.
 pub(super) const BUCKET_SHARE: u64 = 6;
 
 /// Runs physical plans.
@@ -26,7 +26,7 @@ pub trait Engine: Send + Sync {
     /// Returns the session that makes the plans for this engine.
     fn session(&self) -> &SessionContext;
 
-    /// Finds the resources for the next stage. The plan of the stage is sized for these resources.
+    /// Finds the resources for the next stage, for which its plan is sized.
     fn prepare<'a>(&'a self, _control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { Ok(()) })
     }
@@ -36,8 +36,7 @@ pub trait Engine: Send + Sync {
         self.session().copied_config()
     }
 
-    /// Whether independent stages may run at the same time. If all tasks share one memory pool, such stages would only slow each other
-    /// down.
+    /// Whether independent stages may run at the same time. Stages that share one memory pool would only slow each other down.
     fn runs_stages_together(&self) -> bool {
         false
     }
@@ -60,8 +59,8 @@ pub trait Engine: Send + Sync {
         MOST_PARTITIONS
     }
 
-    /// Returns the number of partitions of a plan that shuffles `bytes`. The result is the number of tasks that can run at the same time.
-    /// The number is larger if a partition would otherwise be too large for a task.
+    /// Returns the number of partitions of a plan that shuffles `bytes`: the number of concurrent tasks, or more if partitions would be
+    /// too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =
@@ -69,7 +68,7 @@ pub trait Engine: Send + Sync {
         needed.min(self.most_partitions()).max(least)
     }
 
-    /// Returns the next number of partitions for a plan whose tasks ran out of memory, or `None` if there is no larger number.
+    /// Returns the next number of partitions for a plan whose tasks ran out of memory, if a larger number is allowed.
     fn more_partitions(&self, partitions: usize) -> Option<usize> {
         let more = partitions.saturating_mul(MORE_PARTITIONS).min(self.most_partitions());
         (more > partitions).then_some(more)
@@ -78,10 +77,11 @@ pub trait Engine: Send + Sync {
     /// Returns the maximum size of the rows in one partition, in bytes.
     fn bucket_bytes(&self) -> u64;
 
-    /// Runs `plan` for the stage `stage`. The plan was made with `config` and ends in a writer node. Returns one row for each written file.
+    /// Runs `plan` for the stage `stage`. The plan was made with `config` and ends in a writer node. Returns one row for each written
+    /// file.
     ///
-    /// A plan that fails or is stopped may leave files behind. No returned row names these files. The error is
-    /// [`crate::error::Kind::Memory`] if a task ran out of memory, and [`crate::error::Kind::Interrupted`] if the run was stopped.
+    /// A plan that fails or is stopped may leave files that no returned row names. The error is [`crate::error::Kind::Memory`] if a task
+    /// ran out of memory, and [`crate::error::Kind::Interrupted`] if the run was stopped.
     fn run<'a>(
         &'a self,
         stage: &'a str,

@@ -23,10 +23,10 @@ use crate::source::{NumberRows, ParseFiles, READ_BYTES};
 /// The interval at which the progress of the running plan is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The maximum time to wait for stopped tasks. Stopped tasks end after their current batch.
+/// The maximum time to wait for stopped tasks, which end after their current batch.
 const TASKS_END: Duration = Duration::from_secs(10);
 
-/// The number of open files to allow for each partition, for several exchanges and other uses.
+/// The number of open files per partition: one for each exchange of a plan, and some for other uses.
 const FILES_OF_PARTITION: u64 = 8;
 
 /// The maximum number of partitions in a process that may open few files. Most systems allow 1,024 open files by default.
@@ -35,12 +35,11 @@ const FEW_PARTITIONS: usize = 512;
 /// Runs plans in this process.
 pub struct Local {
     session: SessionContext,
-    /// The number of partitions that run at the same time.
     tasks: usize,
 }
 
 impl Local {
-    /// Returns an engine with the memory pool of `session`. The engine uses as many threads as the session has target partitions.
+    /// Returns an engine with the memory pool of `session`, and as many threads as the session has target partitions.
     pub fn new(session: SessionContext) -> Self {
         let tasks = session.state().config().target_partitions();
         Self { session, tasks }
@@ -131,7 +130,7 @@ impl Local {
         Ok(files)
     }
 
-    /// Waits until stopped tasks have released their memory, because the next plan may need all of it.
+    /// Waits until stopped tasks have released their memory, since the next plan may need all of it.
     async fn reserves_at_most(&self, bytes: usize) {
         let pool = Arc::clone(&self.session.runtime_env().memory_pool);
         let given_back = async {
@@ -146,7 +145,7 @@ impl Local {
     }
 }
 
-/// Returns two numbers of rows: the rows that the leaves of a plan have produced until now, and the rows that its root has produced.
+/// Returns the number of rows that the leaves of a plan have produced so far, and the number of rows that its root has.
 fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     fn own(plan: &Arc<dyn ExecutionPlan>) -> u64 {
         plan.metrics().and_then(|m| m.output_rows()).unwrap_or(0) as u64
@@ -160,8 +159,8 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     (leaves(plan), own(plan))
 }
 
-/// Returns the part of the plan's files that was already read, or `None` if the amount is unknown. If a plan reads some inputs by bytes,
-/// inputs that are counted in rows are ignored.
+/// Returns the part of the plan's files that was already read, if it is known. If some inputs are counted in bytes, inputs that are
+/// counted in rows are ignored.
 fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     let mut inputs = Vec::new();
     let is_known = collect(plan, &mut inputs);
@@ -175,7 +174,7 @@ fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     (is_known && sum.all > 0).then(|| InputProgress { done: sum.done.min(sum.all), ..sum })
 }
 
-/// Collects the inputs of `plan`. Returns whether the sizes of all inputs are known.
+/// Collects the inputs of `plan`. Returns whether all their sizes are known.
 fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<InputProgress>) -> bool {
     let rows = || plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0) as u64;
     let bytes = || {

@@ -1,13 +1,7 @@
 //! Sessions, stores, and the engines that run plans: in this process, or on a cluster.
 //!
-//! A session plans each stage. The plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs the plan and returns a row
-//! for each file that the plan wrote.
-//!
-//! - `session`: sessions and their configurations, which are identical wherever plans are made or run.
-//! - `interface`: the interface between stages and engines; `control`: progress and interruption.
-//! - `local`: the engine of this process, with its `exchange` and its `batch_queue`.
-//! - `cluster`: the engine that uses many machines.
-//! - `spills`: folders for spills; `stores`: object stores.
+//! A session plans each stage. The plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs the plan and returns a
+//! row for each file that the plan wrote.
 
 mod batch_queue;
 #[cfg(feature = "cluster")]

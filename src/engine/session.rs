@@ -25,8 +25,8 @@ use crate::job;
 use crate::operator::OperatorPlanner;
 use crate::source::Checksums;
 
-/// The share of the memory budget that operators may reserve. Operators do not account for the rest: batches between operators, decoding
-/// and encoding, and the program itself.
+/// The share of the memory budget that operators may reserve. They do not account for the rest: batches between operators, decoding and
+/// encoding, and the program itself.
 const POOL_SHARE: f64 = 0.7;
 
 /// A join holds a side whole if the side is at most as large as the memory pool divided by this number.
@@ -39,7 +39,7 @@ const BYTES_OF_HELD_ROW: usize = 64;
 /// 8,192, a batch of 5 KB texts and their shingles took 80 MB.
 const BATCH_ROWS: usize = 1_024;
 
-/// Returns the number of bytes that all operators together may reserve from a budget of `memory` bytes.
+/// Returns the number of bytes that all operators may reserve from a budget of `memory` bytes.
 pub(crate) fn pool_bytes(memory: u64) -> usize {
     (memory as f64 * POOL_SHARE) as usize
 }
@@ -55,7 +55,7 @@ pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
 
 /// Returns the memory pool, the folder for spills and the stores of a session in this process.
 pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
-    // The error of an exhausted pool lists three memory consumers.
+    // The number of memory consumers in the error of an exhausted pool.
     let named = NonZeroUsize::MIN.saturating_add(2);
     let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes(engine.memory_bytes())), named);
     let builder = builder(engine.spill.as_ref().map(PathBuf::from), None)?;
@@ -63,8 +63,7 @@ pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
 }
 
 /// Returns a builder with stores and spills, but without a memory pool. Spills go to `folder`, or to the system's folder for temporary
-/// files. Spills of killed processes in that folder are removed first. If `process` is given, errors about the stores' environment name
-/// this process.
+/// files. Spills of killed processes are removed there first. Errors about the environment of the stores name `process`, if it is given.
 pub(crate) fn builder(folder: Option<PathBuf>, process: Option<String>) -> Result<RuntimeEnvBuilder> {
     let parent = spills::parent(folder)?;
     spills::sweep(&parent);
@@ -76,32 +75,32 @@ pub(crate) fn builder(folder: Option<PathBuf>, process: Option<String>) -> Resul
         .with_object_store_registry(stores::registry(process)))
 }
 
-/// Returns `config` with the settings on which our plans rely. The plans have `partitions` partitions, whose operators together reserve at
-/// most `pool_bytes`.
+/// Returns `config` with the settings on which our plans rely. The plans have `partitions` partitions, whose operators reserve at most
+/// `pool_bytes` together.
 pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
     let mut config = Checksums::begin(config)
         .with_target_partitions(partitions)
         .with_batch_size(BATCH_ROWS)
         .with_information_schema(true);
     let options = config.options_mut();
-    // Each sorter reserves this amount for its merge. Even a small budget must be sufficient for one sorter per thread and side.
+    // Each sorter reserves this for its merge. Even a small budget must be enough for one sorter per thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
-    // Stages already put the build side of a join on the left, from sizes that are more reliable than the optimizer's estimates. A small
-    // side is held in memory, so that the other side, such as lists of shingles, need not be shuffled. The size of a side is the size of
-    // its tables' files, or an estimate. After a filter, the estimate can be several times too small.
+    // Stages already put the build side of a join on the left, by sizes that are more reliable than the optimizer's estimates. A small
+    // side is held in memory, so that the other side, such as lists of shingles, need not be shuffled. The size of a side comes from the
+    // sizes of its files, or from an estimate. After a filter, an estimate can be several times too small.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;
-    // With these filters, a join waits until all its partitions have read their held side. If only some partitions run at the same time,
-    // such a join waits forever.
+    // With these filters, a join waits until all its partitions have read their held side. If only some partitions run at a time, it
+    // waits forever.
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
 }
 
-/// Returns `config` for a new plan after tasks ran out of memory. No join holds a side whole, because the estimate of its size may have
-/// been wrong.
+/// Returns `config` for a new plan after tasks ran out of memory. No join holds a side whole, since the estimate of its size may be
+/// wrong.
 pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_single_partition_threshold = 0;
@@ -109,12 +108,12 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// A single sort reserves a task's memory divided by this number for its merge. DataFusion's sort reserves twice the size of its rows and
-/// needs three times that size: for the rows, the sorted rows, and the compared keys.
+/// A single sort reserves a task's memory divided by this number for its merge. DataFusion's sort reserves twice the size of its rows,
+/// and needs three times that size: for rows, sorted rows and compared keys.
 const MERGE_PART: usize = 3;
 
-/// Returns `config` for a new plan of a stage that sorts all rows and ran out of memory. The old plan had one sort per partition and merged
-/// all of them at once, so more partitions would not help. The new plan has a single sort, which may reserve `task_bytes`.
+/// Returns `config` for a new plan of a stage that ran out of memory while it sorted all rows. The old plan merged the sorts of all
+/// partitions at once, so more partitions would not help. The new plan has a single sort, which may reserve `task_bytes`.
 pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
     let options = config.options_mut();
     options.execution.target_partitions = 1;
@@ -126,29 +125,27 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
 #[derive(Debug, Clone, Copy)]
 struct TasksAtOnce(usize);
 
-/// The number of tasks is divided by this number after tasks exhausted their shared memory pool.
+/// After tasks exhausted their shared memory pool, their number is divided by this.
 const FEWER_TASKS: usize = 4;
 
-/// Returns `config` for plans that run `tasks` partitions at the same time.
 pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> SessionConfig {
     config.with_extension(Arc::new(TasksAtOnce(tasks.max(1))))
 }
 
-/// Returns the number of partitions of a plan that run at the same time and share a memory pool. Returns `None` if each task has its own
-/// pool.
+/// Returns the number of partitions of a plan that run at the same time and share a memory pool, unless each task has its own pool.
 pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
     config.get_extension::<TasksAtOnce>().map(|tasks| tasks.0)
 }
 
-/// Returns `config` for running a plan again after its tasks ran out of memory. Fewer tasks then run at the same time and share the pool.
-/// Returns `None` if tasks already run one at a time.
+/// Returns `config` for running a plan again with fewer tasks at a time, after its tasks exhausted the pool. Returns `None` if tasks
+/// already run one at a time.
 pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
     let tasks = tasks_at_once(config).filter(|tasks| *tasks > 1)?;
     Some(with_tasks_at_once(config.clone(), tasks / FEWER_TASKS))
 }
 
-/// Returns the state of a session with our functions and the planner for our operators. The state is identical on a driver, a scheduler and
-/// an executor.
+/// Returns the state of a session with our functions and the planner for our operators, which is the same on drivers, schedulers and
+/// executors.
 pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let state = SessionStateBuilder::new()
         .with_config(config)
@@ -176,12 +173,11 @@ fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
 }
 
 /// Returns a configuration for planning `plan` again if all its joins together hold more than the limit of one join. `plan` was made with
-/// `config`. The planner decides for each join separately whether it holds its left side. However, all of these sides may be in memory at
-/// the same time. With the new configuration, all joins together hold at most the limit of one join, or one large side and several small
-/// sides.
+/// `config`. The planner decides for each join separately whether to hold its left side, but all these sides may be in memory at the same
+/// time. With the new configuration, all joins together hold at most the limit of one join, or one large side and several small ones.
 pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
     let most = config.options().optimizer.hash_join_single_partition_threshold;
-    // A plan with one partition supports no other kind of join.
+    // A plan with one partition only supports joins that hold a side.
     if most == 0 || config.target_partitions() == 1 {
         return None;
     }
@@ -198,13 +194,12 @@ pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig
     })
 }
 
-/// The minimum size of a row, in bytes, if Ballista's scheduler knows only the number of rows. The scheduler then adds up the widths of the
-/// columns.
+/// The minimum size of a row, in bytes, if Ballista's scheduler only knows the number of rows. It then adds up the widths of the columns.
 #[cfg(feature = "cluster")]
 const LEAST_BYTES_OF_ROW: usize = 8;
 
-/// Returns the size in bytes below which Ballista's scheduler may hold a side of `plan` whole. The result is at most `most`, the limit of
-/// the planner. The result is also smaller than any side that the planner divided because of its number of rows.
+/// Returns the size in bytes below which Ballista's scheduler may hold a side of `plan` whole. It is at most `most`, the limit of the
+/// planner, and smaller than any side that the planner divided because of its number of rows.
 #[cfg(feature = "cluster")]
 pub(super) fn below_divided_sides(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
     let sides = match plan.downcast_ref::<HashJoinExec>() {
@@ -263,7 +258,7 @@ mod tests {
         let session = session(&settings).unwrap();
         let config = session.copied_config();
         let most = config.options().optimizer.hash_join_single_partition_threshold;
-        // A join above another join. The left sides of the two joins have these sizes in bytes.
+        // A join above another join, whose left sides have these sizes in bytes.
         let planned = async |upper: usize, lower: usize| {
             let table = |name: &str, bytes: usize| numbers(&session, name, bytes);
             let below =

@@ -1,16 +1,16 @@
-//! Folders for spills. A folder belongs to this program if its lock file is marked. The folder is dead if no process holds the lock.
+//! Folders for spills. A folder belongs to this program if its lock file is marked. It is dead if no process holds the lock.
 //!
 //! ```text
 //! PARENT/resemblance-spill-PID-RANDOM/lock                   marked, and locked by the process that made the folder while it lives
-//!                                    /resemblance-rows/...  spilled rows
+//! /resemblance-rows/...  spilled rows
 //! ```
 //!
 //! Other users cannot read a folder, and folders of other users are never removed.
 //!
 //! A process removes its folders when it ends. If it is killed, the system releases its locks. The next process that spills to the same
-//! parent removes all marked and unlocked folders. A lock file gets its name only after it is marked and locked, so no other process finds
-//! the file earlier. If a process is killed just before it renames its lock file, or just after it removes the file, an empty folder
-//! remains.
+//! parent removes all marked and unlocked folders. A lock file gets its name only after it is marked and locked, so other processes do
+//! not find it earlier. An empty folder remains if a process is killed just before it renames its lock file, or just after it removes the
+//! file.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,6 @@ use parking_lot::Mutex;
 use crate::error::{Context, Error};
 use crate::output::ownership;
 
-/// The prefix of a folder's name.
 const PREFIX: &str = "resemblance-spill-";
 const LOCK: &str = "lock";
 
@@ -38,7 +37,6 @@ const FILES: &str = "resemblance-rows";
 /// The name of the lock file before it is locked.
 const NEW_LOCK: &str = "new-lock";
 
-/// The spill folders of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A spill folder of this process. Dropping the value removes the folder and its files.
@@ -46,12 +44,12 @@ static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(crate) struct SpillFolder {
     folder: PathBuf,
     files: PathBuf,
-    /// The lock file. The file is locked if the file system supports locks.
+    /// The lock file, which is locked if the file system supports locks.
     lock: Option<File>,
 }
 
 impl SpillFolder {
-    /// Creates a folder in `parent` that other users cannot read, because spills contain texts of documents.
+    /// Creates a folder in `parent` that other users cannot read, since spills contain texts of documents.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let mut builder = tempfile::Builder::new();
@@ -66,7 +64,6 @@ impl SpillFolder {
         Ok(Self { files: path.join(FILES), folder: path, lock: Some(lock) })
     }
 
-    /// Returns the path of the folder for files.
     pub(crate) fn path(&self) -> &Path {
         &self.files
     }
@@ -85,7 +82,7 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock())
 }
 
-/// Locks a new folder. On a file system without locks, no process can lock the folder, so it never counts as dead.
+/// Locks a new folder. Without locks in the file system, no process can lock it, so it never counts as dead.
 fn lock(folder: &Path) -> io::Result<File> {
     let new = folder.join(NEW_LOCK);
     let mut lock = OpenOptions::new().write(true).create_new(true).open(&new)?;
@@ -96,7 +93,7 @@ fn lock(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Removes the folders of killed processes in `parent` and returns their number. Folders that cannot be read or removed are kept.
+/// Removes the folders of killed processes in `parent`, and returns their number. Keeps folders that cannot be read or removed.
 pub(crate) fn sweep(parent: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(parent) else { return 0 };
     let ours = |entry: &std::fs::DirEntry| {
@@ -118,7 +115,7 @@ pub(crate) fn sweep(parent: &Path) -> usize {
     swept
 }
 
-/// Removes the folder if it belongs to this program and is dead. Returns whether the folder was removed.
+/// Removes the folder if it belongs to this program and is dead. Returns whether it was removed.
 fn sweep_one(folder: &Path) -> io::Result<bool> {
     let path = folder.join(LOCK);
     if !is_own(folder)? || !ownership::marks_folder(&path) {
@@ -126,7 +123,7 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
-        // The process that made the folder may have removed the lock file before this process locked it.
+        // Before this process got the lock, the owner may have removed the lock file.
         Ok(()) if ownership::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
         _ => Ok(false),
     }
@@ -146,9 +143,8 @@ fn is_own(folder: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(folder)?.is_dir())
 }
 
-/// Removes the folder, and its lock file last. If the process is killed between the two steps, the folder still counts as dead. Neither
-/// removal follows a link to a folder. If another user replaces the folder in between, the replacement contains no folder named
-/// `resemblance-rows`.
+/// Removes the folder, and its lock file last, so that the folder still counts as dead if the process is killed in between. Follows no
+/// link to a folder. A folder that another user puts in its place contains no `resemblance-rows`.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     ignore_missing(std::fs::remove_dir_all(folder.join(FILES)))?;
     let removed = std::fs::remove_dir_all(folder);
@@ -164,7 +160,7 @@ fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Removes every spill folder of this process at the end of the process, even if the folder is still in use.
+/// Removes every spill folder of this process at its end, even if the folder is still in use.
 pub(crate) fn remove_all() {
     for folder in live(std::mem::take) {
         if let Err(error) = remove(&folder, None) {
@@ -173,7 +169,6 @@ pub(crate) fn remove_all() {
     }
 }
 
-/// Creates spill files in a folder that is created with the first file.
 pub(super) struct Spills {
     parent: PathBuf,
     current: Mutex<Option<Current>>,
@@ -186,7 +181,6 @@ struct Current {
 }
 
 impl Spills {
-    /// Returns a value that creates spill files in a new folder inside `parent`.
     pub(super) fn new(parent: PathBuf) -> Self {
         Self { parent, current: Mutex::default() }
     }
@@ -219,8 +213,7 @@ impl TempFileFactory for Spills {
     }
 }
 
-/// Returns the parent folder for spills: `folder`, or the system's temporary folder if `folder` is `None`. Creates `folder` if it does not
-/// exist.
+/// Returns the parent folder for spills: `folder`, which is created if it is missing, or the system's temporary folder.
 pub(super) fn parent(folder: Option<PathBuf>) -> crate::error::Result<PathBuf> {
     let Some(folder) = folder else { return Ok(std::env::temp_dir()) };
     std::fs::create_dir_all(&folder).map_err(|e| {
@@ -267,7 +260,7 @@ mod tests {
         ] {
             symlink(at("mine"), at(link)).unwrap();
         }
-        // Only root can change the owner of a folder. For other users, the root folder is a foreign folder.
+        // Only root can change the owner of a folder. For other users, the folder `/` is foreign.
         let given = chown(at("resemblance-spill-2-foreign"), Some(4_711), None).is_ok();
         assert!(given || !is_own(Path::new("/")).unwrap());
         assert_eq!(sweep(parent.path()), if given { 1 } else { 2 });
@@ -304,8 +297,7 @@ mod tests {
         assert_eq!(left, [&before[..], &mine, &after].concat());
     }
 
-    /// Many processes create folders while other processes look for dead folders. No folder is swept, and each folder is locked when it can
-    /// be found.
+    /// Many processes create folders while others look for dead folders. No folder is swept, and each is locked when it can be found.
     #[test]
     fn a_new_folder_is_never_taken_for_a_dead_one() {
         let parent = tempfile::tempdir().unwrap();

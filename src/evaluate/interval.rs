@@ -26,23 +26,22 @@ impl Sum for Estimate {
     }
 }
 
-/// The quantile of the normal distribution for 95 % intervals: 2.5 % of the distribution are above it.
+/// The quantile of the normal distribution for 95 % intervals: 2.5 % of it are above.
 pub(crate) const Z: f64 = 1.959_963_984_540_054;
-/// The quantile for the intervals of strata. It is larger than [`Z`], because a total adds many small strata with few positive units each.
-/// In simulations with this quantile, the interval of a total contains the true value in 95 of 100 draws.
+/// The quantile for the intervals of strata. Larger than [`Z`], because a total adds many small strata with few positive units each. In
+/// simulations, the interval of a total then contains the true value in 95 of 100 draws.
 pub(crate) const Z_OF_STRATA: f64 = 2.15;
 
-/// A stratum and the units that were drawn from it.
+/// A stratum of units, some of which were drawn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stratum {
-    /// The number of units.
     pub(super) size: u64,
-    /// The value of each drawn unit. Values are at least 0.
+    /// The value of each drawn unit, at least 0.
     pub(super) drawn: Vec<f64>,
 }
 
-/// Returns Wilson's interval for the share `count / n` (*Probable inference, the law of succession, and statistical inference*, 1927). `n`
-/// can be a fraction.
+/// Returns Wilson's interval for the share `count / n` (*Probable inference, the law of succession, and statistical inference*, 1927).
+/// `n` can be a fraction.
 pub(crate) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
     if n <= 0.0 {
         return (0.0, 1.0);
@@ -54,12 +53,12 @@ pub(crate) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
     (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
 }
 
-/// The number of positive units from which their mean is reliable.
+/// With this number of positive units, their mean is reliable.
 const ENOUGH: f64 = 3.0;
 
 impl Stratum {
-    /// Returns the estimated total over all units, and the distances from the total to both ends of its interval. `usual` is the assumed
-    /// value of a positive unit if few positive units were drawn.
+    /// Returns the estimated total over all units, and its distances to both ends of its interval. `usual` is the assumed value of a
+    /// positive unit if few were drawn.
     fn total(&self, usual: f64) -> (f64, f64, f64) {
         let (n, size) = (self.drawn.len() as f64, self.size as f64);
         if self.drawn.is_empty() {
@@ -70,7 +69,7 @@ impl Stratum {
         let mean = if positive.is_empty() { usual } else { positive.iter().sum::<f64>() / k };
         let typical = if k < ENOUGH { mean.max(usual) } else { mean };
         let share = k / n;
-        // Units are drawn without replacement, so the total of a completely drawn stratum has no error.
+        // Units are drawn without replacement, so the total of a completely drawn stratum is exact.
         let left = (1.0 - n / size).max(0.0);
         let (low, high) = wilson(k, n, Z_OF_STRATA);
         let spread = if k > 1.0 {
@@ -79,21 +78,21 @@ impl Stratum {
             // The spread of a single value is unknown, so its square is assumed.
             mean * mean * k
         };
-        // The spread of few values is uncertain, so the last factor widens the interval. Student's distribution has longer tails for the
-        // same reason.
+        // The spread of few values is uncertain, so the last factor widens the interval, as the longer tails of Student's distribution
+        // do.
         let of_values = Z_OF_STRATA * Z_OF_STRATA * spread / k.max(1.0) * (1.0 + ENOUGH / k.max(1.0));
         let distance = |share_there: f64| {
             let of_share = ((share_there - share) * typical).powi(2);
             size * (left * (of_share + share_there * share_there * of_values)).sqrt()
         };
-        // The multiplication precedes the division, so that the total of a completely drawn stratum is exact.
+        // Multiplies first, so that the total of a completely drawn stratum is exact.
         let value = self.drawn.iter().sum::<f64>() * size / n;
         (value, distance(low), distance(high))
     }
 }
 
-/// Returns the total over all strata. Its squared distance to each end of the interval is the sum of the strata's squared distances (Zou
-/// and Donner, *Construction of confidence limits about effect measures*, 2008).
+/// Returns the total over all strata. Its squared distance to each end of the interval is the sum of the squared distances of the strata
+/// (Zou and Donner, *Construction of confidence limits about effect measures*, 2008).
 pub(super) fn total<'a>(strata: impl IntoIterator<Item = &'a Stratum>, usual: f64) -> Estimate {
     let (mut value, mut below, mut above) = (0.0, 0.0, 0.0);
     for stratum in strata {
@@ -111,8 +110,7 @@ pub(super) fn recall(found: u64, missed: Estimate) -> Option<Estimate> {
     any.then(|| Estimate { value: of(missed.value), low: of(missed.high), high: of(missed.low) })
 }
 
-/// Returns a weighted share. `units` contains a tuple (weight, found weight) for each unit. The interval counts each unit as one
-/// observation.
+/// Returns a weighted share. `units` contains (weight, found weight) for each unit. The interval counts each unit as one observation.
 pub(super) fn share(units: &[(f64, f64)]) -> Option<Estimate> {
     let (all, found) = units.iter().fold((0.0, 0.0), |(all, found), unit| (all + unit.0, found + unit.1));
     if all <= 0.0 {
@@ -154,7 +152,7 @@ mod tests {
         let stratum = Stratum { size: 1000, drawn: vec![0.0; 100] };
         let Estimate { value, low, high } = total([&stratum], 0.5);
         assert_eq!((value, low), (0.0, 0.0));
-        // 4.4 % of the units, each with a value of one half.
+        // 4.4 % of the units have a value of one half.
         assert!((20.0..23.0).contains(&high), "{high}");
     }
 

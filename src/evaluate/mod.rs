@@ -1,13 +1,6 @@
-//! Estimates how many pairs and removals a finished output missed, from an exact search for the partners of sampled documents.
-//!
-//! - `sets` reads the shingle sets of the output, draws a stratified sample of sets, and reads the output's pairs with drawn sets.
-//! - `partners` compares the texts of all documents with the drawn sets, and does not use the candidates of the run. For most documents,
-//!   the beginning of the text rules out all drawn sets. If the job decides on pairs by signatures, `partners` also compares all signatures
-//!   with the drawn sets.
-//! - `interval` computes estimates with intervals. `summary` computes the numbers of the evaluation: found pairs are counted, and missed
-//!   pairs are estimated.
-//! - `truth` compares the output with known pairs or clusters.
-//! - [`audit`](mod@audit) writes packs of pairs for people to judge, and estimates the precision from their labels.
+//! Estimates how many pairs and removals a finished output missed. An exact search finds the true partners of sampled shingle sets,
+//! without the candidates of the run. For most documents, the beginning of the text rules out all drawn sets. Found pairs are counted,
+//! and missed pairs are estimated. [`audit`](mod@audit) writes pairs for people to judge.
 
 pub mod audit;
 pub(crate) mod interval;
@@ -29,7 +22,6 @@ use summary::EvaluatedSets;
 pub use summary::{Bias, ByExactRule, Evaluation, Recall, RecallAt};
 pub use truth::Agreement;
 
-/// The maximum size of a sample.
 pub(crate) const MAX_EVALUATED: usize = 1_000_000;
 
 /// The settings of an evaluation.
@@ -78,8 +70,8 @@ pub async fn evaluate(
     })
 }
 
-/// Returns the reason why outputs of `job` cannot be evaluated, or `None` if they can be evaluated. The reason is a predicate whose subject
-/// is the output. The true pairs of a refused output cannot be found from its source alone.
+/// Returns the reason why outputs of `job` cannot be evaluated, if there is one. The text continues a sentence that begins with the
+/// output. The true pairs of such an output cannot be found from its source alone.
 pub(crate) fn refusal(job: &Job) -> Option<&'static str> {
     Some(if !job.candidates.method.compares() {
         "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"

@@ -1,4 +1,4 @@
-//! Finds the true partners of the drawn sets: reads the texts of all documents, and compares their shingles with the drawn sets.
+//! Finds the true partners of the drawn sets: compares the shingles of all texts with the drawn sets.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -30,24 +30,23 @@ use crate::source::{self, CUT, DocumentPlaces};
 use crate::udf::arguments::{SignatureRows, ValueColumn};
 use crate::udf::expr_fn::document_key;
 
-/// The overlap between a drawn set and another set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SetOverlap {
     pub(super) shared: u64,
     /// The size of the drawn set, and the size of the other set.
     pub(super) of: [u64; 2],
-    /// Whether the estimate from the signatures is at least the threshold. Always false if the job decides on pairs by exact similarity.
+    /// Whether the estimate from the signatures reaches the threshold. False if the job decides by exact similarity.
     pub(super) agrees: bool,
 }
 
 impl SetOverlap {
-    /// Returns whether the exact similarity is at least the threshold, and enough shingles are shared.
+    /// Returns whether the exact similarity reaches the threshold, and enough shingles are shared.
     pub(super) fn is_similar(self, score: &Score) -> bool {
         score.measure.similarity(self.shared, self.of) >= score.threshold
             && score.has_min_shared(self.shared, self.of)
     }
 
-    /// Returns whether the two sets are a pair by the rule of the job, which is an exact similarity or an estimate.
+    /// Returns whether the two sets are a pair by the rule of the job: by exact similarity, or by the estimate.
     pub(super) fn is_pair(self, score: &Score) -> bool {
         match score.by {
             ScoreBy::Shingles => self.is_similar(score),
@@ -68,9 +67,9 @@ impl SetOverlap {
 /// The partners of each drawn set. The outer keys are drawn sets, and the inner keys are their partners.
 pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 
-/// Reads documents as frames with the column `doc`: UInt64. The other columns are `text`: Utf8View, [`CUT`]: `List<UInt64>`, or both.
+/// Reads documents as frames with the column `doc`: UInt64, and with `text`: Utf8View, [`CUT`]: `List<UInt64>`, or both columns.
 ///
-/// `wanted` has one column with the keys of the documents to read; `None` reads all documents. The frames can also contain other documents.
+/// `wanted` has one column with the keys of the documents to read, or is `None` for all. The frames can contain other documents too.
 /// Fails with `Kind::Job` if a dictionary numbers the shingles and the output does not keep them. Fails with `Kind::Input` if a source is
 /// missing or has changed.
 async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<DataFrame>> {
@@ -101,8 +100,8 @@ async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<Dat
     read.into_iter().map(documents).collect()
 }
 
-/// Returns the true partners of the sets `drawn`: sets whose exact similarity is at least the threshold, and the `agreeing` sets. Returns
-/// the errors of [`documents`], and `Kind::Input` if a drawn document is missing in its source.
+/// Returns the true partners of the sets `drawn`: sets whose exact similarity reaches the threshold, and the `agreeing` sets. Returns the
+/// errors of [`documents`], and `Kind::Input` if a drawn document is missing in its source.
 pub(super) async fn partners(
     stored: &Stored,
     sets: &Arc<Sets>,
@@ -134,7 +133,7 @@ pub(super) async fn partners(
             }
         }
     }
-    // The signatures of two sets can agree although the sets share no shingle.
+    // Signatures can agree although the sets share no shingle.
     for (&other, agreeing) in &search.agreeing {
         for &set in agreeing {
             let of = [set, other].map(|set| sets.sets.get(&set).map_or(0, |set| set.shingles));
@@ -145,7 +144,6 @@ pub(super) async fn partners(
     Ok(partners)
 }
 
-/// Returns the frequent shingles, which comparisons ignore.
 async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
     let mut frequent = HashSet::new();
     if let Some(rows) = stored.frequent_shingles()? {
@@ -168,7 +166,7 @@ struct PartnerSearch {
 }
 
 impl PartnerSearch {
-    /// Adds the shingles of each drawn set to the index. They are read from one document with this set.
+    /// Adds the shingles of each drawn set to the index, from one document with this set.
     async fn fill(&mut self, stored: &Stored, drawn: &[u64]) -> Result<()> {
         let is_drawn: BTreeSet<u64> = drawn.iter().copied().collect();
         let mut cutter = Cutter::default();
@@ -197,7 +195,6 @@ impl PartnerSearch {
     }
 }
 
-/// The columns in a batch from [`documents`].
 struct ScannedRows<'a> {
     docs: &'a UInt64Array,
     texts: Option<&'a arrow::array::StringViewArray>,
@@ -214,12 +211,11 @@ impl<'a> ScannedRows<'a> {
         })
     }
 
-    /// Returns the key of a document; `None` if it has no id.
     fn doc(&self, row: usize) -> Option<u64> {
         self.docs.is_valid(row).then(|| self.docs.value(row))
     }
 
-    /// Returns the text of a document; `None` if the document has no text, or if the reader already split the text into shingles.
+    /// Returns the text of a document, unless it has none or the reader already split it into shingles.
     fn text(&self, row: usize) -> Option<&'a str> {
         let is_cut = self.cuts.is_some_and(|cuts| cuts.is_valid(row));
         let texts = self.texts.filter(|texts| !is_cut && texts.is_valid(row))?;
@@ -227,7 +223,6 @@ impl<'a> ScannedRows<'a> {
     }
 }
 
-/// Splits texts into shingles. The buffers are reused for all documents of a stream.
 #[derive(Default)]
 struct Cutter {
     beginning: Beginning,
@@ -236,7 +231,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Returns the distinct shingles of a document, without frequent shingles; `None` if the document has neither a text nor shingles.
+    /// Returns the distinct shingles of a document without frequent shingles, if it has a text or shingles.
     fn whole(
         &mut self,
         rows: &ScannedRows<'_>,
@@ -260,8 +255,8 @@ impl Cutter {
         Ok(Some(set.as_slice()))
     }
 
-    /// Returns whether the beginning of `text` rules out that its document is similar to a drawn set. The document has `all` shingles, and
-    /// must share at least `least` of them. It is ruled out once more than `all - least` shingles are in no drawn set.
+    /// Returns whether the beginning of `text` rules out that its document is similar to a drawn set. The document has `all` shingles,
+    /// and must share `least` of them. It is ruled out once more than `all - least` shingles are in no drawn set.
     fn is_other(&mut self, text: &str, search: &PartnerSearch, least: u64, all: u64) -> Result<bool> {
         let needed = all.saturating_sub(least) as usize + 1;
         let Some(some) = self.beginning.shingles(text, &search.shingle, needed, all as usize)? else {
@@ -273,7 +268,7 @@ impl Cutter {
     }
 }
 
-/// Finds the partners of drawn sets among the documents in a stream. Returns tuples (drawn set, other set, overlap).
+/// Finds the partners of drawn sets among the documents in a stream: (drawn set, other set, overlap).
 async fn scan(
     mut stream: SendableRecordBatchStream,
     search: Arc<PartnerSearch>,
@@ -326,19 +321,18 @@ async fn scan(
 }
 
 /// The number of filter bits per shingle. Each shingle in the drawn sets sets two bits in one word. At most one in 150 other shingles
-/// passes the filter. The filter for a thousand sets with a hundred shingles each fits into the cache of a core.
+/// passes. The filter for a thousand sets of a hundred shingles fits into the cache of a core.
 const BITS_OF_SHINGLE: usize = 32;
-/// The maximum number of filter bits, as an exponent of two. The filter then takes 16 MiB.
+/// The maximum number of filter bits, as an exponent of two: 16 MiB.
 const MOST_BITS: u32 = 27;
 
-/// The maximum number of bytes per entry, including its share of the filter. A vector at most doubles its capacity when it grows, and the
-/// old and the new allocation coexist while entries are copied.
+/// The maximum number of bytes per entry and its share of the filter. A vector at most doubles its capacity when it grows, and both
+/// allocations exist while entries are copied.
 const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE / 8;
 
-/// A drawn set in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexedSet {
-    /// The id of the set in [`Sets`].
+    /// The id in [`Sets`].
     pub(super) set: u64,
     pub(super) shingles: u64,
 }
@@ -346,9 +340,9 @@ pub(super) struct IndexedSet {
 /// An index of the drawn sets by shingle.
 pub(super) struct ShingleIndex {
     pub(super) drawn: Vec<IndexedSet>,
-    /// Sorted pairs of a shingle and the index of a drawn set that contains it.
+    /// Sorted pairs of a shingle and the index of a drawn set with it.
     entries: Vec<(u64, u32)>,
-    /// The words of the filter. Each shingle in the drawn sets sets two bits in one word.
+    /// The words of the filter, in which each shingle of the drawn sets sets two bits of one word.
     filter: Vec<u64>,
     /// The distinct sizes of the drawn sets, sorted.
     sizes: Vec<u64>,
@@ -357,7 +351,6 @@ pub(super) struct ShingleIndex {
 }
 
 impl ShingleIndex {
-    /// Returns an empty index.
     pub(super) fn new(session: &SessionContext, score: Score) -> Self {
         let held = MemoryConsumer::new("Evaluate").register(&session.runtime_env().memory_pool);
         let (drawn, entries, filter, sizes) = Default::default();
@@ -373,7 +366,6 @@ impl ShingleIndex {
         Ok(())
     }
 
-    /// Sorts the entries and fills the filter.
     pub(super) fn finish(&mut self) {
         self.entries.sort_unstable();
         self.sizes = self.drawn.iter().map(|place| place.shingles).collect();
@@ -387,8 +379,7 @@ impl ShingleIndex {
         }
     }
 
-    /// Returns the index of the word for `shingle` in the filter, and the two bits in this word. The multiplication spreads short hashes
-    /// over all bits.
+    /// Returns the index of the filter's word for `shingle`, and its two bits. The multiplication spreads short hashes over all bits.
     fn bits(&self, shingle: u64) -> (usize, u64) {
         let hash = shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // The number of words is a power of two, so the leading bits of the hash select a word.
@@ -408,7 +399,7 @@ impl ShingleIndex {
         self.entries[start..].iter().take_while(move |entry| entry.0 == shingle).map(|entry| entry.1)
     }
 
-    /// Returns the minimum number of shingles that a document with `shingles` shingles shares with a similar drawn set. `None` if the sizes
+    /// Returns the minimum number of shingles that a document with `shingles` shingles shares with a similar drawn set, unless the sizes
     /// rule out all drawn sets.
     pub(super) fn least(&self, shingles: u64) -> Option<u64> {
         let Score { measure, threshold, .. } = self.score;
@@ -416,11 +407,10 @@ impl ShingleIndex {
     }
 }
 
-/// For each set, the drawn sets with an agreeing signature: the estimate from both signatures is at least the threshold.
+/// For each set, the drawn sets with an agreeing signature: the estimate reaches the threshold.
 pub(super) type Agreeing = BTreeMap<u64, BTreeSet<u64>>;
 
-/// Compares the signature of every set with the signatures of the sets `drawn`. Returns an empty map if the job decides on pairs by exact
-/// similarity.
+/// Compares the signature of every set with the signatures of the sets `drawn`. Returns nothing if the job decides by exact similarity.
 pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<Agreeing> {
     let (score, compare) = (stored.job().score, stored.job().candidates.compare);
     let mut agreeing = Agreeing::new();
@@ -464,8 +454,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
 /// For each set, the ranks of its kept documents in the order of `clusters.keep`.
 pub(super) type KeptRanks = BTreeMap<u64, Vec<u64>>;
 
-/// Returns the kept documents of drawn sets and of their partners. Drawn sets without partners are skipped if only one document has the
-/// set.
+/// Returns the kept documents of drawn sets and of their partners. Skips drawn sets with a single document and no partners.
 pub(super) async fn kept_ranks(stored: &Stored, sets: &Sets, partners: &Partners) -> Result<KeptRanks> {
     let has_copies = |set: &u64| sets.sets.get(set).is_some_and(|set| set.documents > 1);
     let wanted: BTreeSet<u64> = partners

@@ -19,13 +19,12 @@ use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// The maximum number of bytes per document. A document needs at most one row and one entry in the map of all sets.
+/// The maximum number of bytes per document, which needs at most one row and one entry in the map of all sets.
 const BYTES_OF_DOCUMENT: u64 = 160;
 
-/// The columns that identify a shingle set.
 const KEY: [&str; 3] = ["set_hash_0", "set_hash_1", "group_key"];
 
-/// Names for the columns [`KEY`] of sets, so that a join with documents has no duplicate names.
+/// The names of [`KEY`] in frames of sets, so that a join with documents has no duplicate names.
 const KEY_OF_SET: [&str; 3] = ["hash_0", "hash_1", "group"];
 
 fn key_of_set() -> Vec<Expr> {
@@ -33,28 +32,26 @@ fn key_of_set() -> Vec<Expr> {
     key.chain([col("set")]).collect()
 }
 
-/// A shingle set. If the job compares documents within or across groups, equal sets in different groups are different sets.
+/// A shingle set. If the job compares documents by groups, equal sets in different groups are different sets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Set {
-    /// The hash of the shingles.
     pub(super) hashes: [u64; 2],
-    /// The key of the group; 0 if the job does not compare documents by groups.
+    /// The key of the group, or 0 if the job does not compare by groups.
     pub(super) group: u64,
     pub(super) shingles: u64,
     pub(super) documents: u64,
-    /// The size of the cluster that contains these documents; 0 if no cluster contains them.
+    /// The size of the cluster of these documents, or 0 if no cluster contains them.
     pub(super) cluster: u64,
 }
 
 impl Set {
-    /// Returns a hash that identifies the set. It depends only on the shingles and the group.
+    /// Returns a hash that identifies the set by its shingles and its group.
     pub(super) fn key(&self) -> u64 {
         self.hashes[0] ^ self.hashes[1].rotate_left(17) ^ self.group.rotate_left(41)
     }
 }
 
-/// All shingle sets of an output. The id of a set is the smallest key among its documents. The text of the document with this key
-/// represents the set.
+/// All shingle sets of an output. The id of a set is the smallest key among its documents, and this document's text represents the set.
 pub(super) struct Sets {
     pub(super) sets: HashMap<u64, Set>,
     /// All sets as (set_hash_0, set_hash_1, group_key, set), in memory.
@@ -76,7 +73,7 @@ impl Sets {
         }
         let clusters =
             clusters(stored)?.select(vec![document_key(col("id")).alias("clustered"), col("size")])?;
-        // A join builds its hash table from the first side, which is the smaller side here.
+        // A join builds its hash table from the first side, here the smaller one.
         let sets = clusters
             .join(documents_of(stored)?, JoinType::Right, &["clustered"], &["doc"], None)?
             .aggregate(
@@ -110,7 +107,7 @@ impl Sets {
         Ok(Self { sets: found, rows: stored.session().read_batches(rows)? })
     }
 
-    /// Returns the documents with one of the sets `wanted`, as (doc, set).
+    /// Returns the documents (doc, set) with one of the sets `wanted`.
     pub(super) fn members(&self, stored: &Stored, wanted: impl Iterator<Item = u64>) -> Result<DataFrame> {
         let sets = keys(stored, "wanted", wanted)?;
         let sets = sets.join(self.rows.clone(), JoinType::RightSemi, &["wanted"], &["set"], None)?;
@@ -119,13 +116,13 @@ impl Sets {
         Ok(members.select(vec![col("doc"), col("set")])?)
     }
 
-    /// Adds the column `set` to the frame `few`, which must be small. `doc` names its column with the keys of documents.
+    /// Adds the column `set` to the small frame `few`, whose column `doc` contains keys of documents.
     pub(super) fn with_sets(&self, stored: &Stored, few: DataFrame, doc: &str) -> Result<DataFrame> {
         let few = few.join(documents_of(stored)?, JoinType::Inner, &[doc], &["doc"], None)?;
         Ok(few.join(self.rows.clone().select(key_of_set())?, JoinType::Inner, &KEY, &KEY_OF_SET, None)?)
     }
 
-    /// Returns the number of compared pairs of sets with equal shingles. Such pairs exist only across groups.
+    /// Returns the number of compared pairs of sets with equal shingles, which exist only across groups.
     pub(super) fn same_across(&self, compare: Compare) -> u64 {
         if compare != Compare::Across {
             return 0;
@@ -135,7 +132,6 @@ impl Sets {
         groups.into_values().map(|count| count * (count - 1) / 2).sum()
     }
 
-    /// Returns whether the job compares two sets.
     pub(super) fn are_compared(&self, a: u64, b: u64, compare: Compare) -> bool {
         let group = |set| self.sets.get(&set).map(|set| set.group);
         a != b
@@ -160,14 +156,14 @@ fn documents_of(stored: &Stored) -> Result<DataFrame> {
     Ok(stored.table(Table::Documents)?.select(columns)?)
 }
 
-/// Returns a frame with one row per key. Its only column is `name`: UInt64.
+/// Returns a frame with the column `name`: UInt64, one row per key.
 pub(super) fn keys(stored: &Stored, name: &str, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
     let keys: ArrayRef = Arc::new(UInt64Array::from_iter_values(keys));
     Ok(stored.session().read_batch(RecordBatch::try_from_iter([(name, keys)])?)?)
 }
 
-/// Returns the documents in clusters as (id, size: UInt64, representative: Boolean). `representative` is also true for spared documents,
-/// which are kept.
+/// Returns the documents in clusters as (id, size: UInt64, representative: Boolean). Spared documents count as representatives, since
+/// they are kept.
 pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     let mut clusters = stored.table(Table::Clusters)?;
     if stored.job().clusters.contained.is_some() {
@@ -177,10 +173,10 @@ pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)
 }
 
-/// The key of a stratum: the number of binary digits in the number of documents with the set, and in the size of the cluster.
+/// The key of a stratum: the numbers of binary digits of two numbers, the documents with the set and the size of the cluster.
 type StratumKey = (u32, u32);
 
-/// A drawn shingle set. `weight` is the number of sets in the stratum that the drawn set represents.
+/// A drawn shingle set, which represents `weight` sets of its stratum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct DrawnSet {
     pub(super) set: u64,
@@ -202,8 +198,8 @@ fn stratum_key(set: &Set) -> StratumKey {
     (digits(set.documents), digits(set.cluster))
 }
 
-/// Draws about `sample` sets, or all sets if there are fewer. Half of the draws are divided among the strata in proportion to their sizes,
-/// and half evenly. The order in which documents are read does not change the draw.
+/// Draws about `sample` sets, or all sets if there are fewer: half in proportion to the sizes of strata, and half evenly. The draw does
+/// not depend on the order in which documents are read.
 pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> SetDraw {
     let mut strata: BTreeMap<StratumKey, Vec<(u64, u64)>> = BTreeMap::new();
     for (&id, set) in sets {
@@ -226,7 +222,6 @@ pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> SetDra
     draw
 }
 
-/// A pair of sets in the output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FoundPair {
     pub(super) jaccard: f64,
@@ -286,7 +281,7 @@ mod tests {
         let weights: f64 = draw.drawn.iter().map(|drawn| drawn.weight).sum();
         assert!((weights - 1000.0).abs() < 1e-9, "{weights}");
         assert!(draw.drawn.iter().any(|drawn| drawn.set == 7));
-        // One stratum has only one set, which is less than its share of the draws.
+        // One stratum has only one set, fewer than its share of the draws.
         assert!((90..=110).contains(&draw.drawn.len()), "{}", draw.drawn.len());
         assert_eq!(draw.sizes.iter().sum::<u64>(), 1000);
     }

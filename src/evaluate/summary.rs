@@ -1,5 +1,3 @@
-//! Computes the numbers of an evaluation.
-
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
@@ -15,14 +13,13 @@ use crate::output::Stored;
 /// The recall of an output. A share is `None` if there is neither a found nor a missed pair, document or removal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Recall {
-    /// The share of true pairs that the output contains. A true pair consists of two different shingle sets with at least the threshold's
-    /// similarity. The job decides whether this similarity is exact or estimated.
+    /// The share of true pairs that the output contains. A true pair consists of two different shingle sets whose similarity reaches the
+    /// threshold. The job decides whether it is exact or estimated.
     pub pairs: Option<Estimate>,
     /// Among documents to which another document is similar, the share with a pair in the output.
     pub documents: Option<Estimate>,
-    /// The share of removed documents among documents that are or should be removed. A document should be removed if a similar document is
-    /// kept and precedes it in the order of `clusters.keep`. If `clusters.contained` is set, the kept document must also contain enough of
-    /// its shingles.
+    /// The share of removed documents among documents that are or should be removed. A document should be removed if a similar kept
+    /// document precedes it in the order of `clusters.keep`, and contains the share of its shingles that `clusters.contained` requires.
     pub removals: Option<Estimate>,
 }
 
@@ -74,18 +71,17 @@ pub struct Evaluation {
     pub missed_pairs: Estimate,
     /// The measured recall.
     pub recall: Recall,
-    /// The recall that [`Curve`] predicts for the exact similarities of the sample's pairs; `None` if no pair has at least the threshold's
-    /// similarity.
+    /// The recall that [`Curve`] predicts for the exact similarities of the sample's pairs; `None` if no pair reaches the threshold.
     pub expected: Option<f64>,
     /// Recall and precision by exact similarity; `None` if the job already decides on pairs by exact similarity.
     pub by_exact_rule: Option<ByExactRule>,
     /// The recall in each interval of exact similarity.
     pub by_similarity: Vec<RecallAt>,
-    /// The number of the sample's pairs in the output that are not pairs by the rule of the job, or whose similarity has a wrong value. A
-    /// number above 0 means that the program has a defect.
+    /// The number of the sample's pairs in the output that break the rule of the job or have a wrong similarity. If the number is above
+    /// 0, the program has a defect.
     pub wrong_pairs: u64,
-    /// The error of the estimated similarities; `None` if the output has no pairs with drawn sets. Also `None` if the job selects pairs by
-    /// their estimates, since the estimates of selected pairs are too large.
+    /// The error of the estimated similarities; `None` if the output has no pairs with drawn sets. Also `None` if the job selects pairs
+    /// by their estimates, since the estimates of selected pairs are too large.
     pub estimate: Option<Bias>,
     /// The agreement with known pairs or clusters; `None` if no file of them is given.
     pub truth: Option<Agreement>,
@@ -94,27 +90,21 @@ pub struct Evaluation {
 /// The number of intervals in [`Evaluation::by_similarity`].
 const BINS: usize = 10;
 
-/// A pair of a drawn set and another set with at least the threshold's similarity, exact or estimated.
+/// A pair of a drawn set and another set whose exact or estimated similarity reaches the threshold.
 struct TruePair {
     unit: usize,
     weight: f64,
     jaccard: f64,
-    /// Whether the exact similarity is at least the threshold.
     is_similar: bool,
     is_found: bool,
 }
 
-/// The true partners of drawn sets, and the output's pairs and kept documents.
 pub(super) struct EvaluatedSets {
-    /// The true partners of drawn sets.
     pub(super) partners: Partners,
-    /// The output's pairs with drawn sets.
     pub(super) found: FoundPairs,
-    /// The kept documents of drawn sets and partners.
     pub(super) stay: KeptRanks,
 }
 
-/// Computes the evaluation from the sample.
 pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &EvaluatedSets) -> Evaluation {
     let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
     let curve = job.curve();
@@ -128,8 +118,8 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
         }
         strata
     };
-    // A pair is counted once for each of its two sets, so each count is half a pair. A set that misses partners is assumed to miss three
-    // (1.5 pairs).
+    // A pair is counted for each of its two sets, so each count is half a pair. A set that misses partners is assumed to miss three (1.5
+    // pairs).
     let missed_pairs = total(&strata(&|unit| unit.missed_pairs() as f64 / 2.0), 1.5);
     let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
@@ -162,7 +152,6 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
     }
 }
 
-/// A drawn set with its partners.
 struct SetWithPartners<'a> {
     sets: &'a HashMap<u64, Set>,
     job: &'a Job,
@@ -184,13 +173,12 @@ impl SetWithPartners<'_> {
         self.seen.found.get(&self.drawn.set)?.get(&other).copied()
     }
 
-    /// Returns whether the set `other` has different shingles. Sets in different groups can have the same shingles.
+    /// Returns whether `other` has different shingles. Sets in different groups can have the same.
     fn is_other(&self, other: u64) -> bool {
         let hashes = |set: u64| self.sets.get(&set).map(|set| set.hashes);
         hashes(self.drawn.set) != hashes(other)
     }
 
-    /// Returns the partners that are not pairs in the output.
     fn missed(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.partners().filter(|(other, _)| self.found(*other).is_none())
     }
@@ -200,25 +188,24 @@ impl SetWithPartners<'_> {
         self.missed().filter(|(other, _)| self.is_other(*other)).count()
     }
 
-    /// Returns the number of documents with the set, if they are in no cluster although other documents are similar; otherwise 0.
+    /// Returns the number of documents with the set if they are in no cluster although other documents are similar, or 0.
     fn missed_documents(&self) -> f64 {
         let alone = self.sets.get(&self.drawn.set).filter(|set| set.cluster == 0);
         alone.filter(|_| self.missed().next().is_some()).map_or(0.0, |set| set.documents as f64)
     }
 
-    /// Returns the number of kept documents with the set that should have been removed, because a similar kept document precedes them.
+    /// Returns the number of kept documents with the set that a similar kept document precedes, so that they should have been removed.
     fn missed_removals(&self) -> f64 {
         let contained = self.job.clusters.contained.unwrap_or(0.0);
         let contains = |common: &SetOverlap| common.containment() >= contained;
         let partners = self.partners().filter(|(_, common)| contains(common)).map(|(other, _)| other);
-        // Documents with the same set are also pairs, unless the job compares only documents in different groups.
+        // Documents with the same set are pairs too, unless the job only compares documents of different groups.
         let copies = (self.job.candidates.compare != Compare::Across).then_some(self.drawn.set);
         let before = partners.chain(copies).flat_map(|set| self.stay(set)).min();
         let Some(before) = before else { return 0.0 };
         self.stay(self.drawn.set).filter(|&at| at > before).count() as f64
     }
 
-    /// Returns the ranks of the kept documents with a set.
     fn stay(&self, set: u64) -> impl Iterator<Item = u64> {
         self.seen.stay.get(&set).into_iter().flatten().copied()
     }
@@ -247,7 +234,7 @@ impl SetWithPartners<'_> {
     }
 }
 
-/// Returns the weighted mean of the probabilities with which the job finds `pairs`; `None` if there are no pairs.
+/// Returns the weighted mean of the probabilities with which the job finds `pairs`, if there are pairs.
 fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     let sums = pairs.iter().fold((0.0, 0.0), |(all, found), pair| {
         (all + pair.weight, found + pair.weight * curve.kept(pair.jaccard))
@@ -255,8 +242,8 @@ fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     (sums.0 > 0.0).then(|| sums.1 / sums.0)
 }
 
-/// Returns the weighted share of the pairs for which `counts` returns true. All pairs with the same drawn set are one observation, because
-/// they depend on each other.
+/// Returns the weighted share of the pairs for which `counts` returns true. Pairs of the same drawn set depend on each other, so they are
+/// one observation.
 fn weighted<'a>(
     pairs: impl Iterator<Item = &'a TruePair>,
     counts: impl Fn(&TruePair) -> bool,
@@ -307,7 +294,7 @@ mod tests {
     use super::*;
     use crate::job;
 
-    /// A job with threshold 0.5 and three sets. Sets 0 and 1 are a pair, and set 2 is in no pair.
+    /// A job with threshold 0.5 and three sets, of which 0 and 1 are a pair.
     fn scene() -> (Job, HashMap<u64, Set>) {
         let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
         let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
@@ -333,11 +320,11 @@ mod tests {
         let found = seen([(1, [(0, right)].into()), (2, Default::default())].into());
         let one = unit(1, &found);
         assert_eq!((one.missed().count(), one.missed_documents(), one.missed_removals()), (0, 0.0, 0.0));
-        // Set 2 is in no pair. It is kept although set 0 precedes it and is also kept.
+        // Set 2 is in no pair, and is kept although set 0 precedes it and is kept too.
         let two = unit(2, &found);
         assert_eq!((two.missed().count(), two.missed_documents(), two.missed_removals()), (2, 1.0, 1.0));
         assert_eq!(one.wrong_pairs() + two.wrong_pairs(), 0);
-        // One pair has a wrong similarity, and another pair is not similar.
+        // One pair has a wrong similarity, and another one is not similar.
         let wrong = FoundPair { jaccard: 0.66, ..right };
         let found = seen([(1, [(0, wrong), (2, right)].into())].into());
         assert_eq!(unit(1, &found).wrong_pairs(), 2);

@@ -39,17 +39,16 @@ pub struct Agreement {
     pub recall: Option<f64>,
     /// The harmonic mean of precision and recall.
     pub f1: Option<f64>,
-    /// The adjusted Rand index between the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*, 1985).
-    /// It is 1 for equal clusters and about 0 for random clusters. If pairs are known, documents that known pairs connect form a known
-    /// cluster. All other documents are singletons.
+    /// The adjusted Rand index between the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*,
+    /// 1985): 1 for equal clusters and about 0 for random clusters. Documents that known pairs connect form a known cluster. All other
+    /// documents are singletons.
     pub adjusted_rand: Option<f64>,
-    /// The known ids that no compared document of the output has, sorted. Pairs with these ids count as known pairs that the output does
-    /// not contain.
+    /// The known ids that no compared document of the output has, sorted. Known pairs with these ids count as missed.
     pub unknown_ids: Vec<String>,
 }
 
-/// Compares an output with known pairs (id_a, id_b) or known clusters (id, cluster_id) from a CSV or Parquet file. Fails with `Kind::Input`
-/// if the file cannot be read or lacks these columns, or if a document is in two known clusters. Fails with `Kind::Job` if the file
+/// Compares an output with known pairs (id_a, id_b) or known clusters (id, cluster_id) from a CSV or Parquet file. Fails with
+/// `Kind::Input` if the file cannot be read, lacks these columns, or has a document in two clusters. Fails with `Kind::Job` if the file
 /// contains pairs and the output left out pairs of identical documents.
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
     let known = read(stored.session(), file).await?;
@@ -98,12 +97,12 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
     Ok(counted("pairs", [all, counts.pairs, both as u64], adjusted_rand, unknown_ids))
 }
 
-/// The columns in a file of known clusters. [`PAIR`] contains the columns in a file of known pairs.
+/// The columns of known clusters, and of known pairs.
 const CLUSTER: [&str; 2] = ["id", "cluster_id"];
 const PAIR: [&str; 2] = ["id_a", "id_b"];
 
-/// Compares the known clusters (id, cluster_id) with the clusters of the output. Returns the number of pairs within known clusters, within
-/// clusters of the output, and within both. Also returns the adjusted Rand index.
+/// Compares the known clusters (id, cluster_id) with the clusters of the output. Returns the number of pairs within known clusters,
+/// within clusters of the output, and within both, and the adjusted Rand index.
 async fn clusters(stored: &Stored, known: DataFrame) -> Result<([u64; 3], Option<f64>)> {
     let found = keys(stored.table(Table::Clusters)?.filter(!col("reference"))?, CLUSTER)?;
     let found = found.select(vec![col("id").alias("doc"), col("cluster_id").alias("cluster")])?;
@@ -152,7 +151,7 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
     let why = || format!("{file} cannot be read as a table of known pairs or clusters");
     match file.rsplit_once('.').map(|(_, ending)| ending) {
-        // All columns are read as text, so that the ids 007 and 7 are different.
+        // Reads all columns as text, so that 007 and 7 are different ids.
         Some("csv") => {
             session.read_csv(file, CsvReadOptions::new().schema_infer_max_records(0)).await.context(why)
         }
@@ -163,15 +162,15 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
 }
 
-/// Replaces the ids in two columns by the keys of documents. Rows without one of the ids are dropped.
+/// Replaces the ids in two columns by the keys of documents. Drops rows without both ids.
 fn keys(frame: DataFrame, columns: [&str; 2]) -> Result<DataFrame> {
     let whole = frame.filter(ident(columns[0]).is_not_null().and(ident(columns[1]).is_not_null()))?;
     let key = |name: &str| document_key(cast(ident(name), DataType::Utf8)).alias(name);
     Ok(whole.select(columns.map(key).to_vec())?)
 }
 
-/// Returns the adjusted Rand index from the number of known pairs, of found pairs and of pairs that are both. `all` is the number of all
-/// pairs of documents.
+/// Returns the adjusted Rand index from the numbers of known pairs, of found pairs, and of pairs that are both. `all` is the number of
+/// all pairs of documents.
 fn adjusted_rand([known, found, both]: [u64; 3], all: u64) -> Option<f64> {
     let (known, found) = (known as f64, found as f64);
     let by_chance = known * found / all as f64;

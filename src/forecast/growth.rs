@@ -1,16 +1,15 @@
 //! Extrapolates the costs of runs over two samples to a run over the whole source.
 //!
-//! - **Rows** of a stage or table grow in proportion to the documents if the two samples show this. Otherwise [`in_source`] estimates the
-//!   number of rows.
-//! - **Bytes** lie on the line through both runs, as a function of the rows. If a table is small in both runs, each additional row takes a
-//!   typical number of bytes.
+//! - **Rows** grow in proportion to the documents if the two samples show this. Otherwise [`in_source`] estimates them.
+//! - **Bytes** lie on the line through both runs, as a function of the rows. If a table is small in both runs, each further row takes a
+//! typical number of bytes.
 //! - **Seconds** are linear in the documents. Many stages take only milliseconds for a sample, and most of this time is noise. So the
-//!   forecast combines measured and typical seconds, weighted by their certainty. Rows that exceed growth in proportion to the documents
-//!   take typical seconds. A text that a later stage reads again takes as long as in the first stage.
+//! forecast combines measured and typical seconds, weighted by their certainty. Rows that grow faster than the documents take typical
+//! seconds. A text that a later stage reads again takes as long as in the first stage.
 //!
-//! A random sample with a share p of the documents contains both documents of a pair with probability p². Some pairs grow in proportion to
-//! the documents instead. These are pairs with reference documents, and pairs in very large groups, where a run pairs each document with
-//! only a few others. So if a source has `A + B` pairs, a sample has `A p² + B p` pairs. Two samples determine A and B.
+//! A random sample with a share p of the documents contains both documents of a pair with probability p². But some pairs grow in
+//! proportion to the documents: pairs with reference documents, and pairs in very large groups, where a run pairs each document with only
+//! a few others. So for `A + B` pairs in the source, a sample has `A p² + B p` pairs, and two samples determine A and B.
 
 use std::collections::BTreeSet;
 
@@ -23,46 +22,41 @@ use crate::job::Job;
 use crate::output::manifest::StageTime;
 use crate::source::format_of;
 
-/// The random error of a stage's seconds in the quickest of several runs. It was measured with 500 and 10,000 documents.
+/// The random error of a stage's seconds in the quickest of several runs, measured with 500 and 10,000 documents.
 const NOISE: f64 = 0.005;
-/// The number of standard deviations above which a difference is significant. The interval covers 95 % of a normal distribution.
+/// The number of standard deviations of a significant difference, which cover 95 % of a normal distribution.
 const DEVIATIONS: f64 = 2.0;
-/// The number of rows that a sample can miss by chance. If 3 rows are expected, the sample contains none with probability 0.05.
+/// The number of rows that a sample can miss by chance: if 3 rows are expected, it contains none with probability 0.05.
 const UNSEEN: f64 = 3.0;
-/// Typical seconds per document in a stage that reads no texts.
+/// Typical seconds per document in a stage without texts.
 const DOCUMENT_SECONDS: f64 = 0.1e-6;
 /// Typical seconds per row that a stage writes.
 const ROW_SECONDS: f64 = 0.9e-6;
-/// Typical bytes per row. They are used if the files of the two runs differ by less than [`SMALL`] bytes, because small files consist
-/// mostly of footers.
+/// Typical bytes per row, for two runs whose files differ by less than [`SMALL`] bytes. Small files consist mostly of footers.
 const ROW_BYTES: f64 = 16.0;
 const SMALL: f64 = 16_384.0;
-/// The exponent of the slowdown per row, because more rows exceed more caches. If there are ten times as many rows, each row takes 10 %
-/// longer. If there are fifty times as many rows, each row takes 17 % longer. It was measured with generated documents.
+/// The exponent of the slowdown per row, because more rows exceed more caches. Each row takes 10 % longer with ten times as many rows,
+/// and 17 % longer with fifty times as many. Measured with generated documents.
 const CACHES: f64 = 0.04;
 /// Factors for the value, the lower end and the upper end of a range. Seconds vary more than bytes, because machines also do other work.
 const SECONDS: [f64; 3] = [1.0, 0.75, 1.3];
 const BYTES: [f64; 3] = [1.0, 0.93, 1.07];
-/// The memory of the process per byte that operators would reserve without a limit. It is below 1, because operators reserve in advance and
-/// at different times. Measurements with a million generated documents and news articles in 1 to 4 GiB gave 0.5 to 0.55.
+/// The memory of the process per byte that operators would reserve without a limit. Below 1, because operators reserve in advance and at
+/// different times. Measurements with a million documents in 1 to 4 GiB gave 0.5 to 0.55.
 const RESIDENT: f64 = 0.5;
 /// The maximum memory of the process per byte in the memory pool, if the pool is always full. Measurements with 256 and 512 MiB gave 0.8
 /// and 1.15.
 const FULL_POOL: f64 = 1.1;
-/// The factor for the lower end of the range of memory.
 const LESS_RESIDENT: f64 = 0.75;
-/// The factor for the upper end of the range of memory.
 const MORE_RESIDENT: f64 = 1.6;
 /// The factor by which a cluster increases the CPU time.
 const CLUSTER_FACTOR: f64 = 1.4;
-/// The additional seconds per stage on a cluster.
 const CLUSTER_STAGE: f64 = 0.3;
 
-/// Stages and tables with up to one row per pair of documents. In other stages and tables, the extrapolation by [`in_source`] is limited to
-/// one row per document.
+/// Stages and tables with up to one row per pair of documents. [`in_source`] limits all others to one row per document.
 const ROW_FOR_TWO: [&str; 6] = ["candidates", "all_candidates", "agreeing", "scores", "pairs", "components"];
 
-/// The job, the sample, and the measured runs over both samples.
+/// The job, the sample, and the runs over both samples.
 pub(super) struct SampleRuns<'a> {
     pub(super) job: &'a Job,
     pub(super) sample: &'a SourceSample,
@@ -70,27 +64,26 @@ pub(super) struct SampleRuns<'a> {
     pub(super) large: RunMeasurement,
 }
 
-/// The sizes of the two samples relative to the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share {
-    /// The number of documents in the smaller sample, and in the larger sample.
+    /// The number of documents in the smaller and in the larger sample.
     documents: [f64; 2],
-    /// The share of the source's documents in the larger sample. It is above 0 and at most 1.
+    /// The share of the source's documents in the larger sample, above 0 and at most 1.
     of_all: f64,
-    /// The share of the source's documents that were read to draw the larger sample. If the share is below 1, neighbouring documents are
-    /// more often drawn together.
+    /// The share of the source's documents that were read for the larger sample. If the share is below 1, neighbouring documents are more
+    /// often drawn together.
     read: f64,
-    /// The mean number of rows that the sample either contains together or lacks together. A group of k documents has k (k - 1) / 2 pairs,
-    /// so the variance grows with the cube of k.
+    /// The mean number of rows that are drawn or missed together. A group of k documents has k (k - 1) / 2 pairs, so the variance grows
+    /// with the cube of k.
     together: f64,
-    /// The assumption if the samples do not show how rows grow. If true, rows are assumed to grow in proportion to the documents, otherwise
-    /// with their square. True for jobs with a reference, since most of their pairs contain a reference document.
+    /// Whether rows are assumed to grow in proportion to the documents, and not with their square, if the samples do not show it. True
+    /// for jobs with reference documents, since most pairs contain one.
     is_linear: bool,
 }
 
 impl Share {
-    /// Returns the number of rows in the larger sample that grow in proportion to the documents, and the standard deviation of this number.
-    /// `together` is the mean number of rows that are drawn together.
+    /// Returns the number of rows in the larger sample that grow in proportion to the documents, and its standard deviation. `together`
+    /// is the mean number of rows that are drawn together.
     fn linear(&self, [small, large]: [f64; 2], together: f64) -> (f64, f64) {
         let times = self.documents[1] / self.documents[0].max(1.0);
         let (square, more) = (times * times, (times - 1.0).max(0.5));
@@ -99,8 +92,8 @@ impl Share {
     }
 }
 
-/// Extrapolates `rows`, the numbers of rows in the two samples, to the source. Returns the number of rows and both ends of its range, each
-/// at most `most`. If the samples do not show how rows grow, [`Share::is_linear`] decides.
+/// Extrapolates `rows`, the numbers of rows in the two samples, to the source: the value and both ends of its range, each at most `most`.
+/// If the samples do not show how rows grow, [`Share::is_linear`] decides.
 fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     let (p, large) = (share.of_all, rows[1]);
     if p >= 1.0 {
@@ -121,13 +114,11 @@ fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     [value, low.min(value), high.max(value)].map(|rows| rows.min(most))
 }
 
-/// Extrapolates the costs of stages and tables from both runs.
 struct Growth<'a> {
     runs: &'a SampleRuns<'a>,
     share: Share,
-    /// The number of documents in the source, and the lower and upper end of its range.
     whole: [f64; 3],
-    /// The seconds to read a text and split it into shingles.
+    /// The seconds to read a text and compute its shingles.
     cut: f64,
 }
 
@@ -193,7 +184,7 @@ pub(super) fn forecast(runs: &SampleRuns<'_>) -> Forecast {
     }
 }
 
-/// Returns the seconds on a cluster that runs `tasks` tasks at once.
+/// Returns the seconds on a cluster with `tasks` concurrent tasks.
 pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluster {
     let threads = job.engine.thread_count() as f64;
     let stages = CLUSTER_STAGE * forecast.stages.len() as f64;
@@ -207,20 +198,20 @@ pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluste
     OnCluster { tasks, seconds }
 }
 
-/// Returns the value at `at` on the line through two points (at, value). If the line falls, a level line through the second point is used.
+/// Returns the value at `at` on the line through two points (at, value), or on a level line through the second point if the line falls.
 fn line([(from, first), (to, last)]: [(f64, f64); 2], at: f64) -> f64 {
     let of_one = if to > from { ((last - first) / (to - from)).max(0.0) } else { 0.0 };
     last + of_one * (at - to)
 }
 
-/// Returns the seconds per document in a stage. For `more` additional documents, the stage took `seconds` additional seconds.
+/// Returns the seconds per document in a stage that took `seconds` longer for `more` further documents.
 fn seconds_per_document(seconds: f64, more: f64) -> f64 {
     let measured = seconds / more.max(1.0);
     if seconds > 2.0 * DEVIATIONS * NOISE {
         return measured;
     }
-    // Weights are inverse variances. `seconds` is the difference between two runs, so its noise has twice the variance of a run's noise.
-    // The standard deviation of the typical seconds is assumed to equal their value.
+    // Weights are inverse variances. The difference between two runs has twice the variance of a run. The standard deviation of the
+    // typical seconds is assumed to equal their value.
     let (trust, of_typical) = ((more / NOISE).powi(2) / 2.0, DOCUMENT_SECONDS.powi(-2));
     ((trust * measured + of_typical * DOCUMENT_SECONDS) / (trust + of_typical)).max(0.0)
 }
@@ -248,8 +239,8 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns the number of documents in the source divided by the number of documents in the larger sample. `end` is 0 for the value, 1
-    /// for the lower end of its range, and 2 for the upper end.
+    /// Returns the number of documents in the source divided by the number in the larger sample. `end` is 0 for the value, 1 for the
+    /// lower end of its range, and 2 for the upper end.
     fn times(&self, end: usize) -> f64 {
         self.whole[end] / self.share.documents[1].max(1.0)
     }
@@ -306,7 +297,7 @@ impl<'a> Growth<'a> {
         (rows - large.rows as f64 * self.times(end)).max(0.0)
     }
 
-    /// Returns how many of the texts that a stage reads again exceed growth in proportion to the documents.
+    /// Returns how many texts that a stage reads again exceed growth in proportion to the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
         let SampleRuns { job, small, large, .. } = self.runs;
         let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();
@@ -371,14 +362,12 @@ const READ: u64 = 32 << 20;
 const OF_RUN: u64 = 30;
 /// The number of additional requests per stage.
 const OF_STAGE: u64 = 4;
-/// The number of read requests per file of a stage. Later stages read the size, the footer and the columns of the file.
+/// The number of read requests per file of a stage: later stages read its size, footer and columns.
 const OF_FILE: u64 = 8;
-/// The factor for the lower end of the range of requests.
 const FEWER: f64 = 0.3;
-/// The factor for the upper end of the range of requests.
 const MORE: f64 = 3.0;
 
-/// Returns the requests that a run sends to object stores; `None` if neither the source nor the output is in an object store.
+/// Returns the requests of a run to object stores, if the source or the output is in one.
 pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) -> Option<Requests> {
     let output = is_remote(&job.output.url);
     if !sample.is_remote && !output {
@@ -400,7 +389,7 @@ pub(super) fn requests(job: &Job, sample: &SourceSample, forecast: &Forecast) ->
         for stage in &forecast.stages {
             let bytes = stage.written_bytes.value;
             let parts = bytes.div_ceil(PART);
-            // An upload in parts takes a request to begin, a request per part, and a request to complete.
+            // An upload in parts takes a request to begin, one per part, and one to complete.
             writes += if parts > files { parts + 2 * files } else { files } + OF_STAGE;
             reads += OF_FILE * files + parts + OF_STAGE;
         }
@@ -419,8 +408,8 @@ mod tests {
     const SHARE: Share =
         Share { documents: [2_500.0, 10_000.0], of_all: 0.1, read: 1.0, together: 1.0, is_linear: false };
 
-    /// Draws two samples from groups of `size` similar documents. Returns the number of pairs in each sample, and the share with the larger
-    /// sample's `together`. If a group has more than `most` documents, only its first document is paired with the others.
+    /// Draws two samples from groups of `size` similar documents. Returns the number of pairs in each, and a [`Share`] with `together` of
+    /// the larger sample. In a group with more than `most` documents, only the first one is paired with the others.
     fn sampled(groups: u64, size: u64, most: f64, seed: u64) -> ([f64; 2], Share) {
         let mut random = SplitMix64(seed);
         let pairs = |there: u64, share: f64| {

@@ -1,4 +1,4 @@
-//! Runs a job over a sample, and measures the cost of the run.
+//! Runs a job over a sample, and measures its cost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,22 +19,18 @@ use crate::pipeline::{self, OnExisting};
 
 /// The maximum number of runs of a job over a sample.
 const TIMES: usize = 3;
-/// The maximum number of seconds for all runs over a sample. A run is started only if it is expected to end in time, but the first run is
-/// always started.
+/// The maximum number of seconds for all runs over a sample. Runs after the first one start only if they are expected to end in time.
 const ENOUGH: f64 = 6.0;
 
-/// The name of the step that follows the last stage of a run.
+/// The name of the step after the last stage.
 pub(super) const END: &str = "check and publish";
 
-/// The interval at which the memory pool is read.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The cost of a run over a sample.
 #[derive(Debug, Clone)]
 pub(super) struct RunMeasurement {
-    /// The stages in order. [`END`] is the last element.
+    /// The stages in order, and [`END`].
     pub(super) stages: Vec<StageTime>,
-    /// The rows and bytes of each final table.
     pub(super) tables: BTreeMap<String, (u64, u64)>,
     pub(super) counts: Counts,
     /// The peak memory of this process, if the system reports it.
@@ -49,12 +45,11 @@ impl RunMeasurement {
         (self.counts.documents + self.counts.rejects) as f64
     }
 
-    /// Returns the stage `name`.
     pub(super) fn stage(&self, name: &str) -> Option<&StageTime> {
         self.stages.iter().find(|stage| stage.name == name)
     }
 
-    /// Returns this run, with the lower of the two runs' seconds for each stage.
+    /// Returns this run, with the lower seconds of the two runs for each stage.
     fn quicker_of(mut self, other: &RunMeasurement) -> Self {
         for stage in &mut self.stages {
             if let Some(before) = other.stage(&stage.name) {
@@ -65,9 +60,9 @@ impl RunMeasurement {
     }
 }
 
-/// Runs `job` up to [`TIMES`] times, each time to another output. Returns the first run, with the lowest seconds of all runs for each
-/// stage. The lowest seconds exclude one-time work of the process and most noise. Memory is measured in the first run, because later runs
-/// inherit the memory that it allocated.
+/// Runs `job` up to [`TIMES`] times, each time to another output. Returns the first run with the lowest seconds of all runs for each
+/// stage, which exclude one-time work of the process and most noise. Later runs inherit memory of the first, so only the first run's
+/// memory counts.
 pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let began = Instant::now();
     let mut quickest = run(job, control).await?;
@@ -82,7 +77,7 @@ pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasu
     Ok(quickest)
 }
 
-/// Runs `job` in this process. Log messages are discarded, because they describe a run over a sample.
+/// Runs `job` in this process, without the log messages of a run over a sample.
 async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let session = session::session(&job.engine)?;
     let reserved = Arc::new(AtomicU64::new(0));
@@ -116,7 +111,7 @@ async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     })
 }
 
-/// Records in `most` the maximum number of bytes that `pool` has reserved. The function does not return.
+/// Records the maximum number of bytes that `pool` has reserved in `most`. Never returns.
 async fn watch(pool: Arc<dyn MemoryPool>, most: Arc<AtomicU64>) {
     let mut look = tokio::time::interval(LOOK);
     loop {

@@ -1,8 +1,5 @@
-//! Forecasts the cost of a run (seconds, memory, disk and requests, each with a range), and finds risks with examples.
-//!
-//! `sample` reads randomly chosen blocks of the source, and writes two samples of documents. This module runs the job over both samples,
-//! and `measurement` measures these runs. `growth` extrapolates the counts and costs of the runs, and estimates the requests to object
-//! stores. `risks` examines texts in the sample, and finds passages that many texts share. `view` contains the forecast as plain data.
+//! Forecasts the cost of a run (seconds, memory, disk and requests, each with a range), and finds risks with examples. The job runs over
+//! two samples of the source, and `growth` extrapolates the counts and costs of these runs.
 
 use std::path::Path;
 
@@ -23,14 +20,14 @@ mod risks;
 mod sample;
 mod view;
 
-/// The lowest limit on the size of a group in a sample. Smaller groups in a sample do not show how large the groups in the source are.
+/// The lowest limit on the size of a group in a sample. Smaller groups do not show how large the groups in the source are.
 const LEAST_GROUP: u64 = 17;
 
 /// The number of steps in a forecast.
 const STEPS: usize = 3;
 
-/// Forecasts the cost of running `job` from runs over two samples of its source. Writes only to `folder`, which must be empty. The caller
-/// removes the folder.
+/// Forecasts the cost of running `job` from runs over two samples of its source. Writes only to the empty `folder`, which the caller
+/// removes.
 ///
 /// # Errors
 /// Returns [`Kind::Job`](crate::error::Kind::Job) if the job reads no texts, or has a second source.
@@ -49,8 +46,8 @@ pub async fn forecast(
     let take = sample::take(&session, job, settings, folder);
     let (sample, _) = control.step("read a sample", (1, STEPS), |sample| sample.rows, take).await?;
     let over = |file: &str, share: f64| {
-        // Groups of similar documents shrink in proportion to the sample, so the limits on their sizes must shrink too. Groups of reference
-        // documents do not shrink, because each run compares with all reference documents.
+        // Groups of similar documents shrink with the sample, so the limits on their sizes must shrink too. Groups of reference documents
+        // do not shrink, because each run compares with all of them.
         let scaled = |most: u64| match job.reference() {
             None => ((most as f64 * share).round() as u64).max(LEAST_GROUP).min(most),
             Some(_) => most,
@@ -85,7 +82,7 @@ pub async fn forecast(
     Ok(forecast)
 }
 
-/// Refuses a job if its cost cannot be extrapolated from a sample of its source.
+/// Refuses a job whose cost cannot be extrapolated from a sample of its source.
 fn refuse(job: &Job) -> Result<()> {
     if !job.reads_texts() {
         return Err(Error::job(

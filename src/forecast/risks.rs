@@ -16,9 +16,9 @@ use crate::machine;
 
 /// A shingle is a risk if at least this share of documents contains it.
 const FREQUENT: f64 = 0.05;
-/// The suggested `shingle.max_frequency`, as a fraction of the lowest share among passages that are a risk.
+/// The suggested `shingle.max_frequency` is this fraction of the lowest share among the passages that are a risk.
 const BELOW: f64 = 0.5;
-/// The lowest `shingle.max_frequency` that is suggested.
+/// The lowest suggestion for `shingle.max_frequency`.
 const LEAST: f64 = 0.001;
 /// A document with fewer shingles than this is short.
 const SHORT: usize = 4;
@@ -26,23 +26,18 @@ const SHORT: usize = 4;
 const MANY_SHORT: f64 = 0.05;
 /// A document is large if its size exceeds this share of the memory.
 const LARGE: f64 = 0.01;
-/// Bands are loose if there are more candidates per pair than this. [`OF_DOCUMENT`] must also be exceeded.
+/// Bands are loose if there are more candidates per pair than this, and more per document than [`OF_DOCUMENT`].
 const OF_PAIR: f64 = 20.0;
-/// Bands are loose if there are more candidates per document than this. [`OF_PAIR`] must also be exceeded.
 const OF_DOCUMENT: f64 = 2.0;
-/// The maximum number of characters in an example.
 const EXAMPLE: usize = 100;
 
-/// Statistics of the texts in a sample.
 #[derive(Default)]
 struct SampleTexts {
-    /// The number of documents that contain each shingle.
     documents: ShingleCounts,
     short: u64,
     short_example: Option<String>,
 }
 
-/// Returns the risks of a job, and the passages that many texts in the sample share.
 pub(super) fn risks(
     job: &Job,
     sample: &SourceSample,
@@ -95,7 +90,7 @@ impl SampleTexts {
         Ok(counted)
     }
 
-    /// Returns a risk if many documents share a shingle. The most frequent passage is its example.
+    /// Returns a risk if many documents share a shingle, with the most frequent passage as its example.
     fn frequent(&self, counted: usize, templates: &[Template]) -> Option<Risk> {
         let counted = counted as f64;
         let least = FEWEST.max((FREQUENT * counted).ceil() as u64);
@@ -166,8 +161,8 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
 
 fn low_recall(job: &Job) -> Option<Risk> {
     let candidates = ["candidates.method=prefix", "lsh.target_recall=0.99"];
-    // Each suggestion must be valid without the others. Exact scores are not suggested if empty documents are compared, because they would
-    // need several keys together.
+    // Each suggestion must be valid alone. Exact scores are not suggested if empty documents are compared, because they would need
+    // several keys.
     let exact = job.keys_for_exact_scores().into_iter().filter(|_| job.shingle.short != Short::Empty);
     let set: Vec<String> = exact.chain(candidates).map(str::to_owned).collect();
     job.low_recall().map(|text| risk(RiskKind::LowRecall, text, None, &set))
@@ -216,22 +211,21 @@ fn little_memory(forecast: &Forecast) -> Option<Risk> {
     })
 }
 
-/// The number of the most frequent shingles from which passages are formed.
+/// Passages are formed from this number of the most frequent shingles.
 const SHINGLES: usize = 50;
-/// The maximum number of these shingles, if further shingles are as frequent as the last of them.
+/// The maximum number of these shingles, if others are as frequent as the last one.
 const MOST_SHINGLES: usize = 2_000;
 /// The minimum number of documents that contain a listed shingle.
 const FEWEST: u64 = 20;
 /// The minimum share of documents that contain a listed shingle.
 const LEAST_SHARE: f64 = 0.01;
-/// The maximum number of characters in a passage.
 const TEXT: usize = 400;
 
 /// The number of documents that contain a shingle, by the hash of the shingle's text.
 type ShingleCounts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
 
-/// Joins the most frequent shingles in `texts` into passages. Returns the passages in descending order of the number of documents. `counts`
-/// contains the number of documents for each shingle.
+/// Joins the most frequent shingles in `texts` into passages, in descending order of the number of documents. `counts` contains the
+/// number of documents for each shingle.
 fn templates(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Result<Vec<Template>> {
     let counted = texts.len() as u64;
     let least = FEWEST.max((LEAST_SHARE * counted as f64).ceil() as u64);
@@ -252,13 +246,13 @@ fn templates(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Res
         let shingles = shingles_in_order(text, shingle, &mut scratch)?;
         passages(&shingles, counts, counted, &mut left, &mut found);
     }
-    // Passages with the same number of documents are sorted by text, so that the list is reproducible.
+    // The order by text makes the list reproducible.
     found.sort_by(|a: &Template, b| b.documents.cmp(&a.documents).then_with(|| a.text.cmp(&b.text)));
     Ok(found)
 }
 
-/// Adds the passages in a document. A passage consists of adjacent shingles in `left`, and is as long as possible. Removes these shingles
-/// from `left`.
+/// Adds the passages in a document, which are runs of adjacent shingles in `left`, as long as possible. Removes these shingles from
+/// `left`.
 fn passages(
     shingles: &[String],
     counts: &ShingleCounts,
@@ -279,7 +273,7 @@ fn passages(
         at = run.end;
         let own: BTreeSet<u64> =
             hashes[run.clone()].iter().copied().filter(|hash| left.remove(hash)).collect();
-        // This passage only repeats shingles from an earlier passage in the document.
+        // This passage only repeats shingles of an earlier one in the document.
         if own.is_empty() {
             continue;
         }
@@ -303,7 +297,7 @@ fn joined(shingles: &[String]) -> String {
         let common = common.into_iter().find(|length| next.starts_with(&before[before.len() - length..]));
         match common {
             Some(common) => text.push_str(&next[common..]),
-            // Shingles that consist of one unit do not overlap.
+            // Shingles of one unit do not overlap.
             None => text.extend([" ", next]),
         }
     }

@@ -1,9 +1,8 @@
 //! Samples the documents of a source into Parquet files.
 //!
-//! Blocks are drawn first. A block is a row group of a Parquet file. For other formats, and if the job has a condition, a block is a whole
-//! file. Blocks are drawn until they contain several times as many documents as the sample, and the sample is then drawn from their
-//! documents. The smaller sample is a subset of the larger sample, because only the seed and the position of a document decide whether it
-//! is drawn.
+//! Blocks are drawn first. A block is a row group of a Parquet file. In other formats, or if the job has a condition, a block is a whole
+//! file. The drawn blocks contain several times as many documents as the sample, which is then drawn from them. The smaller sample is a
+//! subset of the larger one, because only the seed and the position of a document decide whether it is drawn.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -34,26 +33,23 @@ use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile, format_of};
 use crate::udf::expr_fn::document_key;
 
-/// The number of documents in the larger sample, as a multiple of the number in the smaller sample.
+/// The larger sample has this many times as many documents as the smaller one.
 pub(super) const TIMES: u64 = 4;
-/// The names of the first columns in a sample. The columns in `source.columns` follow.
+/// The first columns of a sample. The columns in `source.columns` follow.
 const ID: &str = "resemblance_id";
 const TEXT: &str = "resemblance_text";
-/// The approximate maximum number of documents to read, as a multiple of the documents in the sample.
+/// About this many times as many documents are read as the sample has.
 const READ_FACTOR: f64 = 8.0;
-/// The assumed bytes per document if the number of documents is unknown.
+/// The assumed bytes per document, while the number of documents is unknown.
 const GUESSED_BYTES: f64 = 1_000.0;
-/// If the drawn files contain more than this multiple of the wanted documents, only the beginnings of the files are read.
+/// If the drawn files contain this many times as many documents as wanted, only their beginnings are read.
 const TOO_LONG: f64 = 4.0;
-/// The maximum number of row groups in a sample. It limits the number of partitions that read the sample.
 const ROW_GROUPS: u64 = 64;
 /// The approximate number of texts that are kept to find risks.
 const TEXTS: f64 = 5_000.0;
-/// The maximum number of bytes in a kept text.
 const TEXT_BYTES: usize = 200_000;
 /// The approximate maximum number of bytes in all kept texts.
 const TEXTS_BYTES: usize = 256 << 20;
-/// The number of characters to keep from the largest document.
 const BEGINNING: usize = 100;
 
 /// The settings of a forecast.
@@ -70,43 +66,37 @@ pub struct ForecastSettings {
     pub tasks: Option<NonZeroU64>,
 }
 
-/// A sample of documents from a source.
 pub(super) struct SourceSample {
     /// The number of documents in the sample, including documents that cannot be compared.
     pub(super) rows: u64,
     pub(super) documents: Amount,
     /// The number of documents that were read to draw the sample.
     pub(super) read: u64,
-    /// The number of files that were read to draw the sample.
     pub(super) files_read: u64,
-    /// For each file in the source, the number of bytes and the number of row groups. The latter is 0 unless the file is Parquet.
+    /// The number of bytes and of row groups of each file in the source. Only Parquet files have row groups.
     pub(super) files: Vec<(u64, u64)>,
-    /// Whether the source is in an object store.
     pub(super) is_remote: bool,
-    /// The number of bytes in the largest document, and the beginning of its text. If every file is one document, its path is used instead.
+    /// The number of bytes in the largest document, and the beginning of its text, or its path if every file is a document.
     pub(super) largest: (u64, String),
-    /// Some texts from the sample.
     pub(super) texts: Vec<String>,
     pub(super) notes: Vec<String>,
     source: Source,
 }
 
-/// A part of a file that is drawn or not drawn as a whole.
+/// A part of a file that is drawn as a whole.
 struct FileBlock {
     file: usize,
-    /// The index of the first row in the file.
+    /// The index of the first row.
     first: u64,
-    /// The approximate number of documents.
     documents: f64,
 }
 
 impl SourceSample {
-    /// Returns the share of the source's documents in the sample.
     pub(super) fn share(&self) -> f64 {
         (self.rows as f64 / self.documents.value.max(1) as f64).min(1.0)
     }
 
-    /// Returns the source section for a job over the sample at `path`.
+    /// Returns the source of a job over the sample at `path`.
     pub(super) fn source(&self, path: &Path) -> Source {
         Source {
             format: Format::Parquet,
@@ -122,10 +112,9 @@ impl SourceSample {
     }
 }
 
-/// The file names of the smaller and the larger sample.
 pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 
-/// Samples the source of `job`, and writes both samples to `folder`.
+/// Writes two samples of the source of `job` to `folder`. Unreadable documents have no text there, so that the runs reject them.
 pub(super) async fn take(
     session: &SessionContext,
     job: &Job,
@@ -217,7 +206,7 @@ async fn blocks(
 }
 
 impl SourceSample {
-    /// Draws blocks. Returns frames with the documents in these blocks; the frames are to be read one after the other.
+    /// Draws blocks. Returns frames with their documents, which are to be read one after the other.
     async fn draw(
         &mut self,
         session: &SessionContext,
@@ -227,7 +216,7 @@ impl SourceSample {
         settings: &ForecastSettings,
     ) -> Result<(Vec<DataFrame>, SourceTypes)> {
         let source = &self.source;
-        // If there is a condition, whole files are read.
+        // If the job has a condition, blocks are whole files.
         let by_groups = is_parquet(source) && source.condition.is_none();
         let format = format_of(source.format);
         let factor = if format.is_one_document() { 1.0 } else { READ_FACTOR };
@@ -240,7 +229,7 @@ impl SourceSample {
         let all: f64 = blocks.iter().map(|block| block.documents).sum();
         let (mut drawn, mut chosen, mut rows) = (0.0, BTreeSet::new(), Selection::default());
         for &FileBlock { file, first, documents } in &blocks {
-            // If files are read as a whole, all blocks of a chosen file count as drawn.
+            // If files are read as a whole, all blocks of a chosen file are drawn.
             if drawn < wanted || (!by_groups && chosen.contains(&file)) {
                 drawn += documents;
                 chosen.insert(file);
@@ -252,7 +241,7 @@ impl SourceSample {
         let is_whole = drawn >= all;
         let chosen: Vec<SourceFile> = chosen.into_iter().map(|at| files[at].clone()).collect();
         let read = if is_whole {
-            // Files that have no name in outputs are read only if the whole listing is read.
+            // Reads the whole listing, because only this read includes files that have no name in outputs.
             source::read(session, source, listed, ReadRequest::all()).await?
         } else if by_groups {
             source::read(session, source, listed, ReadRequest::only(rows)).await?
@@ -274,7 +263,7 @@ impl SourceSample {
             self.read += frame.clone().count().await? as u64;
         }
         self.files_read = chosen.len() as u64;
-        // Files differ, so the error shrinks with the number of files that were read.
+        // Files differ, so the error shrinks with the number of files.
         let off = (0.5 / (chosen.len().max(1) as f64).sqrt()).clamp(0.05, 0.3);
         let scaled = self.read as f64 * all / drawn.max(1.0);
         let is_known = by_groups || (format.is_one_document() && source.condition.is_none());
@@ -297,7 +286,6 @@ pub(super) fn is_remote(url: &str) -> bool {
 }
 
 impl SourceSample {
-    /// Writes both samples to `folder`. Unreadable documents are written without a text, so that the runs reject them.
     async fn write(
         &mut self,
         frames: Vec<DataFrame>,
@@ -326,7 +314,7 @@ impl SourceSample {
         let mut held = 0;
         for frame in frames {
             let drawn = frame.filter(rank.clone().lt_eq(lit(last(share))))?.select(columns.clone())?;
-            // The partitions are read in order, so that the sample is reproducible.
+            // Reads the partitions in order, so that the sample is reproducible.
             for mut rows in drawn.execute_stream_partitioned().await? {
                 while let Some(batch) = rows.try_next().await? {
                     let ranks = as_uint64_array(batch.column(0))?;
@@ -368,7 +356,7 @@ fn create(path: &Path, schema: &SchemaRef, group: u64) -> Result<ArrowWriter<Fil
     Ok(ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?)
 }
 
-/// Returns the beginning of a text. White space is replaced by single spaces.
+/// Returns the beginning of a text, with single spaces as white space.
 pub(super) fn beginning(text: &str, characters: usize) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(characters) {

@@ -43,7 +43,7 @@ pub struct Forecast {
     pub tables: Vec<TableForecast>,
     /// Risks of high cost or unintended results.
     pub risks: Vec<Risk>,
-    /// Passages that many documents in the sample share. They consist of the most frequent shingles, which are joined where they overlap.
+    /// Passages that many sampled documents share: the most frequent shingles, joined where they overlap.
     #[serde(default)]
     pub templates: Vec<Template>,
     /// Limits of the forecast.
@@ -77,12 +77,12 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Returns an exact number. Both ends of its range equal the value.
+    /// Returns an exact number, whose range is only its value.
     pub(super) fn exact(value: u64) -> Self {
         Self { value, low: value, high: value }
     }
 
-    /// Rounds a value and both ends of its range. The range is extended if it does not include the value.
+    /// Rounds a value and both ends of its range, which is extended to include the value.
     pub(super) fn ranged([value, low, high]: [f64; 3]) -> Self {
         let whole = |number: f64| number.max(0.0).round() as u64;
         Self { value: whole(value), low: whole(low.min(value)), high: whole(high.max(value)) }

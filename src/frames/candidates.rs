@@ -1,7 +1,6 @@
-//! Finds candidates, which are documents that share a bucket, and the reference documents that may be similar to a new document.
-//!
-//! Few reference documents are similar to new documents. A first stage finds the reference documents that may match with counters, without
-//! a join, and writes these documents. Later stages read them together with the new documents.
+//! Finds candidates, which are documents that share a bucket, and the reference documents that may be similar to a new document. Few
+//! reference documents are similar to new documents. A first stage finds them with counters and without a join. Later stages read only
+//! these documents.
 
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{Expr, ident};
@@ -21,8 +20,8 @@ use crate::operator::{Operator, apply};
 ///
 /// Pairs the documents that share a bucket. Each document in a bucket with more than `hot` documents also has one row (doc, null).
 ///
-/// Only the representative of each group of copies is paired. Only 8-byte keys are sorted and joined, and a bucket with one document is
-/// dropped before pairs are made. The number of pairs in a hot bucket is quadratic, so [`super::prefix`] finds them.
+/// Only the representative of each group of copies is paired. Only 8-byte keys are sorted and joined, and buckets with one document are
+/// dropped first. A hot bucket has a quadratic number of pairs, so [`super::prefix`] finds them.
 ///
 /// Two `reference` documents (doc, ..) are never a pair.
 ///
@@ -57,7 +56,7 @@ fn bits(tokens: u64) -> u32 {
     (tokens.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
 }
 
-/// Adds `may_match: Boolean` to reference documents (signature, ..). It is true if the document shares a bucket with one of the `count` new
+/// Adds `may_match: Boolean` to reference documents (signature, ..): whether the document shares a bucket with one of the `count` new
 /// documents (buckets, ..). By chance, it is true for some other documents too.
 pub(crate) fn may_match_by_buckets(
     documents: DataFrame,
@@ -75,8 +74,8 @@ pub(crate) fn may_match_by_buckets(
     )
 }
 
-/// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..). It is false only if no pair of the document and a `new`
-/// document can reach the threshold. `frequencies` counts the elements of the new documents.
+/// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..). It is false only if no pair of the document and a
+/// `new` document can reach the threshold. `frequencies` counts the elements of the new documents.
 pub(crate) fn may_match_by_elements(
     documents: DataFrame,
     new: DataFrame,
@@ -85,7 +84,7 @@ pub(crate) fn may_match_by_elements(
 ) -> Result<DataFrame> {
     let mut rules = vec![(MatchRule::Share(join.threshold()), frequencies.clone())];
     if join.meets_whole_sets() {
-        // A reference document can also contain a new document. It then contains a token from the new document's prefix.
+        // A reference document can also contain a new document. It then contains a token of the new document's prefix.
         let tokens = prefix::prefixes(new, frequencies, join)?;
         let tokens = token_counts(tokens, make_array(vec![col("token")]), (join.bits(), 1))?;
         rules.push((MatchRule::Any, tokens));
@@ -93,8 +92,7 @@ pub(crate) fn may_match_by_elements(
     marked(documents, join.set(), (join.bits(), 1), rules)
 }
 
-/// Returns the rows of reference documents that have the same `token` as one of the `count` rows of new documents. By chance, some other
-/// rows are kept too.
+/// Returns the rows of reference documents with the `token` of one of the `count` rows of new documents, and by chance some other rows.
 pub(crate) fn may_match_by_token(
     rows: DataFrame,
     new: DataFrame,
@@ -109,7 +107,7 @@ pub(crate) fn may_match_by_token(
     Ok(marked.filter(ident("may_match"))?.select(columns)?)
 }
 
-/// Adds `may_match: Boolean`, which is true if a rule keeps the document. The counters come from [`token_counts`].
+/// Adds `may_match: Boolean`, which is true if the counters of [`token_counts`] keep the document by one of the rules.
 fn marked(
     documents: DataFrame,
     tokens: Expr,

@@ -1,4 +1,4 @@
-//! Clusters, which are groups of documents that pairs connect or that have the same representative.
+//! Clusters of documents that are connected by pairs or have the same representative.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -14,30 +14,27 @@ use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Measure};
 
-/// The rule for cluster ids. It also decides which clusters are written.
+/// The rule for cluster ids, and for which clusters are written.
 #[derive(Debug, Clone)]
 pub(crate) enum ClusterId {
-    /// The smallest id of the cluster.
     Least,
-    /// The smallest id of a founder in the cluster, or the smallest id if the cluster contains no founder. Only clusters with a new
-    /// document are written.
+    /// The smallest id of a founder, or the smallest id in a cluster without founders. Only clusters with a new document are written.
     Kept(Box<Founders>),
-    /// The smallest id of a new document, since both sources can contain the same id. Only clusters with a new document are written.
+    /// The smallest id of a new document, since reference documents can have the same ids. Only clusters with a new document are written.
     LeastNew,
 }
 
-/// The founders of earlier clusters. The id of a founder is also the id of a cluster in an earlier run.
+/// The founders of earlier clusters: documents whose id is also the id of a cluster in an earlier run.
 #[derive(Debug, Clone)]
 pub(crate) struct Founders {
     /// The founders (id) with the same text as in the earlier runs.
     pub present: DataFrame,
-    /// The clusters that lost their founder. `None` if no document was ever replaced.
+    /// The clusters that lost their founder. `None` if no document was replaced.
     pub replaced: Option<Replaced>,
 }
 
-/// Clusters in earlier runs with a founder that now has another text.
-///
-/// The new cluster of such a founder takes over the old cluster's id only if it contains another document from the old cluster.
+/// Clusters in earlier runs with a founder that now has another text. The new cluster of this founder takes over the old cluster's id
+/// only if it contains another document of the old cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Replaced {
     /// The founders (id) with another text.
@@ -49,9 +46,9 @@ pub(crate) struct Replaced {
 /// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, weakest_link) -> (id,
 /// cluster_id, size, representative, jaccard_to_representative, weakest_link, reference).
 ///
-/// A cluster consists of the documents in a component that have the same representative. With [`ClusterMethod::Representative`], a document
-/// that is not a pair with its representative represents itself. Such documents are the representative's copies, except for the first, if
-/// copies are not pairs. `copies_are_pairs` says by `reference` whether copies are pairs.
+/// A cluster consists of the documents in a component with the same representative. With [`ClusterMethod::Representative`], a document
+/// that is not a pair with its representative represents itself. If copies are not pairs, all copies of the representative except the
+/// first also represent themselves. `copies_are_pairs` is an expression over `reference` that says whether copies are pairs.
 pub(crate) fn clusters(
     documents: DataFrame,
     sets: DataFrame,
@@ -113,11 +110,10 @@ pub(crate) fn clusters(
         found.push(bool_and(col("reference")).alias("only_reference"));
         least.insert(0, col("least_kept"));
     }
-    // The aggregation keeps one row per cluster in memory and does not sort.
+    // This aggregation keeps one row per cluster in memory, and does not sort.
     let by_cluster = renamed([("root", "cluster_root"), ("of", "cluster_of")]);
     let clusters = rows.clone().aggregate(by_cluster, found)?;
-    // If all clusters are written, every document is in a cluster. A right join then streams the documents, so a cluster may have any
-    // number of documents.
+    // If all clusters are written, every document is in one. A right join then streams the documents, so clusters can have any size.
     let (clusters, join) = match kept {
         None => (clusters, JoinType::Right),
         Some(_) => (clusters.filter(!col("only_reference"))?, JoinType::Inner),
@@ -134,7 +130,7 @@ pub(crate) fn clusters(
     ])?)
 }
 
-/// Also sets `kept` for a replaced founder if its new cluster (root, of) contains another document from its old cluster. `replaced` is the
+/// Also sets `kept` for a replaced founder whose new cluster (root, of) contains another document of its old cluster. `replaced` is the
 /// id of a replaced founder. `left_by` is the replaced founder of the document's old cluster.
 fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     let others = rows.clone().filter(col("left_by").is_not_null())?.select(renamed([
@@ -150,10 +146,8 @@ fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     Ok(others.distinct()?.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 
-/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id).
-///
-/// Returns one row for each cluster in an earlier run that now has another id. If the founder was replaced, the other documents may now be
-/// in several clusters. `cluster_id` is then the smallest id of these clusters.
+/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id), one row for each earlier cluster that has another id now. If the
+/// founder was replaced, the other documents may be in several clusters. `cluster_id` is then the smallest id of these.
 pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Founders) -> Result<DataFrame> {
     let mut old = present.select(renamed([("id", "old_cluster_id"), ("id", "document")]))?;
     if let Some(Replaced { others, .. }) = replaced {
@@ -173,10 +167,8 @@ pub(crate) fn id_changes(clusters: DataFrame, Founders { present, replaced }: Fo
 
 /// Documents (id, set, root, rank, reference), scores (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id, size,
 /// representative, reference).
-///
-/// Clusters the pairs with a similarity by `measure` of at least `threshold`. Returns one row for each document in such a pair.
-///
-/// `copies_are_pairs` says by `reference` whether documents with the same shingles are pairs.
+/// Clusters the pairs with a similarity by `measure` of at least `threshold`, with one row for each document in such a pair.
+/// `copies_are_pairs` is an expression over `reference`.
 pub(crate) fn cluster_level(
     documents: DataFrame,
     scores: DataFrame,
@@ -189,7 +181,7 @@ pub(crate) fn cluster_level(
     let sets = ranks_of_sets(documents.clone())?;
     let edges = edges(&sets, scores)?;
     let found = representatives_of_edges(edges.clone(), Division::Part(method))?;
-    // The sets that are in a pair with another set, and the sets of copies that are pairs.
+    // The sets in a pair with another set, and the sets of copies that are pairs.
     let end = |rank| edges.clone().select(renamed([("root", "edge_root"), (rank, "edge_rank")]));
     let ends = end("high")?.union(end("low")?)?.distinct()?;
     let keys = (&["edge_root", "edge_rank"], &["root", "rank"]);
@@ -211,7 +203,6 @@ pub(crate) fn cluster_level(
     Ok(clusters.select([vec![lit(threshold).alias("threshold")], written].concat())?)
 }
 
-/// The similarity of a score.
 fn similarity(measure: Measure) -> Expr {
     let all = match measure {
         Measure::Jaccard => col("shingles_a") + col("shingles_b") - col("shared"),
@@ -222,10 +213,9 @@ fn similarity(measure: Measure) -> Expr {
 
 /// Pairs (id_a, id_b, score: Float64) -> (id, cluster_id, size: Int64, representative: Boolean), sorted by cluster and id.
 ///
-/// Clusters pairs that another program found. Returns one row for each document in a pair with a score of at least `threshold`.
-///
-/// The document with the smallest id represents a cluster, and this id is the `cluster_id`. [`ClusterMethod::Representative`] visits
-/// documents in the order of their ids.
+/// Clusters the pairs of another program, with one row for each document in a pair with a score of at least `threshold`. The document
+/// with the smallest id represents the cluster, and this id is the `cluster_id`. [`ClusterMethod::Representative`] visits documents by
+/// their ids.
 pub(crate) fn clusters_of_pairs(
     pairs: DataFrame,
     threshold: f64,
@@ -237,14 +227,14 @@ pub(crate) fn clusters_of_pairs(
     let by_id = row_number().order_by(vec![col("id").sort(true, false)]).build()?.alias("rank");
     let ranked = ids("id_a")?.union(ids("id_b")?)?.distinct()?.window(vec![by_id])?;
     let end = |id, rank| ranked.clone().select(renamed([("id", id), ("rank", rank)]));
-    // The new name of b keeps the optimizer from reordering the two joins.
+    // The new name of b keeps the optimizer from reordering the joins.
     let joined = end("left_id", "left")?
         .join(pairs.clone(), JoinType::Inner, &["left_id"], &["id_a"], None)?
         .select(vec![col("id_b").alias("other"), col("left"), col("score")])?;
     let joined = end("right_id", "right")?.join(joined, JoinType::Inner, &["right_id"], &["other"], None)?;
     let ends = || columns(["left", "right"]);
     let edges = joined.select(vec![
-        // All pairs have the same root, as if they were in one component. The operator finds the connected documents.
+        // With the same root for all pairs, the operator itself finds the connected documents.
         lit(0_u64).alias("root"),
         greatest(ends()).alias("high"),
         least(ends()).alias("low"),

@@ -12,8 +12,8 @@
 //! small-star   2-1 3-1 4-1 5-1   nothing changes any more
 //! ```
 //!
-//! Each operation needs the smallest neighbour of every node. An aggregation finds these neighbours, and a sort-merge join adds them to the
-//! edges. Both sides of the join can spill, so a node can have any number of neighbours.
+//! An aggregation finds the smallest neighbour of every node, and a sort-merge join adds it to the edges. Both sides of the join can
+//! spill, so a node can have any number of neighbours.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -31,12 +31,11 @@ pub(crate) fn edges(pairs: DataFrame) -> Result<DataFrame> {
         .select(vec![greatest(ends()).alias("high"), least(ends()).alias("low")])?)
 }
 
-/// (high, low) -> (high, low).
+/// (high, low) -> (high, low). Joins each node's larger neighbours with its smallest neighbour, or with the node if it has no smaller
+/// one.
 ///
-/// Joins each node's larger neighbours with its smallest neighbour, or with the node if it has no smaller neighbour.
-///
-/// As a row, an edge keeps its high end. If the low end has a smaller neighbour, its smallest neighbour becomes the new low end. The number
-/// of edges does not grow.
+/// As a row, an edge keeps its high end. If the low end has a smaller neighbour, its smallest neighbour becomes the new low end. The
+/// number of edges does not grow.
 ///
 /// ```text
 /// edges   least neighbour of the low end   result
@@ -55,9 +54,7 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
     Ok(joined_by_sorting(moved))
 }
 
-/// (high, low) -> (high, low).
-///
-/// Joins each node and its smaller neighbours with the smallest of these neighbours.
+/// (high, low) -> (high, low). Joins each node and its smaller neighbours with the smallest of these neighbours.
 ///
 /// As a row, an edge to the smallest neighbour is kept. Any other edge becomes an edge from its low end to the smallest neighbour of its
 /// high end. The number of edges does not grow.
@@ -72,8 +69,7 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
 /// # Errors
 /// If a column is missing.
 pub fn small_star(edges: DataFrame) -> Result<DataFrame> {
-    // Every high end has a smallest neighbour, so an inner join would return the same rows. A right join streams the edges instead of
-    // keeping them in memory.
+    // Every high end has a smallest neighbour, so an inner join would return the same rows, but keep the edges in memory.
     let joined = least_below(&edges)?.join(edges, JoinType::Right, &["node"], &["high"], None)?;
     let high = when(col("low").eq(col("least")), col("high")).otherwise(col("low"))?;
     let low = coalesce(columns(["least", "low"]));
@@ -88,17 +84,16 @@ fn least_below(edges: &DataFrame) -> Result<DataFrame> {
 /// [`low_ends`] divides each number into parts of this many bits and adds up each part.
 const PART_BITS: u32 = 22;
 
-/// (high, low) -> one row of three numbers.
+/// (high, low) -> one row with the sums of the upper 20 bits, the next 22 bits and the lower 22 bits of all low ends. With fewer than
+/// 2^42 edges, no sum overflows.
 ///
-/// Adds up the upper 20 bits, the next 22 bits and the lower 22 bits of all low ends. With fewer than 2^42 edges, no sum overflows.
+/// The sums and the number of edges show whether a round changed anything. Both operations keep each edge or replace it by an edge with a
+/// smaller low end, and then drop repeated edges. If the number of edges stays the same, no edge was dropped. If the sums stay the same
+/// too, no low end decreased, so no edge changed.
 ///
-/// Together with the number of edges, the sums show whether a round changed anything. Both operations keep each edge or replace it by an
-/// edge with a smaller low end, and then drop repeated edges. If the number of edges stays the same, no edge was dropped. If the sums also
-/// stay the same, no low end decreased, so no edge changed.
-///
-/// If neither operation changes an edge, the components are found. Large-star did not change an edge, so no low end has a smaller
-/// neighbour. Small-star did not change an edge, so every high end has one smaller neighbour. The edges of a low end then reach its whole
-/// component. Neither operation divides a component, so the low end is the smallest node in it.
+/// The components are then found. Large-star changed no edge, so no low end has a smaller neighbour. Small-star changed no edge, so every
+/// high end has one smaller neighbour. The edges of a low end therefore reach its whole component. Neither operation divides a component,
+/// so the low end is the smallest node in it.
 pub(crate) fn low_ends(edges: DataFrame) -> Result<DataFrame> {
     let part = lit(1_u64 << PART_BITS);
     let upper = col("low") / lit(1_u64 << (2 * PART_BITS));

@@ -1,8 +1,8 @@
-//! Copies: documents with the same shingle set. Such documents are similar to the same documents. So one document in each group of copies
-//! is compared, and the other documents are added to the pairs at the end.
+//! Copies: documents with the same shingle set, which are similar to the same documents. One document of each group of copies is
+//! compared, and the pairs of the others are added at the end.
 //!
-//! The documents in a group have the same shingle set. They have the same value of `source.group` if the job compares by groups. All of
-//! them are new, or all of them are reference documents. The pairs of a document depend only on these properties.
+//! Copies also have the same value of `source.group` if the job compares by groups, and are all new or all reference documents. The pairs
+//! of a document depend only on these properties.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{greatest, least};
@@ -38,15 +38,14 @@ pub(crate) struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// The rules of `job`.
     pub(crate) fn new(job: &'a Job) -> Self {
         Self { output: &job.output, compare: job.candidates.compare, new_pairs: job.new_pairs() }
     }
 
-    /// Returns the groups in which every two copies are a pair.
+    /// Returns the groups of copies in which every two copies are a pair.
     pub(crate) fn paired(&self) -> Paired {
         match (self.compare, self.new_pairs) {
-            // All copies are in one group.
+            // All copies have the same value of `source.group`.
             (Compare::Across, _) | (_, Some(NewPairs::WithReference)) => Paired::None,
             (_, Some(NewPairs::WithEachOther)) => Paired::New,
             (_, None) => Paired::All,
@@ -62,7 +61,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether a group of this size is written as a star. Then only pairs with the group's smallest id are written.
+    /// Whether a group of this size is written as a star: only its smallest id has pairs.
     pub(crate) fn is_star(&self, size: Expr) -> Expr {
         match (self.compare, self.output.expand) {
             (Compare::Across, _) => lit(false),
@@ -73,10 +72,8 @@ impl<'a> Rules<'a> {
 }
 
 /// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document with a copy.
-/// `rep` is the smallest key in its group, and `size` is the number of documents in the group.
-///
-/// If the frame contains a column `group_key: UInt64` or `reference: Boolean`, copies have the same value in this column. Without
-/// `reference`, no document is a reference document.
+/// `rep` is the smallest key in its group, and `size` is the number of documents in the group. If the frame contains `group_key: UInt64`
+/// or `reference: Boolean`, copies have equal values in these columns. Without `reference`, all documents are new.
 ///
 /// # Errors
 /// If a column is missing.
@@ -97,7 +94,7 @@ pub fn copies(keys: DataFrame) -> Result<DataFrame> {
     Ok(joined.select(vec![col("rep"), col("doc"), col("size"), is_reference])?)
 }
 
-/// Adds `columns` from `left` to the rows of `right` with the same [`key`]. Rows of `right` without such a row are dropped.
+/// Adds `columns` from `left` to the rows of `right` with the same [`key`]. Drops the other rows of `right`.
 pub(crate) fn with_same_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) -> Result<DataFrame> {
     let same = key(&right);
     let names: Vec<String> = same.iter().map(|name| format!("left_{name}")).collect();
@@ -107,22 +104,21 @@ pub(crate) fn with_same_key(left: DataFrame, columns: Vec<Expr>, right: DataFram
     Ok(left.join(right, JoinType::Inner, &names, &same, None)?)
 }
 
-/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set. `size` is the number of documents with the set in all groups,
-/// including reference documents.
+/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), the number of documents with each shingle set, in all groups and with reference
+/// documents.
 pub(crate) fn set_sizes(keys: DataFrame) -> Result<DataFrame> {
     let sets = columns(["set_hash_0", "set_hash_1"]);
     let sizes = keys.aggregate(sets, vec![count(lit(1)).alias("times")])?;
     Ok(sizes.select(vec![number(col("times")).alias("size")])?)
 }
 
-/// Drops the rows of `frame` (doc, ..) for copies that another document in their group represents.
+/// Drops the rows of `frame` (doc, ..) for copies that another document represents.
 pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     let copies = groups.filter(col("doc").not_eq(col("rep")))?.select(renamed([("doc", "copy")]))?;
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }
 
-/// Keeps the groups (rep, doc, size, reference) that are in pairs. Such a group consists of copies that are pairs, or its representative
-/// has a score (a, b, ..).
+/// Keeps the groups (rep, doc, size, reference) whose copies are pairs, or whose representative has a score (a, b, ..).
 pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let scored = |groups: DataFrame| -> Result<DataFrame> {
         let scored = needed(scores.select(columns(["a", "b"]))?)?;
@@ -138,14 +134,12 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
     }
 }
 
-/// New documents (doc, set_hash_0, set_hash_1, ..), `reference` documents -> the columns of [`crate::operator::sketches::score_schema`].
-///
-/// Both frames contain one document per group of copies. Scores each new document with the reference document that has the same shingles.
-///
-/// Reference documents also have `shingle_count`. `bands` is the number of bands in a signature.
+/// New documents (doc, set_hash_0, set_hash_1, ..), `reference` documents (.., shingle_count) -> the columns of
+/// [`crate::operator::sketches::score_schema`]. Both frames contain one document per group of copies. Scores each new document with the
+/// reference document that has the same shingles. `bands` is the number of bands in a signature.
 pub(crate) fn scores_of_equal_sets(new: DataFrame, reference: DataFrame, bands: usize) -> Result<DataFrame> {
     let known = vec![col("doc").alias("reference_doc"), col("shingle_count")];
-    // The join keeps in memory only reference documents that may match new documents.
+    // The join only keeps reference documents in memory that may match new documents.
     let joined = with_same_key(reference, known, new)?;
     let ends = || columns(["doc", "reference_doc"]);
     Ok(joined.select(vec![
@@ -165,10 +159,9 @@ pub(crate) fn unscored(candidates: DataFrame, scores: DataFrame) -> Result<DataF
     Ok(scores.join(candidates, JoinType::RightAnti, &["scored_a", "scored_b"], &["a", "b"], None)?)
 }
 
-/// Documents (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, and scores
-/// (a, b, ..) -> (id, doc, shingle_count, rep: UInt64, size: UInt64, reference, group), one row per document in a pair.
-///
-/// A document without copies is its own representative, in a group of size 1.
+/// Documents (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, and scores (a,
+/// b, ..) -> (id, doc, shingle_count, rep: UInt64, size: UInt64, reference, group), one row per document in a pair. A document without
+/// copies is its own representative, in a group of size 1.
 pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let copies = copies.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(columns(["a", "b"]))?)?;
@@ -180,7 +173,7 @@ pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame
         .clone()
         .join(documents.clone(), JoinType::Inner, &["grouped"], &["doc"], None)?
         .select(member(col("rep"), col("size")))?;
-    // The column `grouped` also contains the representatives of groups.
+    // `grouped` also contains the representatives.
     let grouped_docs = copies.select(columns(["grouped"]))?;
     let single = grouped_docs
         .join(scored, JoinType::RightAnti, &["grouped"], &["needed"], None)?

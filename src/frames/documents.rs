@@ -16,14 +16,12 @@ use crate::job::{Lsh, Shingle, ShingleHash, Source};
 use crate::schema::{self, SourceTypes};
 use crate::udf::expr_fn::document_key;
 
-/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), followed by the carried columns of the
-/// source.
+/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), followed by the carried columns of
+/// the source, which later frames keep up to the signatures. If the reader already splits texts into shingles, a column `cut` follows
+/// `text`.
 ///
-/// Later frames keep the carried columns up to the signatures. A column `cut` follows `text` if the reader already splits texts into
-/// shingles.
-///
-/// `doc` is the key of the document in all later stages. `reason` is one of the reasons in `schemas/rejects.toml`, or null for a
-/// document that can be compared.
+/// `doc` is the key of the document in all later stages. `reason` is one of the reasons in `schemas/rejects.toml`, or null for a document
+/// that can be compared.
 ///
 /// # Errors
 /// If a column is missing.
@@ -64,21 +62,18 @@ pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Res
     Ok(documents.union(rejects)?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, reason).
-///
-/// Returns every document that has the same key as an earlier document in the order of (source, position). Documents that cannot be
-/// compared or are too short for `shingle` are ignored.
-///
-/// The reason is `duplicate_id`, or `key_collision` if two different ids have the same key.
+/// (source, position, id, text, doc, reason) -> (source, position, reason), one row for every document with the key of an earlier
+/// document in the order of (source, position). Ignores documents that cannot be compared or are too short for `shingle`. The reason is
+/// `duplicate_id`, or `key_collision` if two different ids have the same key.
 ///
 /// # Errors
 /// If a column is missing.
 pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let whole = documents.filter(col("reason").is_null())?;
-    // Texts are read and split into shingles only for documents with a repeated key.
+    // Only texts of documents with a repeated key are read and split into shingles.
     let repeated = repeated(whole.clone())?.select(renamed([("doc", "repeated")]))?;
     let repeated = repeated.join(whole, JoinType::RightSemi, &["repeated"], &["doc"], None)?;
-    // Any hash function shows which documents have no shingles. The dictionary does not exist yet.
+    // Any hash function shows which documents have no shingles, while the dictionary does not exist yet.
     let shingle = Shingle { hash: ShingleHash::Xxh3, ..shingle.clone() };
     let keyed = shingles(repeated, &shingle)?
         .filter(col("reason").is_null())?
@@ -94,9 +89,8 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
     Ok(ranked.select(vec![col("source"), col("position"), reason.alias("reason")])?)
 }
 
-/// (source, position, doc, reason, ..), reference documents (doc, ..) -> (source, position, reason).
-///
-/// Returns the documents that have the same key as a reference document, with the reason `reference_id`.
+/// (source, position, doc, reason, ..), reference documents (doc, ..) -> (source, position, reason), one row for every document with the
+/// key of a reference document. The reason is `reference_id`.
 pub(crate) fn reference_duplicates(documents: DataFrame, reference: DataFrame) -> Result<DataFrame> {
     let whole = documents.filter(col("reason").is_null())?;
     let reference = reference.select(renamed([("doc", "reference")]))?;
@@ -104,7 +98,7 @@ pub(crate) fn reference_duplicates(documents: DataFrame, reference: DataFrame) -
     Ok(found.select(vec![col("source"), col("position"), lit("reference_id").alias("reason")])?)
 }
 
-/// Returns the rows of both frames (source, position, reason). If both frames contain a document, only its row in `first` is returned.
+/// Returns the rows of both frames (source, position, reason). The row in `first` takes precedence for a document in both frames.
 pub(crate) fn either_duplicates(first: DataFrame, second: DataFrame) -> Result<DataFrame> {
     let named = renamed([("source", "first_source"), ("position", "first_position")]);
     let (left, right) = (&["first_source", "first_position"], &["source", "position"]);
@@ -126,7 +120,7 @@ pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<Data
     Ok(duplicates.join(documents, JoinType::Right, left, right, None)?.select(columns)?)
 }
 
-/// (doc, ..) -> (doc: UInt64). Returns the keys that occur in more than one row.
+/// (doc, ..) -> (doc: UInt64), the keys that occur in more than one row.
 pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
     Ok(keys
         .select(columns(["doc"]))?
@@ -135,7 +129,7 @@ pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
         .select(columns(["doc"]))?)
 }
 
-/// (id, doc, ..) -> (least: Utf8, most: Utf8), sorted by `least`. Returns the smallest and the largest id with each of these keys.
+/// (id, doc, ..) -> (least: Utf8, most: Utf8), the smallest and the largest id with each of the `keys`, sorted by `least`.
 pub(crate) fn ids_of_keys(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
     let keys = keys.iter().map(|&key| lit(key)).collect();
     Ok(documents

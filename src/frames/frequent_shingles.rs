@@ -18,15 +18,15 @@ use crate::udf::expr_fn::{document_key, shingle_samples};
 /// The approximate number of documents per group in the sample. Shingles are counted only in the sample.
 pub(crate) const SAMPLE: u64 = 100_000;
 
-/// A shingle in at most this many documents is never frequent, since two copies are already a large share of a small group.
+/// A shingle in at most this many documents is never frequent. Two copies are already a large share of a small group.
 const MIN_DOCUMENTS: u64 = 10;
 
-/// Adds the column `group_key: UInt64`. `group` is the name of the column with the group, or `None` if there are no groups.
+/// Adds the column `group_key: UInt64`. `group` is the name of the column with the group, if there are groups.
 pub(crate) fn with_group_key(documents: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     Ok(documents.with_column("group_key", groups::key(groups::group(group).unalias()).unalias())?)
 }
 
-/// (group_key, reason, ..) -> (group_key, documents: UInt64). Counts the documents in each group, without rejects.
+/// (group_key, reason, ..) -> (group_key, documents: UInt64), the number of documents in each group, without rejects.
 pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
     let counted = documents
         .filter(col("reason").is_null())?
@@ -34,8 +34,8 @@ pub(crate) fn group_sizes(documents: DataFrame) -> Result<DataFrame> {
     Ok(counted.select(vec![col("group_key"), number(col("rows")).alias("documents")])?)
 }
 
-/// Draws a sample of documents (doc, group_key, ..). `sizes` are the [`group_sizes`]. The sample contains about [`SAMPLE`] documents from
-/// each group, or all documents in a smaller group. The key of a document decides whether the document is drawn.
+/// Draws about [`SAMPLE`] documents from each group of documents (doc, group_key, ..), or all documents of a smaller group. The key of a
+/// document decides whether it is drawn. `sizes` are the [`group_sizes`].
 pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFrame> {
     let columns = all_columns(&documents);
     let sizes = sizes.select(renamed([("group_key", "sized"), ("documents", "size")]))?;
@@ -45,18 +45,15 @@ pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFram
     Ok(rows.filter(is_drawn)?.select(columns)?)
 }
 
-/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64).
-///
-/// Returns the shingles that occur in more than a share `max_frequency` of the documents in a group.
-///
-/// The counts are from the group in which the shingle has its largest share. `documents` is the number of documents with the shingle, and
-/// `of_documents` is the number of all documents with shingles. `doc` is a document with the shingle.
+/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64), one row for each shingle in more than
+/// a share `max_frequency` of the documents of a group. The counts come from the group with the largest share. `documents` counts the
+/// documents with the shingle, `of_documents` all documents with shingles. `doc` is a document with the shingle.
 pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64) -> Result<DataFrame> {
-    // Rejected texts are not split into shingles, since their content is arbitrary.
+    // Rejected texts are not split into shingles, since they can contain anything.
     let text = when(col("reason").is_null(), col("text")).end()?;
     let set = shingles_of_text(&sample, text, shingle)?.alias("shingles");
     let sets = sample.select(vec![col("group_key"), col("doc"), set])?;
-    // A row without a shingle counts the document itself.
+    // A row without a shingle counts the document.
     let each = array_append(col("shingles"), no_number());
     let each = when(array_length(col("shingles")).gt(lit(0_u64)), each).end()?.alias("shingle");
     let counted = sets
@@ -92,8 +89,7 @@ pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64)
         .select(columns(["shingle", "documents", "of_documents", "doc"]))?)
 }
 
-/// Removes `frequent` shingles (shingle, ..) from the sets in the column `shingles: List<UInt64>`. Call this wherever texts become shingle
-/// sets.
+/// Removes `frequent` shingles (shingle, ..) from the sets in `shingles: List<UInt64>`. Call this wherever texts become shingle sets.
 pub(crate) fn without_frequent(documents: DataFrame, frequent: Option<DataFrame>) -> Result<DataFrame> {
     let Some(frequent) = frequent else { return Ok(documents) };
     let all = all_columns(&documents);
@@ -104,10 +100,8 @@ pub(crate) fn without_frequent(documents: DataFrame, frequent: Option<DataFrame>
     Ok(apply(Operator::WithoutFrequent(WithoutFrequent), vec![frequent, last])?.select(all)?)
 }
 
-/// The result of [`frequent`], documents (source, position, doc, ..), rejects (source, position, id, reason, ..) -> (source, position,
-/// origin).
-///
-/// Returns the positions of the example documents, which the column `doc` of [`frequent`] contains. `origin` is null.
+/// [`frequent`], documents (source, position, doc, ..), rejects (source, position, id, reason, ..) -> (source, position, origin), the
+/// positions of the documents in the column `doc` of [`frequent`]. `origin` is null.
 pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
     let rejected = rejects.filter(col("reason").eq(lit("only_template")))?.select(vec![
         col("source"),
@@ -120,7 +114,7 @@ pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: Data
     Ok(found.select(vec![col("source"), col("position"), no_number().alias("origin")])?)
 }
 
-/// The result of [`frequent`], the example documents (doc, text, group) -> the columns of `schemas/frequent_shingles.toml`.
+/// [`frequent`], its documents (doc, text, group) -> the columns of `schemas/frequent_shingles.toml`.
 pub(crate) fn with_samples(frequent: DataFrame, texts: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let shown = frequent
         .clone()

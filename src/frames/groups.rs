@@ -1,6 +1,4 @@
-//! Groups of documents, by `source.group`, and the pairs between them.
-//!
-//! All documents without a group together form one group. The name of this group is null.
+//! Groups of documents, by `source.group`, and the pairs between them. Documents without a group form one group, whose name is null.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -15,7 +13,7 @@ use crate::error::Result;
 use crate::job::{Compare, Source};
 use crate::udf::expr_fn::document_key;
 
-/// The group of a document as text, from the column `name` of the source. It is null if `name` is `None`.
+/// The group of a document as text, from the column `name` of the source, or null.
 pub(crate) fn group(name: Option<&str>) -> Expr {
     let group = match name {
         Some(name) => cast(ident(Source::stored(name)), DataType::Utf8),
@@ -24,7 +22,6 @@ pub(crate) fn group(name: Option<&str>) -> Expr {
     group.alias("group")
 }
 
-/// (doc, group, ..) -> (doc, group_key: UInt64). Each group has a number.
 pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), key(col("group"))])?)
 }
@@ -33,7 +30,7 @@ pub(crate) fn key(group: Expr) -> Expr {
     coalesce(vec![document_key(group), lit(0_u64)]).alias("group_key")
 }
 
-/// Keeps the pairs (a, b, ..) of groups that are compared, and the rows without b. `keys` (doc, group_key) contains all documents.
+/// Keeps the pairs (a, b, ..) whose groups are compared, and the rows without b. `keys` (doc, group_key) contains all documents.
 pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> Result<DataFrame> {
     let columns = all_columns(&pairs);
     let end = |doc, group| keys.clone().select(renamed([("doc", doc), ("group_key", group)]));
@@ -50,7 +47,7 @@ pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> R
 /// Adds `group_a` and `group_b` to pairs (id_a, id_b, reference_b, ..). The groups come from `documents` (id, reference, group, ..).
 pub(crate) fn with_groups_of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let all = [all_columns(&pairs), columns(["group_a", "group_b"])].concat();
-    // The reference document of a pair is b.
+    // In a pair with a reference document, b is the reference document.
     let a = documents.clone().filter(!col("reference"))?;
     let a = a.select(renamed([("id", "of_a"), ("group", "group_a")]))?;
     let b =
@@ -60,8 +57,8 @@ pub(crate) fn with_groups_of_pairs(pairs: DataFrame, documents: DataFrame) -> Re
     Ok(pairs.select(all)?)
 }
 
-/// Adds `groups`, the number of different groups in a cluster, to clusters (id, cluster_id, reference, ..). The groups come from
-/// `documents` (id, reference, group, ..).
+/// Adds `groups`, the number of different groups in a cluster, to clusters (id, cluster_id, reference, ..), from `documents` (id,
+/// reference, group, ..).
 pub(crate) fn with_groups_of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let all = [all_columns(&clusters), columns(["groups"])].concat();
     let documents = documents.select(vec![
@@ -79,7 +76,7 @@ pub(crate) fn with_groups_of_clusters(clusters: DataFrame, documents: DataFrame)
     Ok(counted.join(clusters, JoinType::Right, &["counted"], &["cluster_id"], None)?.select(all)?)
 }
 
-/// The table `pairs` with its groups, and all compared documents (id, reference, group) -> the columns of `schemas/group_pairs.toml`. A
+/// The table `pairs` with its groups, all compared documents (id, reference, group) -> the columns of `schemas/group_pairs.toml`. A
 /// reference document counts as compared if it is in a pair.
 pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let ends = pairs.select(vec![
@@ -90,7 +87,7 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
         col("reference_b"),
         joinable(col("group_b"))?.alias("name_b"),
     ])?;
-    // Each pair has two rows, one for each of its documents.
+    // Each pair gives two rows, one for each document.
     let seen_from = |one: &str, other: &str| {
         let end = |name: &str, end: &str, new: &str| col(format!("{name}_{end}")).alias(new);
         ends.clone().select(vec![
@@ -150,7 +147,6 @@ fn joinable(group: Expr) -> Result<Expr> {
     Ok(when(group.clone().is_not_null(), concat(vec![lit("="), group])).otherwise(lit(NO_GROUP))?)
 }
 
-/// The group of a [`joinable`] name.
 fn original(name: Expr) -> Result<Expr> {
     Ok(when(name.clone().not_eq(lit(NO_GROUP)), substr(name, lit(2_i64))).end()?)
 }

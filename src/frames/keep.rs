@@ -15,14 +15,12 @@ use crate::udf::values::order_key as key_of;
 /// The column that orders documents if an order names reference documents. Documents with the smallest number come first.
 pub(crate) const BEFORE: &str = "before";
 
-/// The name of the column for the preference with index `at`. Documents with the smallest value come first, or with the largest value if
-/// the preference is [`Prefer::Most`].
+/// The column for the preference with index `at`. Documents with the smallest value come first, or with the largest for [`Prefer::Most`].
 fn name(at: usize) -> String {
     format!("keep_{at}")
 }
 
-/// The preferences in `order` that need an additional column, and the names of these columns. The number of shingles needs no additional
-/// column.
+/// The preferences in `order` that need an additional column, with its name. The number of shingles is a column already.
 fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
     order.iter().enumerate().filter_map(|(at, preference)| match preference {
         Preference::Reference => None,
@@ -35,13 +33,12 @@ fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Pref
     })
 }
 
-/// The names of [`order_columns`].
 pub(crate) fn names(order: &[Preference]) -> Vec<String> {
     by_columns(order).map(|(name, ..)| name).collect()
 }
 
-/// The columns that order documents, except for the number of shingles. The frame must contain the columns of `documents` and the carried
-/// columns. `group` is the name of the column with the group.
+/// The columns that order documents, except for the number of shingles. The frame has the columns of `documents` and the carried columns,
+/// and `group` is the name of the column with the group.
 pub(crate) fn order_columns(order: &[Preference], group: Option<&str>) -> Result<Vec<Expr>> {
     by_columns(order).map(|(name, column, prefer)| Ok(value(column, prefer, group)?.alias(name))).collect()
 }
@@ -54,7 +51,7 @@ pub(crate) fn data_preferences(order: &[Preference]) -> impl Iterator<Item = (St
     by_columns(order).filter(move |(_, column, _)| !is_own(column))
 }
 
-/// The value of `column` as the table `documents` stores it.
+/// The value of `column` in the table `documents`.
 pub(crate) fn stored(column: &str, of_group: Option<&str>) -> Expr {
     match column {
         Preference::LENGTH => col("shingle_count"),
@@ -66,7 +63,6 @@ pub(crate) fn stored(column: &str, of_group: Option<&str>) -> Expr {
     }
 }
 
-/// The value by which `column` orders documents.
 fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> {
     let value = stored(column, of_group);
     match (prefer, column) {
@@ -77,7 +73,7 @@ fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> 
     }
 }
 
-/// The index of a value in `values`. It is the length of `values` for any other value, and null for a missing value.
+/// The index of a value in `values`: the length of `values` for any other value, and null for a missing value.
 fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);
@@ -91,7 +87,7 @@ fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
 
-/// Sorts documents by [`order_columns`], with preferred documents first. Preferences for reference documents are ignored.
+/// Sorts documents by [`order_columns`], preferred documents first, without the preference for reference documents.
 pub(crate) fn sorted(order: &[Preference]) -> Vec<SortExpr> {
     sort_exprs(order.iter().enumerate().filter(|(_, preference)| **preference != Preference::Reference))
 }
@@ -115,8 +111,8 @@ fn sort_exprs<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<S
     order.map(by).chain([col("id").sort(true, false)]).collect()
 }
 
-/// Adds [`order_columns`] to documents from a second source, which have no carried columns. Columns of the data are null. The types come
-/// from `like`.
+/// Adds [`order_columns`] to documents from a second source, which have no carried columns. Columns of the data are null, with the types
+/// in `like`.
 pub(crate) fn without_carried(
     documents: DataFrame,
     order: &[Preference],

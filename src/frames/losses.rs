@@ -1,4 +1,4 @@
-//! Counts lost shingles, which only removed documents contain, and finds the documents that are spared from removal.
+//! Counts lost shingles, which only removed documents contain, and finds the documents that are spared because of their shingles.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -12,7 +12,6 @@ use crate::job::{ClusterMethod, Job};
 use crate::operator::clusters::{CHAINED, CountLosses, PAIRED, REPRESENTATIVE, STAYS};
 use crate::operator::{self, Operator};
 
-/// The columns of [`removals`].
 const REMOVAL: [&str; 8] =
     ["set", "of_set", "root", "place", "documents", "shared", "shingles", "of_shingles"];
 
@@ -58,8 +57,8 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
     Ok(removed.select(columns(REMOVAL))?)
 }
 
-/// Adds `lossy: UInt64` to [`removals`]. It counts the sets in the cluster that may lose shingles, and the kept sets with shingles that the
-/// representative may lack. It is null if no set in the cluster may lose shingles.
+/// Adds `lossy: UInt64` to [`removals`]. It counts the sets in the cluster that may lose shingles, and the kept sets with shingles that
+/// the representative may lack. It is null if no set in the cluster may lose shingles.
 pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
     let sets = vec![count(lit(1)).alias("sets"), bool_or(may_lose()).alias("loses")];
     let lossy = removed
@@ -87,27 +86,26 @@ fn may_lack() -> Expr {
     col("shared").is_null().or(col("shared").lt(col("shingles")))
 }
 
-/// Whether a set belongs only to kept reference documents and may contain shingles that its representative lacks. These shingles are not
-/// lost. Documents from a second source are never removed.
+/// Whether a set belongs only to kept reference documents and may have shingles that its representative lacks. These shingles are not
+/// lost. Documents from a second source are always kept.
 fn stays(job: &Job) -> Result<Expr> {
     let always = lit(job.second_source().is_some());
     let stays = always.or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
     Ok(col("documents").eq(lit(0_u64)).and(may_lack()).and(stays))
 }
 
-/// Whether the losses of a set in [`with_lossy`] follow from its score. Then the set is paired with its representative. No other set in the
-/// cluster may lose shingles, so no shingle is counted twice.
+/// Whether the losses of a set in [`with_lossy`] follow from its score. The set is then paired with its representative, and no other set
+/// in the cluster may lose shingles, so that no shingle is counted twice.
 fn loses_alone() -> Expr {
     may_lose().and(col("shared").is_not_null()).and(col("lossy").eq(lit(1_u64)))
 }
 
-/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set. Losses are counted from these sets:
+/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set. `doc` is a document with the set. Losses are
+/// counted from these sets:
 ///
 /// - sets with shingles that their representatives may lack, unless the losses follow from the score,
 /// - the representatives of these sets, and
 /// - kept sets in the same clusters.
-///
-/// `doc` is a document with the set.
 pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
     let needed = may_lose().and(!loses_alone()).or(stays(job)?);
     let removals = removals.filter(col("lossy").is_not_null().and(needed))?;
@@ -131,32 +129,27 @@ pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
     Ok(removed.union(kept)?)
 }
 
-/// Whether a document that does not represent its cluster is spared. Applies the rule of [`crate::clusters::is_spared`] to the columns
-/// (shared, shingles).
+/// Whether a document that does not represent its cluster is spared: the rule of [`crate::clusters::is_spared`] on (shared, shingles).
 fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
     let Some(least) = contained else { return Ok(lit(false)) };
     Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
 }
 
-/// The share of a document's shingles that the representative contains, from the columns (shared, shingles).
 fn containment() -> Expr {
     float(col("shared")) / float(col("shingles"))
 }
 
-/// The basis on which losses are counted.
+/// The data from which losses are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// The shingle sets of documents.
     Shingles,
-    /// Only the scores of pairs, if outputs without shingles are merged.
+    /// Only the scores of pairs, in a merge of outputs without shingles.
     Scores,
 }
 
 /// Removals (set, documents, shared, shingles, ..) -> the columns of [`operator::clusters::losses_schema`]. These losses follow from
-/// scores, so no texts are read.
-///
-/// The result has a row for each set that is part of its representative, and for each set with losses that follow from its score. It also
-/// has a row for each set without new documents. With [`Basis::Scores`], it has a row for every set.
+/// scores, so no texts are read. There is a row for each set that its representative contains, for each set whose losses follow from its
+/// score, and for each set without new documents. With [`Basis::Scores`], there is a row for every set.
 pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
     let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let no_document = col("documents").eq(lit(0_u64));
@@ -177,8 +170,8 @@ pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<
     ])?)
 }
 
-/// [`roles`], sketches (doc, shingles, ..) of their documents -> the columns of [`operator::clusters::losses_schema`]. These are the losses
-/// that [`known_losses`] omits.
+/// [`roles`], sketches (doc, shingles, ..) of their documents -> the columns of [`operator::clusters::losses_schema`], for the sets that
+/// [`known_losses`] omits.
 pub(crate) fn counted_losses(
     roles: DataFrame,
     sketches: DataFrame,
@@ -190,13 +183,11 @@ pub(crate) fn counted_losses(
     operator::apply(Operator::Losses(CountLosses { contained }), vec![sets])
 }
 
-/// A removal is lossy if more than one in this many shingles is lost (more than 2 %).
+/// A removal is lossy if it loses more than one in this many shingles (more than 2 %).
 const LOSSY: u64 = 50;
 
-/// Losses -> one row (lossy_removals, shingles).
-///
-/// `lossy_removals` is the number of removed documents that lose more than 2 % of their shingles. `shingles` is the number of shingles that
-/// only removed documents contain. Both are null if no document is removed.
+/// Losses -> one row (lossy_removals, shingles): the number of removed documents that lose more than 2 % of their shingles, and the
+/// number of shingles that only removed documents contain. Both are null if no document is removed.
 pub(crate) fn total_losses(losses: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
     let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
     let is_lossy = is_lossy.and(!is_spared(contained, col("paired"))?);
@@ -204,25 +195,23 @@ pub(crate) fn total_losses(losses: DataFrame, contained: Option<f64>) -> Result<
     Ok(losses.aggregate(vec![], vec![lossy, sum(col("gone")).alias("shingles")])?)
 }
 
-/// The rules by which documents are spared.
 pub(crate) struct SpareRules {
     pub(crate) method: ClusterMethod,
-    /// Says by `reference` whether documents with the same shingles are pairs.
+    /// An expression over `reference` that says whether documents with the same shingles are pairs.
     pub(crate) copies_are_pairs: Expr,
-    /// The minimum containment for a removal.
     pub(crate) contained: f64,
-    /// Says by `reference` whether a document is never removed.
+    /// An expression over `reference` that says whether a document is never removed.
     pub(crate) always_stays: Expr,
 }
 
 /// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, ..), losses (set, shared,
 /// shingles, of_shingles, ..) -> the columns of `schemas/spared.toml`, with `kept_id` and `kept_reference`.
 ///
-/// A document that does not represent its cluster is spared in two cases. It is not paired with the representative, or the representative
-/// contains less than a share `contained` of the document's shingles.
+/// A document that does not represent its cluster is spared if it is not paired with the representative, or if the representative
+/// contains less than a share `contained` of its shingles.
 ///
-/// If copies are pairs, the first copy is spared and replaces the other copies. `kept_id` is the id of the first copy for these other
-/// copies, and null for all other documents. `same` contains the pairs (a, b) of groups with the same shingles.
+/// If copies are pairs, the first copy is spared and replaces the others. `kept_id` is its id for the other copies, and null for all
+/// other documents. `same` contains the pairs (a, b) of groups with the same shingles.
 pub(crate) fn spared(
     documents: DataFrame,
     sets: DataFrame,
@@ -251,7 +240,7 @@ pub(crate) fn spared(
         ("shingles", "shingles"),
         ("of_shingles", "of_shingles"),
     ]))?;
-    // As in the table `clusters`, a copy represents itself if it is not paired with its representative.
+    // As in the table `clusters`, a copy that is not paired with its representative represents itself.
     let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs.clone() };
     let is_copy = || col("first").eq(col("of"));
     let represents_itself = col("rank").eq(col("of")).or(is_copy().and(copies_stay));
@@ -262,7 +251,7 @@ pub(crate) fn spared(
     let others = losses
         .join(others, JoinType::Right, &["lost_set"], &["of_set"], None)?
         .select([document, vec![is_copy().alias("is_copy")], counts].concat())?;
-    // A copy is removed if it is paired with the representative, and kept otherwise.
+    // A copy is removed if it is paired with the representative.
     let goes = col("is_copy").and(col("paired"));
     let is_spared = (!goes).and(is_spared(Some(contained), col("paired"))?);
     let mut others = others.filter(is_spared.or(always_stays.clone()))?;
@@ -291,9 +280,9 @@ pub(crate) fn spared(
     ])?)
 }
 
-/// Adds `beside` to spared documents (set, root, of, first, ..). It is the rank of the first document in another group with the same
-/// shingles, if that group is kept and `same` contains the pair. The other group has another `source.group`, or one group is new and the
-/// other consists of reference documents.
+/// Adds `beside` to spared documents (set, root, of, first, ..): the rank of the first document in another kept group with the same
+/// shingles, if `same` contains the pair. The other group has another `source.group`, or one group is new and the other consists of
+/// reference documents.
 fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Result<DataFrame> {
     let marked = others.clone().with_column("stays", always_stays)?;
     let end = |end: &str| {

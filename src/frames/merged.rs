@@ -1,7 +1,7 @@
-//! Converts the pairs in several outputs to the scores of one run over the documents in all outputs.
+//! Converts the pairs in several outputs to the scores of one run over all their documents.
 //!
-//! Pairs of documents become scores of groups of copies. An output contains only some pairs of a large group. A later output may replace
-//! one document in a group and keep the others.
+//! Pairs of documents become scores of groups of copies. An output contains only some pairs of a large group, and a later output may
+//! replace one document of a group and keep the others.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -15,17 +15,16 @@ use super::{all_columns, columns, needed, renamed, suffixed};
 use crate::error::Result;
 use crate::udf::expr_fn::document_key;
 
-/// The columns of a score after `a` and `b`.
 const MEASURED: [&str; 5] = ["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"];
 
-/// Reads a table `pairs` as (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b, estimate, shared_bands).
+/// The columns (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b, estimate, shared_bands) of a table `pairs`.
 pub(crate) fn pair_columns() -> Vec<Expr> {
     let ends =
         vec![document_key(col("id_a")).alias("a"), document_key(col("id_b")).alias("b"), col("reference_b")];
     [ends, columns(MEASURED)].concat()
 }
 
-/// Marks documents in the table `spared` as representatives in the table `clusters`, since these documents are kept.
+/// Marks documents in the table `spared` as representatives in the table `clusters`, since they are kept.
 pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<DataFrame> {
     let mut columns = all_columns(&clusters);
     for column in columns.iter_mut().filter(|column| **column == ident("representative")) {
@@ -36,7 +35,7 @@ pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<Data
     Ok(spared.join(clusters, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 
-/// [`pair_columns`], copies (rep, doc, size) -> the columns of scores. Call it only if no document was ever replaced.
+/// [`pair_columns`], copies (rep, doc, size) -> the columns of scores. Only for outputs without replaced documents.
 pub(crate) fn scores(pairs: DataFrame, copies: DataFrame) -> Result<DataFrame> {
     let copies = copies.filter(col("rep").not_eq(col("doc")))?;
     let end = |end: &str| suffixed(&copies, &["doc", "rep"], end);
@@ -49,16 +48,16 @@ pub(crate) fn scores(pairs: DataFrame, copies: DataFrame) -> Result<DataFrame> {
     in_order(joined.select([ends, columns(MEASURED)].concat())?)
 }
 
-/// Adds `until` to the documents (run, doc, set_hash_0, set_hash_1, ..) of all runs, including replaced documents. It is the run that
-/// replaced the document, or null.
+/// Adds `until` to the documents (run, doc, set_hash_0, set_hash_1, ..) of all runs, including replaced documents: the run that replaced
+/// the document, or null.
 pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
     let until = lead(col("run"), Some(1), None).partition_by(columns(["doc"])).order_by(order).build()?;
     Ok(documents.window(vec![until.alias("until")])?)
 }
 
-/// Keeps the rows of `documents` (run, doc, ..) that no later run replaced, and drops the column `run`. `later` (run, doc) contains the
-/// documents that replaced others.
+/// Keeps the rows of `documents` (run, doc, ..) that no later run replaced, without `run`. `later` (run, doc) contains the documents that
+/// replaced others.
 pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFrame> {
     let mut columns = all_columns(&documents);
     columns.retain(|column| *column != ident("run"));
@@ -68,28 +67,26 @@ pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFram
     Ok(all.filter(stays)?.select(columns)?)
 }
 
-/// Documents (doc, set_hash_0, set_hash_1, ..) -> the key columns and `rep` of each group of copies (see [`super::copies::copies`]). A
-/// document without copies is also a group.
+/// Documents (doc, set_hash_0, set_hash_1, ..) -> the [`key`] and `rep` of each group of copies: see [`super::copies::copies`]. A
+/// document without copies is a group too.
 pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
     let same = key(&documents).into_iter().map(col).collect();
     Ok(documents.aggregate(same, vec![min(col("doc")).alias("rep")])?)
 }
 
-/// Adds the column `rep` of [`representatives`] to documents. A document is dropped if its group is not in `representatives`.
+/// Adds the `rep` of [`representatives`] to documents, and drops documents without a group there.
 pub(crate) fn with_representative(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
     with_same_key(representatives, vec![col("rep")], documents)
 }
 
 /// `run` and [`pair_columns`], the [`versions`] of all documents, the [`representatives`] of the remaining documents -> (first, second,
-/// shared, ..).
-///
-/// Returns the pairs between groups with a remaining document, including pairs within a group.
+/// shared, ..), the pairs between and within groups with a remaining document.
 pub(crate) fn pairs_of_groups(
     pairs: DataFrame,
     versions: DataFrame,
     representatives: DataFrame,
 ) -> Result<DataFrame> {
-    // The group of each version of a document, and the first and last runs with this version.
+    // The group of each version of a document, and the first and last runs with it.
     let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
     let versions = with_representative(versions, representatives)?;
     let end = |end: &str| suffixed(&versions, &["since", "until", "version", "rep"], end);
@@ -105,8 +102,7 @@ pub(crate) fn pairs_of_groups(
 }
 
 /// [`pairs_of_groups`], the remaining documents (doc, set_hash_0, set_hash_1, ..), their [`representatives`] -> (a: UInt64, b: UInt64).
-///
-/// Each pair becomes an edge. If a group is in a pair, edges also connect its copies.
+/// Each pair becomes an edge. Edges also connect the copies of a group in a pair.
 pub(crate) fn connections(
     pairs: DataFrame,
     documents: DataFrame,

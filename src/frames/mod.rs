@@ -1,6 +1,7 @@
-//! Functions that take and return frames. Stages, look-ups and measurements share them.
+//! Functions from frames to frames, which stages, look-ups and measurements share. They are lazy: they read no files and need no session.
 //!
-//! They are lazy: they read no files and need no session. Unless documented otherwise, a function fails only if a frame lacks a column.
+//! The docs state columns as `inputs -> output`: (a, b, ..) is a frame with the columns a and b, and perhaps more. Unless documented
+//! otherwise, a function fails only if a frame lacks a column.
 
 pub mod candidates;
 pub mod clusters;
@@ -52,27 +53,23 @@ pub(crate) fn suffixed(frame: &DataFrame, names: &[&str], end: &str) -> Result<D
     Ok(frame.clone().select(columns.collect::<Vec<_>>())?)
 }
 
-/// All columns of `frame`. Used to restore the columns after a join.
+/// All columns of `frame`, to restore them after a join.
 pub(crate) fn all_columns(frame: &DataFrame) -> Vec<Expr> {
     frame.schema().columns().into_iter().map(|column| ident(column.name)).collect()
 }
 
-/// Whether `frame` has a column of this name.
 fn has_column(frame: &DataFrame, name: &str) -> bool {
     frame.schema().has_column_with_unqualified_name(name)
 }
 
-/// A null of type UInt64.
 pub(crate) fn no_number() -> Expr {
     lit(ScalarValue::UInt64(None))
 }
 
-/// `expr` as UInt64.
 pub(crate) fn number(expr: Expr) -> Expr {
     cast(expr, DataType::UInt64)
 }
 
-/// `expr` as Float64.
 pub(crate) fn float(expr: Expr) -> Expr {
     cast(expr, DataType::Float64)
 }
@@ -92,8 +89,7 @@ pub(crate) fn document_columns(frame: &DataFrame, own: impl IntoIterator<Item = 
     columns(["source", "position", "id"]).into_iter().chain(own).chain(carried(frame)).collect()
 }
 
-/// The column `text`, followed by [`CUT`] if the frame contains it. [`CUT`] contains the shingles of texts that the reader has already
-/// split.
+/// The column `text`, and [`CUT`] if the frame contains it: the shingles of texts that the reader has already split.
 pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
     std::iter::once("text").chain(has_column(frame, CUT).then_some(CUT)).map(col).collect()
 }
@@ -103,7 +99,7 @@ pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle)
     if !has_column(frame, CUT) {
         return Ok(shingles(text, shingle));
     }
-    // If the reader has already split a text into shingles, the frame contains only its beginning.
+    // A text that the reader has already split is cut off in the column `text`.
     let uncut = when(col(CUT).is_null(), text.clone()).end()?;
     let cut = when(text.is_not_null(), col(CUT)).end()?;
     Ok(coalesce(vec![cut, shingles(uncut, shingle)]))
@@ -118,12 +114,12 @@ pub(crate) fn with_columns(frame: DataFrame, by_doc: DataFrame) -> Result<DataFr
     Ok(by_doc.join(frame, JoinType::Right, &["of_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// Keeps the rows of `documents` (doc, ..) with a key in `needed` (needed: UInt64).
+/// Keeps the `documents` (doc, ..) whose keys are in `needed` (needed: UInt64).
 pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
 
-/// (a, b) -> distinct (needed: UInt64). Returns the documents in pairs.
+/// (a, b) -> distinct (needed: UInt64), the documents in pairs.
 pub(crate) fn needed(pairs: DataFrame) -> Result<DataFrame> {
     let a = pairs.clone().select(renamed([("a", "needed")]))?;
     Ok(a.union(pairs.select(renamed([("b", "needed")]))?)?.distinct()?)
@@ -134,7 +130,7 @@ pub(crate) fn lists(rows: DataFrame) -> Result<DataFrame> {
     apply(Operator::Lists(Lists), vec![rows])
 }
 
-/// Converts `rows` to the columns of `schema`, matched by name. A missing column is null.
+/// Converts `rows` to the columns of `schema` by name. A missing column becomes null.
 pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> {
     let column = |field: &FieldRef| {
         let value =
@@ -145,7 +141,7 @@ pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> 
     Ok(rows.select(columns)?)
 }
 
-/// Returns the rows of all frames. The frames must have the same columns. Returns `None` if there are no frames.
+/// Returns the rows of all frames, which have the same columns. Returns `None` if there are no frames.
 pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
     let frames = frames.into_iter().collect::<Result<Vec<_>>>()?;
     let mut frames = frames.into_iter();
@@ -153,7 +149,7 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     if frames.len() == 0 {
         return Ok(Some(first));
     }
-    // A single node unites all inputs, because the planning time of nested unions is quadratic in their number.
+    // One node unites all inputs, because the planning time of nested unions is quadratic in their number.
     let (state, first) = first.into_parts();
     let others = frames.map(|frame| frame.into_parts().1);
     let plans = std::iter::once(first).chain(others).map(Arc::new).collect();
@@ -161,15 +157,13 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     Ok(Some(DataFrame::new(state, all)))
 }
 
-/// Plans `frame` with sort-merge joins.
-///
-/// A hash join would keep its whole left side in memory. A sort-merge join keeps one batch from its right side, and the left rows with one
-/// key.
+/// Plans `frame` with sort-merge joins. A hash join would keep its whole left side in memory, while a sort-merge join keeps one batch of
+/// its right side and the left rows with one key.
 pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
     let (mut state, plan) = frame.into_parts();
     let config = state.config_mut();
     config.options_mut().optimizer.prefer_hash_join = false;
-    // DataFusion still uses a hash join if the plan has one partition.
+    // DataFusion still uses a hash join in a plan with one partition.
     let partitions = config.target_partitions().max(2);
     config.options_mut().execution.target_partitions = partitions;
     DataFrame::new(state, plan)
@@ -206,7 +200,6 @@ mod tests {
         union((0..runs).map(with_run)).unwrap().unwrap()
     }
 
-    /// The number of nodes in a plan, and its depth.
     fn extent(frame: DataFrame) -> (usize, usize) {
         let plan = frame.into_optimized_plan().unwrap();
         let (mut nodes, mut depth, mut level) = (0, 0, vec![&plan]);

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::job::{Compare, NewPairs};
 use crate::udf::expr_fn::{document_key, passages as common_passages};
 
-/// Counts the written pairs of identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64), null if there are no groups.
+/// (rep, doc, size, reference) -> one row (pairs: UInt64), the number of written pairs of copies, or null if there are no groups.
 pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let size = || col("size");
     let star = size() - lit(1_u64);
@@ -27,13 +27,13 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
 
 /// (id, doc, shingle_count, rep, size, reference), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`.
 ///
-/// A score between two groups of copies becomes a pair for each document in one group and each document in the other. If copies are pairs,
-/// every two documents in a group become a pair with a similarity of 1.
+/// A score between two groups of copies becomes a pair for each document in one group and each in the other. If copies are pairs, every
+/// two documents in a group become a pair with a similarity of 1.
 ///
-/// If a group is written as a star, only its smallest id has pairs with other groups. Every other document in the group is paired only with
-/// the smallest id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
+/// If a group is written as a star, only its smallest id has pairs with other groups, and each other document is paired only with the
+/// smallest id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
 ///
-/// If every pair consists of a new and a reference document, copies are not pairs. Every other new document in a star is then paired with
+/// If every pair consists of a new and a reference document, copies are not pairs. Each other new document in a star is then paired with
 /// the smallest id in each group of reference documents.
 ///
 /// `bands` is the number of bands that two identical signatures share.
@@ -75,9 +75,8 @@ pub(crate) fn pairs(
     Ok(of_scores.union(identical(within, bands)?)?)
 }
 
-/// (rep, id, ..), (rep, id, shingle_count, ..) -> (id_a, id_b, shingle_count, reference_b).
-///
-/// Pairs each document in `left` with the documents in `right` that are in the same group and have a larger id.
+/// (rep, id, ..), (rep, id, shingle_count, ..) -> (id_a, id_b, shingle_count, reference_b). Pairs each document in `left` with the
+/// documents in `right` that are in the same group and have a larger id.
 fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     let left = left.select(renamed([("rep", "left_rep"), ("id", "id_a")]))?;
     let right = right.select(vec![col("rep"), col("id").alias("id_b"), col("shingle_count")])?;
@@ -86,12 +85,12 @@ fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     Ok(rows.select(vec![col("id_a"), col("id_b"), col("shingle_count"), lit(false).alias("reference_b")])?)
 }
 
-/// Expands each score (a, b, ..) to pairs of documents (rep, id, reference). The group a is in `of_a`, and the group b is in `of_b`.
+/// Expands each score (a, b, ..) to pairs of the documents (rep, id, reference) in the groups of a (`of_a`) and b (`of_b`).
 fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
     let left = renamed([("rep", "left_rep"), ("id", "left_id"), ("reference", "left_reference")]);
     let right = renamed([("rep", "right_rep"), ("id", "right_id"), ("reference", "right_reference")]);
-    // The joins keep the documents in memory instead of the scores, since there can be as many scores as pairs. The new name of b keeps the
-    // optimizer from reordering the two joins.
+    // The joins keep the documents in memory instead of the scores, since there can be as many scores as pairs. The new name of b keeps
+    // the optimizer from reordering the joins.
     let measured = columns(["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"]);
     let ends = vec![col("left_id"), col("left_reference"), col("b").alias("other_rep")];
     let joined = of_a
@@ -99,7 +98,7 @@ fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<New
         .join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?
         .select([ends, measured].concat())?;
     let joined = of_b.select(right)?.join(joined, JoinType::Inner, &["right_rep"], &["other_rep"], None)?;
-    // The smaller id is a, but a reference document is always b.
+    // The smaller id is a, except that a reference document is always b.
     let smaller = col("left_id").lt(col("right_id"));
     let (left_is_a, reference_b) = match rule {
         None => (smaller, lit(false)),
@@ -143,9 +142,8 @@ fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
     Ok(within.select(all)?)
 }
 
-/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference). Both say how a score with another group is written.
-/// `shown` is the number of documents that are paired with every shown document in the other group. `one_by_one` is the number of documents
-/// that are paired with only one document in the other group.
+/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group. `shown` documents are
+/// paired with every shown document in the other group. `one_by_one` documents are paired with a single document in it.
 fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let (size, star) = (|| col("size"), || rules.is_star(col("size")));
     let one_by_one = match rules.paired() {
@@ -157,9 +155,8 @@ fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
         .with_column("one_by_one", one_by_one)?)
 }
 
-/// Groups of copies (rep, doc, size, reference), scores (a, b, ..) -> one row (pairs: UInt64), null if there are no scores.
-///
-/// Counts the pairs to which scores are expanded.
+/// Groups of copies (rep, doc, size, reference), scores (a, b, ..) -> one row (pairs: UInt64), the number of pairs to which scores are
+/// expanded, or null if there are no scores.
 pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let groups = groups.filter(col("doc").eq(col("rep")))?;
     let groups = with_shown(groups.select(columns(["rep", "size", "reference"]))?, rules)?;
@@ -175,9 +172,8 @@ pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules
     Ok(both.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
-/// Members (rep, size, reference, ..), scores (a, b, ..) -> one row (left_out: UInt64), null if there are no groups.
-///
-/// Counts the similar pairs that are not written because their groups are written as stars.
+/// Members (rep, size, reference, ..), scores (a, b, ..) -> one row (left_out: UInt64), the number of similar pairs that stars omit, or
+/// null if there are no groups.
 pub(crate) fn count_of_left_out(
     members: DataFrame,
     scores: DataFrame,
@@ -202,24 +198,24 @@ pub(crate) fn count_of_left_out(
     Ok(within.union(between)?.aggregate(vec![], vec![sum(col("out")).alias("left_out")])?)
 }
 
-/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64). Returns the texts for [`with_passages`].
+/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64), the texts for [`with_passages`].
 pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
     let bytes = number(octet_length(col("text"))).alias("bytes");
     Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
 }
 
-/// The bytes of all texts: (bytes, ..) -> one row (bytes: UInt64), null if there are no texts.
+/// (bytes, ..) -> one row (bytes: UInt64), the bytes of all texts, or null if there are no texts.
 pub(crate) fn text_bytes(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?)
 }
 
-/// The bytes of the longest text: (bytes, ..) -> one row (bytes: UInt64), null if there are no texts.
+/// (bytes, ..) -> one row (bytes: UInt64), the bytes of the longest text, or null if there are no texts.
 pub(crate) fn longest_text_bytes(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
 }
 
-/// Adds `passage_a` and `passage_b` to pairs (id_a, id_b, reference_b, ..). They contain the longest common passage of the two `texts`
-/// (doc, text). Documents from a second source have the keys of [`second_source_key`].
+/// Adds the longest common passage of the two `texts` (doc, text) as `passage_a` and `passage_b` to pairs (id_a, id_b, reference_b, ..).
+/// Documents from a second source have the keys of [`second_source_key`].
 pub(crate) fn with_passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {
     let mut columns = all_columns(&pairs);
     let mut key_b = document_key(col("id_b"));

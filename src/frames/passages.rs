@@ -1,8 +1,8 @@
 //! Finds repeated passages inside documents, and the occurrence that is kept. Passages are lines, sentences, paragraphs, or sequences of
 //! words.
 //!
-//! A window has as many words as the shortest allowed passage. Every window contains a fingerprint. Only windows around a repeated
-//! fingerprint are hashed as a whole. Only windows with a repeated hash become part of a passage.
+//! For sequences of words, a window has as many words as the shortest allowed passage, and contains at least one fingerprint. Only
+//! windows around a repeated fingerprint are hashed as a whole, and only windows with a repeated hash become part of a passage.
 //!
 //! See [`super::pairs`] for the longest common passage of a pair.
 
@@ -28,13 +28,11 @@ use crate::udf::expr_fn::{
 };
 use crate::udf::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// The maximum number of characters in a sample.
 const SAMPLE: usize = 200;
 
-/// The columns that contain the hash of a passage or window.
 const HASH: [&str; 2] = ["hash_0", "hash_1"];
 
-/// The columns of a span, without the columns that describe the kept occurrence.
+/// The columns of a span, except for those that describe the kept occurrence.
 const SPAN: [&str; 10] = [
     "id",
     "source",
@@ -48,13 +46,11 @@ const SPAN: [&str; 10] = [
     "reference_documents",
 ];
 
-/// The reasons to reject a document with an id and a text. Such a document is not compared, but passages are searched in it.
+/// The reasons to reject a document that still has an id and a text. It is not compared, but searched for passages.
 const SEARCHED: [&str; 3] = ["too_short", "too_long", "only_template"];
 
-/// Rejects (source, position, doc, reason, origin), compared documents (doc) -> (doc, source, position, origin).
-///
-/// Returns the rejects in which passages are searched. Only one of several rejects with the same id is returned: the new reject, or else
-/// the reject from the last output.
+/// Rejects (source, position, doc, reason, origin), compared documents (doc) -> (doc, source, position, origin), the rejects in which
+/// passages are searched. Of several rejects with the same id, only the new one is returned, or else the one of the last output.
 pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<DataFrame> {
     let reasons = SEARCHED.map(lit).to_vec();
     let rejects = reference::without(rejects.filter(col("reason").in_list(reasons, false))?, compared)?;
@@ -68,16 +64,15 @@ pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<Data
     Ok(first.select(columns(["doc", "source", "position", "origin"]))?)
 }
 
-/// Documents (source, position, text, doc, reason, ..) -> (doc, text).
-///
-/// Drops the `rejects` (source, position, ..), but keeps the rejects in `among`, in which passages are searched.
+/// Documents (source, position, text, doc, reason, ..) -> (doc, text). Drops the `rejects` (source, position, ..), but keeps the rejects
+/// in `among`, in which passages are searched.
 pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let documents = documents.filter(col("reason").is_null())?;
     let documents = documents.select(columns(["source", "position", "doc", "text"]))?;
     Ok(without_rejects(documents, unsearched(rejects, among)?)?.select(columns(["doc", "text"]))?)
 }
 
-/// Drops the `rejects` (source, position, ..) that are in `among` (source, position, ..).
+/// Drops the `rejects` (source, position, ..) that are also in `among` (source, position, ..).
 pub(crate) fn unsearched(rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
     Ok(among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?)
@@ -102,21 +97,21 @@ pub(crate) fn without_cuts(texts: DataFrame, cuts: DataFrame) -> Result<DataFram
     Ok(lists(cuts)?.join(texts, JoinType::Right, &["cut_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// Rows (doc, ..) in which repeated passages are found. They belong to new documents, and to reference documents if there are any.
+/// Rows (doc, ..) of new and reference documents, in which repeated passages are found.
 pub(crate) struct PassageRows {
     new: DataFrame,
     reference: Option<(DataFrame, NewPairs)>,
 }
 
 impl PassageRows {
-    /// `new` are the rows of new documents. `reference` are the rows of reference documents, if any. [`NewPairs`] decides whether a passage
-    /// is repeated if it occurs only in new documents.
+    /// Creates the rows of `new` documents and of `reference` documents. [`NewPairs`] decides whether a passage that occurs only in new
+    /// documents counts as repeated.
     pub(crate) fn new(new: DataFrame, reference: Option<(DataFrame, NewPairs)>) -> Self {
         Self { new, reference }
     }
 
-    /// Drops most rows with a unique number in the column `key`. If there are reference documents, all rows are kept, since a reference
-    /// document may contain the number.
+    /// Drops most rows with a unique number in the column `key`. With reference documents, keeps all rows, since a reference document may
+    /// contain the number.
     fn that_may_repeat(self, key: &str) -> Result<Self> {
         if self.reference.is_some() {
             return Ok(self);
@@ -128,10 +123,8 @@ impl PassageRows {
     }
 
     /// Keeps the rows with a repeated `key` that occurs in a new document. With [`NewPairs::WithReference`], the key must also occur in a
-    /// reference document.
-    ///
-    /// Adds `occurrences: UInt64`, the number of occurrences in all documents, and `reference_documents: UInt64`, the number of reference
-    /// documents with the key. Also adds `reference: Boolean`, which is true if the row belongs to a reference document.
+    /// reference document. Adds `occurrences: UInt64`, the number of rows with the key, `reference_documents: UInt64`, the number of
+    /// reference documents with the key, and `reference: Boolean`.
     fn repeated<const N: usize>(self, key: [&str; N]) -> Result<DataFrame> {
         let this = match key.first() {
             Some(first) => self.that_may_repeat(first)?,
@@ -152,7 +145,7 @@ impl PassageRows {
         Ok(repeated.join(rows, JoinType::Inner, &left, &key, None)?.select(all)?)
     }
 
-    /// Returns (key, occurrences, reference_documents) for the keys that [`Self::repeated`] keeps.
+    /// Returns (key, occurrences, reference_documents) for the keys of [`Self::repeated`].
     fn counts<const N: usize>(&self, key: [&str; N]) -> Result<DataFrame> {
         let by_key = || columns(key);
         let occurrences = || count(lit(1)).alias("occurrences");
@@ -204,15 +197,14 @@ pub(crate) fn units(
     unnested(documents, text_units(col("text"), unit, min_words, shingle), UNIT)
 }
 
-/// (doc, text) -> (doc, fingerprint: UInt64), one row per fingerprint. Every window of `length` words in a text contains at least one
-/// fingerprint.
+/// (doc, text) -> (doc, fingerprint: UInt64), one row per fingerprint. Every window of `length` words contains at least one.
 pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingle) -> Result<DataFrame> {
     let fingerprint = text_fingerprints(col("text"), length, shingle).alias("fingerprint");
     let all = documents.select(vec![col("doc"), fingerprint])?.unnest_columns(&["fingerprint"])?;
     Ok(all.filter(col("fingerprint").is_not_null())?)
 }
 
-/// (doc, fingerprint) -> (doc, fingerprint). Keeps repeated fingerprints, with one row per document and fingerprint.
+/// (doc, fingerprint) -> (doc, fingerprint), the repeated fingerprints, once per document.
 pub(crate) fn fingerprint_hits(fingerprints: PassageRows) -> Result<DataFrame> {
     Ok(fingerprints.repeated(["fingerprint"])?.select(columns(["doc", "fingerprint"]))?.distinct()?)
 }
@@ -233,10 +225,9 @@ pub(crate) fn windows(
     Ok(windows.with_column("of_reference", lit(u64::from(of_reference)))?)
 }
 
-/// The [`windows`], the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_char_start:
-/// UInt64), one row per repeated window in a new document.
-///
-/// `is_first` is 1 for the first occurrence in the first document. `kept_doc` and `kept_char_start` say where this occurrence is.
+/// [`windows`], the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_char_start: UInt64),
+/// one row per repeated window in a new document. `is_first` is 1 for the first occurrence in the first document, whose place is
+/// `kept_doc` and `kept_char_start`.
 pub(crate) fn repeated_windows(
     windows: PassageRows,
     documents: DataFrame,
@@ -251,10 +242,11 @@ pub(crate) fn repeated_windows(
     Ok(ranked.filter(!col("reference"))?.select(all)?)
 }
 
-/// Documents (id, ..), clusters (id, representative, reference, ..), spared documents (id, reference, ..), reference documents (.., before)
-/// -> all documents with `reference: Boolean` and `turn: UInt64`. The expression in `reference` is the value of `before` for new documents.
+/// Documents (id, ..), clusters (id, representative, reference, ..), spared documents (id, reference, ..), reference documents (..,
+/// before) -> all documents with `reference: Boolean` and `turn: UInt64`. The expression in `reference` is the value of `before` for new
+/// documents.
 ///
-/// Passages are kept in the document with the smallest `turn`, and then by preference:
+/// A passage is kept in the document with the smallest `turn`, and then by preference:
 ///
 /// 1. reference documents that outputs keep, or that come from a second source,
 /// 2. new documents,
@@ -287,8 +279,8 @@ pub(crate) fn in_turn(
     Ok(new.union(reference.select([columns, of_reference].concat())?)?)
 }
 
-/// The value of `turn` for compared and kept documents with the number `before`. For uncompared documents, `turn` is larger by 1. For
-/// removed documents, it is larger by 2.
+/// The value of `turn` for kept documents with the number `before`. It is larger by 1 for uncompared documents, and by 2 for removed
+/// ones.
 pub(crate) fn turns(before: Expr) -> Expr {
     before * lit(3_u64)
 }
@@ -301,7 +293,7 @@ fn sorted(order: &[Preference], place: &str) -> Vec<SortExpr> {
     sorted
 }
 
-/// Adds columns from the documents of [`in_turn`] to `rows` (doc, ..): the columns that order documents, and the columns `of`.
+/// Adds the columns that order documents, and the columns `of`, from the documents of [`in_turn`] to `rows` (doc, ..).
 fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Preference]) -> Result<DataFrame> {
     let names = keep::names(order);
     let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id"), col("turn")];
@@ -310,9 +302,8 @@ fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Prefe
     Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
 }
 
-/// Rows -> `key`, `columns`, `is_first: Boolean`, and the columns `of_first` (name, new name).
-///
-/// `is_first` is true for the first row with each key in the order `sorted`. The columns `of_first` contain the values from this first row.
+/// Rows -> `key`, `columns`, `is_first: Boolean`, and the columns `of_first` (name, new name). `is_first` is true for the first row with
+/// each key in the order `sorted`. The columns `of_first` contain the values of this row.
 fn with_first(
     rows: DataFrame,
     key: &[&str],
@@ -330,15 +321,14 @@ fn with_first(
     apply(Operator::FirstOfEach(first), vec![rows.select(all)?])
 }
 
-/// The 128-bit hash of the columns `hash_0` and `hash_1` as 32 hexadecimal digits.
+/// The hash (hash_0, hash_1) as 32 hexadecimal digits.
 fn passage_id() -> Expr {
     let half = |name: &str| lpad(vec![to_hex(col(name)), lit(16_i64), lit("0")]);
     concat(vec![half("hash_0"), half("hash_1")]).alias("passage_id")
 }
 
-/// The rows of [`units`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
-///
-/// The first occurrence of a passage is kept, in the first document by `turn` and then by `order`.
+/// [`units`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`. The first occurrence of a passage is kept, in the
+/// first document by `turn` and then by `order`.
 pub(crate) fn spans_of_units(
     units: PassageRows,
     documents: DataFrame,
@@ -358,7 +348,7 @@ pub(crate) fn spans_of_units(
     Ok(ranked.filter(!col("reference"))?.select(all)?)
 }
 
-/// (doc, text, ..), the rows of [`repeated_windows`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
+/// (doc, text, ..), [`repeated_windows`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
 pub(crate) fn spans_of_words(
     texts: DataFrame,
     windows: DataFrame,
@@ -388,8 +378,8 @@ pub(crate) fn spans_of_words(
     Ok(runs.select([columns(SPAN), own, of_kept].concat())?)
 }
 
-/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end), one row per passage. It describes the kept
-/// span, or else the first span in the document with the smallest id.
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end), one row per passage: the kept span, or
+/// else the first span in the document with the smallest id.
 pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
     let sorted = vec![
         col("kept").sort(false, false),
@@ -407,9 +397,8 @@ pub(crate) fn sample_positions(samples: DataFrame) -> Result<DataFrame> {
     Ok(places.with_column("origin", no_number())?)
 }
 
-/// The columns of `schemas/spans.toml`, texts (source, position, text), groups (id, group) -> the columns of `schemas/passages.toml`.
-///
-/// `texts` contains the documents in [`samples`]. `groups` is `None` if documents have no groups.
+/// The columns of `schemas/spans.toml`, texts (source, position, text) of the documents in [`samples`], groups (id, group) if there are
+/// groups -> the columns of `schemas/passages.toml`.
 pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
     let most =
         || ["words", "occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec();

@@ -1,20 +1,20 @@
 //! The prefix join, which pairs documents that share one of their rarest shingles. Any two similar documents share such a shingle.
 //!
-//! It is the exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*, SIGMOD
-//! 2010. Shingles are counted in the whole collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
-//!       shingle are joined. Pairs become candidates if they pass the filters on sizes and positions.
+//! It is the exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*, SIGMOD 2010.
+//! Shingles are counted in the whole collection. The prefix of a document, its rarest shingles, becomes rows (shingle, doc). Rows with
+//! the same shingle are joined. Pairs become candidates if they pass the filters on sizes and positions.
 //!
-//! If pairs are kept by their estimate, the signature is used as the set instead of the shingles. Its elements are (index of the
-//! permutation, value). An estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
+//! If pairs are kept by their estimate, the signature replaces the set of shingles. Its elements are (index of the permutation, value).
+//! An estimate of e corresponds to a Jaccard similarity of e / (2 - e) between two such sets.
 //!
 //! If pairs are kept by their containment, a shingle in the smaller document's prefix can be anywhere in the larger document. So rows of
 //! prefixes are joined with rows of whole sets. Only shingles that are in some prefix are used.
 //!
 //! # Dense groups
 //!
-//! Some documents share a rare shingle with very many other documents, for example pages that consist mostly of a header. 54,000 such pages
-//! have 1.5 billion pairs. Such pairs may be similar, but they are useless. Therefore a few documents become *leaders*, and the other
-//! documents are compared only with the leaders:
+//! Some documents share a rare shingle with very many others, for example pages that consist mostly of a header. 54,000 such pages have
+//! 1.5 billion pairs, which may be similar, but are useless. Therefore a few documents become *leaders*, and the others are only compared
+//! with leaders:
 //!
 //! 1. A *round* chooses leaders among the documents without a leader. Documents with fewer rarer shingles come first, then documents with
 //!    more shingles, then documents with smaller keys. The pairs of leaders are scored like all candidates. A document with a score then
@@ -60,14 +60,14 @@ pub struct Join {
     least: u8,
 }
 
-/// The number of counters, `2^bits`, does not depend on the memory budget. So every budget gives the same candidates. Counters take at most
-/// 16 MiB.
+/// There are `2^bits` counters, which take at most 16 MiB. Their number does not depend on the memory, so every memory gives the same
+/// candidates.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 24;
 
 impl Join {
-    /// The join that finds the pairs that `score` keeps. Signatures have `permutations` values, and all sets together have `elements`. In a
-    /// run `against` reference documents, `elements` counts only the sets of new documents.
+    /// Creates the join that finds the pairs that `score` keeps. Signatures have `permutations` values, and all sets together have
+    /// `elements`. In a run `against` reference documents, `elements` counts only the sets of new documents.
     pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
             ScoreBy::Shingles => score.least_jaccard(),
@@ -76,35 +76,32 @@ impl Join {
                 jaccard_of(least_contained(values, score.threshold), values, values)
             }
         };
-        // With four counters per element, four out of five elements that occur once share their counter with no other element.
+        // With four counters per element, four out of five elements that occur once have a counter of their own.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
         let Score { by, measure, .. } = *score;
         let least = if against { 1 } else { 2 };
         Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS), least }
     }
 
-    /// Whether prefixes are joined with whole sets instead of prefixes. This is necessary if sets of any two sizes can be similar.
+    /// Whether prefixes are joined with whole sets, because sets of any two sizes can be similar.
     pub(crate) fn meets_whole_sets(&self) -> bool {
         self.measure.takes_any_size()
     }
 
-    /// The number of counters is `2^bits`.
     pub(crate) fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The minimum similarity of a pair of joined sets.
     pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// The maximum number of rows in the join. The rows are the elements of all prefixes, or of all sets if prefixes are joined with whole
-    /// sets.
+    /// The maximum number of rows in the join: the elements of all prefixes, or of all sets if prefixes are joined with whole sets.
     pub(crate) fn rows(&self) -> u64 {
         if self.meets_whole_sets() {
             return self.elements;
         }
-        // A similar set must contain a certain share of a set's elements. The prefix omits this share.
+        // A prefix omits the share of a set's elements that a similar set must contain.
         (self.elements as f64 * (1.0 - self.threshold)) as u64
     }
 
@@ -127,18 +124,18 @@ impl Join {
     }
 }
 
-/// Counts the `tokens` (a list) in all rows. There are `2^bits` counters, and each token uses `probes` of them.
+/// Counts the `tokens` (a list) in all rows with `2^bits` counters, of which each token uses `probes`.
 pub(super) fn token_counts(rows: DataFrame, tokens: Expr, (bits, probes): (u32, u32)) -> Result<DataFrame> {
     let tokens = rows.select(vec![tokens.alias("tokens")])?;
     apply(Operator::TokenCounts(TokenCounts { bits, probes }), vec![tokens])
 }
 
-/// Keeps the `documents` (doc, ..) in hot or dense buckets. `members` (a, ..) contains their keys, but not the keys of copies.
+/// Keeps the `documents` (doc, ..) in hot or dense buckets. `members` (a, ..) contains their keys, without copies.
 pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
     among(documents, members.select(renamed([("a", "needed")]))?)
 }
 
-/// The number of elements in all sets: (shingle_count, ..) -> one row (elements: UInt64), null if there are no documents.
+/// (shingle_count, ..) -> one row (elements: UInt64), the number of elements in all sets, or null if there are no documents.
 pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Result<DataFrame> {
     let elements = match score.by {
         ScoreBy::Shingles => col("shingle_count"),
@@ -147,7 +144,7 @@ pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize)
     Ok(documents.aggregate(vec![], vec![sum(elements).alias("elements")])?)
 }
 
-/// The number of occurrences of each element: (doc, shingles, signature, ..) -> the columns of `operator::prefixes::counter_schema`.
+/// (doc, shingles, signature, ..) -> the columns of `operator::prefixes::counter_schema`, the number of occurrences of each element.
 ///
 /// # Errors
 /// If a column is missing.
@@ -163,8 +160,8 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
 /// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b. The result contains every pair that reaches
 /// the threshold.
 ///
-/// If `dense` is given, a shingle in more than `dense` prefixes gives no pairs. Each document with such a shingle has one row (doc, null),
-/// and [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
+/// With `dense`, a shingle in more than `dense` prefixes gives no pairs. Each document with such a shingle has one row (doc, null), and
+/// [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.
@@ -187,15 +184,15 @@ pub fn candidates(
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }
 
-/// Like [`prefixes`], but returns every element of a document that any document has in its prefix.
+/// Like [`prefixes`], but returns every element of a document that is in the prefix of any document.
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
     let of_prefixes = token_counts(tokens, make_array(columns(["token"])), (join.bits, 1))?;
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
 
-/// Returns the latest state of each document that took part in a round, as (reference, state). Returns `None` if there are no rounds. Each
-/// element of `rounds` contains the scored pairs (a, b, ..) and the leaders (a) of one round.
+/// Returns the latest state of each document that took part in a round, as (reference, state), if there are rounds. Each of the `rounds`
+/// contains the scored pairs (a, b, ..) and the leaders (a).
 ///
 /// # Errors
 /// If a column is missing.
@@ -213,16 +210,14 @@ pub fn states(rounds: Vec<(DataFrame, DataFrame)>) -> Result<Option<DataFrame>> 
     Ok(super::union(frames)?.map(latest).transpose()?)
 }
 
-/// [`states`] -> (settled). Returns the settled documents.
 pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(renamed([("reference", "settled")]))?)
 }
 
 /// (token, doc, size, position), the states after the previous rounds -> distinct (a: UInt64, b: UInt64), a < b.
 ///
-/// Returns the pairs that `pairs` asks for, and one row (leader, null) for each leader.
-///
-/// Pairs come only from shingles in the prefixes of more than `dense` documents. Two `reference` documents (doc, ..) are never a pair.
+/// Returns the pairs that `pairs` asks for, and one row (leader, null) for each leader. Pairs come only from shingles in the prefixes of
+/// more than `dense` documents. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
 /// If a column is missing.

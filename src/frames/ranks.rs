@@ -20,10 +20,8 @@ use crate::operator::{self, Operator};
 /// reference), one row per document.
 ///
 /// `set` is the representative of the document's shingle set, and `root` is the root of its component. `rank` numbers the documents in a
-/// component from 1, in the order of preference.
-///
-/// `components` contains the root of each shingle set with a score. A set without a score is its own component. With `merged`, members also
-/// have the column [`BEFORE`], which takes part in the order.
+/// component from 1, by preference. `components` contains the root of each shingle set with a score, and every other set is a component
+/// of its own. With `merged`, the column [`BEFORE`] of the members takes part in the order.
 pub(crate) fn ranks(
     members: DataFrame,
     components: DataFrame,
@@ -41,8 +39,8 @@ pub(crate) fn ranks(
     with_ranks(rooted, if merged { keep::sorted_with_reference(order) } else { keep::sorted(order) })
 }
 
-/// Like [`ranks`], but for a run with reference documents. Only components with a `new` document (doc, ..) are ranked. The inputs are
-/// components (doc, root) and all documents (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..).
+/// Like [`ranks`], but for a run with reference documents: ranks only components with a `new` document (doc, ..). Takes components (doc,
+/// root) and all documents (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..).
 pub(crate) fn ranks_with_reference(
     components: DataFrame,
     documents: DataFrame,
@@ -61,7 +59,6 @@ pub(crate) fn ranks_with_reference(
     with_ranks(rooted, keep::sorted_with_reference(order))
 }
 
-/// The columns that rank documents.
 fn rank_columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
     let mut columns =
         vec![col("id"), col("doc"), col("shingle_count"), col("rep").alias("set"), root, col("reference")];
@@ -75,8 +72,8 @@ fn with_ranks(rooted: DataFrame, sorted: Vec<SortExpr>) -> Result<DataFrame> {
     Ok(rooted.window(vec![rank.alias("rank")])?.select(all)?)
 }
 
-/// Documents (set, root, rank, reference, ..) -> (set, root, rank, reference), one row per shingle set. `rank` is the rank of the set's
-/// first document.
+/// Documents (set, root, rank, reference, ..) -> (set, root, rank, reference), one row per shingle set, with the rank of its first
+/// document.
 pub(crate) fn ranks_of_sets(ranks: DataFrame) -> Result<DataFrame> {
     let first = vec![
         min(col("root")).alias("root"),
@@ -86,12 +83,12 @@ pub(crate) fn ranks_of_sets(ranks: DataFrame) -> Result<DataFrame> {
     Ok(ranks.aggregate(columns(["set"]), first)?)
 }
 
-/// Scores (a, b, shared, shingles_a, shingles_b, ..) of documents, [`ranks`] -> the scores of their shingle sets. Two sets can have two
-/// scores, (a, b) and (b, a).
+/// Scores (a, b, shared, shingles_a, shingles_b, ..) of documents, [`ranks`] -> the scores of their shingle sets. Two sets can have the
+/// scores (a, b) and (b, a).
 pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<DataFrame> {
     let end = |end: &str| suffixed(&ranks, &["doc", "set"], end);
     let measured = || columns(["shared", "shingles_a", "shingles_b"]);
-    // The new name of b keeps the optimizer from reordering the two joins.
+    // The new name of b keeps the optimizer from reordering the joins.
     let joined = end("a")?
         .join(scores, JoinType::Inner, &["doc_a"], &["a"], None)?
         .select([renamed([("set_a", "set_a"), ("b", "other")]), measured()].concat())?;
@@ -103,10 +100,9 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
 /// Documents (set, root, rank, reference, ..), scores (a, b, shared, shingles_a, shingles_b, ..) -> (set, root, rank,
 /// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
 ///
-/// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and its representative,
-/// or null if they are not a pair. `weakest_link` is the minimum similarity on the best path between the group and its representative. It
-/// is null if the method divides chains, or if the component is too large for a path search. `copies_are_pairs` says by `reference` whether
-/// two documents in one group are a pair.
+/// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and this document, or
+/// null if they are not a pair. `weakest_link` is the minimum similarity on the best path between the two. It is null if the method
+/// divides chains, or if the component is too large for a path search. `copies_are_pairs` is an expression over `reference`.
 pub(crate) fn represented(
     documents: DataFrame,
     scores: DataFrame,
@@ -143,15 +139,15 @@ pub(super) fn representatives_of_edges(edges: DataFrame, division: Division) -> 
     ]))?)
 }
 
-/// Returns the pairs between groups of copies as (root, high, low: UInt64, jaccard: Float64). `high` and `low` are the ranks of the two
-/// groups.
+/// Returns the pairs between groups of copies as (root, high, low: UInt64, jaccard: Float64), with the ranks of the groups as `high` and
+/// `low`.
 pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let union = float(col("shingles_a") + col("shingles_b") - col("shared"));
     let scores = scores.select(vec![col("a"), col("b"), (float(col("shared")) / union).alias("jaccard")])?;
     let of_a = sets.clone().select(renamed([("set", "set_a"), ("rank", "rank_a")]))?;
     let of_b = sets.clone().select(renamed([("set", "set_b"), ("root", "root"), ("rank", "rank_b")]))?;
     // The joins keep the sets in memory instead of the scores, since there can be as many scores as pairs. The new name of b keeps the
-    // optimizer from reordering the two joins.
+    // optimizer from reordering the joins.
     let joined = of_a.join(scores, JoinType::Inner, &["set_a"], &["a"], None)?.select(vec![
         col("b").alias("other"),
         col("rank_a"),

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::schema::carried;
 use crate::udf::expr_fn::document_key;
 
-/// Adds `reference: Boolean` to `frame` (doc, ..). It is true if the document is in `reference` (doc, ..).
+/// Adds `reference: Boolean` to `frame` (doc, ..): whether the document is in `reference` (doc, ..).
 pub(crate) fn mark(frame: DataFrame, reference: DataFrame) -> Result<DataFrame> {
     let is_reference = col("reference_doc").is_not_null().alias("reference");
     let columns = [all_columns(&frame), vec![is_reference]].concat();
@@ -38,10 +38,8 @@ pub(crate) fn new_and_reference(
     })
 }
 
-/// Sketches of a second source (.., may_match) -> the columns of the work table of reference documents, `reason`, and `may_match` (true or
-/// null).
-///
-/// The last two columns select the table to which a row is written. `group` is the name of the column with the group.
+/// Sketches of a second source (.., may_match) -> the columns of the work table of reference documents, `reason`, and `may_match` (true
+/// or null). The last two select the table of a row. `group` is the name of the column with the group.
 pub(crate) fn second_source_rows(marked: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     let sketch = [
         "id",
@@ -68,19 +66,18 @@ pub(crate) fn with_second_source_keys(documents: DataFrame) -> Result<DataFrame>
     Ok(documents.with_column("doc", second_source_key(col("doc")))?)
 }
 
-/// The key of a document in a second source, computed from the key of its id. Both sources can contain the same id, but the two documents
-/// then have different keys.
+/// The key of a document in a second source, from the key of its id. Documents with the same id in both sources then have different keys.
 pub(crate) fn second_source_key(key: Expr) -> Expr {
     lit(u64::MAX) - key
 }
 
-/// Keeps the rows of `documents` (doc, ..) that are not among the `others` (doc, ..).
+/// Keeps the `documents` (doc, ..) that are not among the `others` (doc, ..).
 pub(crate) fn without(documents: DataFrame, others: DataFrame) -> Result<DataFrame> {
     let others = others.select(renamed([("doc", "other")]))?;
     Ok(others.join(documents, JoinType::RightAnti, &["other"], &["doc"], None)?)
 }
 
-/// Keeps the rows of `documents` (doc, ..) that are among the `others` (doc, ..).
+/// Keeps the `documents` (doc, ..) that are among the `others` (doc, ..).
 pub(crate) fn same(documents: DataFrame, others: DataFrame) -> Result<DataFrame> {
     super::among(documents, others.select(renamed([("doc", "needed")]))?)
 }
@@ -95,24 +92,22 @@ pub(crate) fn with_reference(pairs: DataFrame, reference: DataFrame) -> Result<D
     Ok(marked.filter(has_one)?.select(columns)?)
 }
 
-/// Scores (a, b, ..), members (rep, doc, ..) -> (a: UInt64, b: UInt64). Each score is an edge, and an edge joins each copy with its
-/// representative.
+/// Scores (a, b, ..), members (rep, doc, ..) -> (a: UInt64, b: UInt64). Each score is an edge. Edges also join copies with their
+/// representatives.
 pub(crate) fn edges(scores: DataFrame, members: DataFrame) -> Result<DataFrame> {
     let copies = members.filter(col("rep").not_eq(col("doc")))?;
     let copies = copies.select(renamed([("rep", "a"), ("doc", "b")]))?;
     Ok(scores.select(columns(["a", "b"]))?.union(copies)?)
 }
 
-/// (id, cluster_id, ..) -> (a: UInt64, b: UInt64). Joins each document with the document that gave its cluster the id.
+/// (id, cluster_id, ..) -> (a: UInt64, b: UInt64). Joins each document with the founder of its cluster.
 pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
     let edge = vec![document_key(col("cluster_id")).alias("a"), document_key(col("id")).alias("b")];
     Ok(clusters.select(edge)?)
 }
 
-/// Clusters (run, id, cluster_id) of several outputs -> their founders. A founder is a document with the same id as its cluster.
-///
-/// `documents` (doc, since) contains the remaining documents, and the run that read each document. It is `None` if no document was
-/// replaced.
+/// Clusters (run, id, cluster_id) of several outputs -> their founders, the documents with the same id as their cluster. `documents`
+/// (doc, since) contains the remaining documents and the run that read each, if any document was replaced.
 pub(crate) fn founders(clusters: DataFrame, documents: Option<DataFrame>) -> Result<Founders> {
     let Some(documents) = documents else {
         return Ok(Founders { present: present(clusters)?, replaced: None });
@@ -133,7 +128,7 @@ pub(crate) fn founders(clusters: DataFrame, documents: Option<DataFrame>) -> Res
     Ok(Founders { present: present(clusters)?, replaced: Some(Replaced { founders, others }) })
 }
 
-/// Clusters (run, id, cluster_id) of several outputs -> the founders (id). In a later output, a cluster can be part of another cluster.
+/// Clusters (run, id, cluster_id) of several outputs -> the founders (id). In a later output, a cluster can be part of another.
 fn present(clusters: DataFrame) -> Result<DataFrame> {
     let is_founder = || col("id").eq(col("cluster_id"));
     let last = |is: Expr| -> Result<Expr> { Ok(max(when(is, col("run")).end()?)) };
@@ -143,9 +138,8 @@ fn present(clusters: DataFrame) -> Result<DataFrame> {
     Ok(founders.filter(col("founded").is_not_null().and(stays))?.select(columns(["id"]))?)
 }
 
-/// Clusters (run, id, representative) of several outputs -> (doc: UInt64, removed_by: UInt64).
-///
-/// Returns the documents that do not represent their latest cluster. `removed_by` is the run that wrote this cluster.
+/// Clusters (run, id, representative) of several outputs -> (doc: UInt64, removed_by: UInt64), the documents that do not represent their
+/// latest cluster, which run `removed_by` wrote.
 pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     let represents = when(col("representative"), col("run")).end()?;
     let runs = vec![max(col("run")).alias("removed_by"), max(represents).alias("represented")];
@@ -154,9 +148,8 @@ pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     Ok(last.filter(goes)?.select(vec![document_key(col("id")).alias("doc"), col("removed_by")])?)
 }
 
-/// [`removed`], the remaining documents (doc, since, ..) -> `doc` and `columns`.
-///
-/// `since` is the run that read the document. Returns the documents that this run or a later run removed.
+/// [`removed`], the remaining documents (doc, since, ..) -> `doc` and `columns`. `since` is the run that read the document. Returns the
+/// documents that this run or a later run removed.
 pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame, columns: &[&str]) -> Result<DataFrame> {
     let removed = removed.with_column_renamed("doc", "gone")?;
     let joined = removed.join(documents, JoinType::Inner, &["gone"], &["doc"], None)?;
@@ -174,9 +167,8 @@ pub(crate) fn with_place(documents: DataFrame, others: DataFrame, place: u64) ->
     Ok(others.join(documents, JoinType::Right, &["other"], &["doc"], None)?.select(columns)?)
 }
 
-/// Documents (run, doc, id) of several outputs -> (before, run, id: Utf8).
-///
-/// For two outputs, `id` is the smallest id that both contain and no output between them contains. Outputs without such an id have no row.
+/// Documents (run, doc, id) of several outputs -> (before, run, id: Utf8). For two outputs, `id` is the smallest id that both contain and
+/// no output between them contains. Outputs without such an id have no row.
 pub(crate) fn shared_ids(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
     let before = lag(col("run"), Some(1), None).partition_by(columns(["doc"])).order_by(order).build()?;

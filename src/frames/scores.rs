@@ -1,4 +1,4 @@
-//! Scores, which are the similarities of candidates. They are computed from sketches. Only scores that reach the threshold are kept.
+//! Scores, which are the similarities of candidates, from their sketches. Only scores that reach the threshold are kept.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -13,27 +13,25 @@ use crate::job::{Lsh, Minhash, Score, ScoreBy};
 use crate::operator::score::{Probe, Scoring};
 use crate::operator::{Operator, apply};
 
-/// A block in the comparison of all pairs. It contains the pairs between documents in key segment `left` and documents in key segment
-/// `right`. The sketches in a block fit in memory.
+/// A block in the comparison of all pairs: the pairs between documents in the key segments `left` and `right`, whose sketches fit in
+/// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PairBlock {
-    /// The first key segment. It is at most `right`.
+    /// The first segment, at most `right`.
     pub left: u64,
-    /// The second key segment.
     pub right: u64,
-    /// The number of key segments. The segment of a document is `doc % segments`.
+    /// The number of segments. The segment of a document is `doc % segments`.
     pub segments: u64,
 }
 
 impl PairBlock {
-    /// The blocks that together contain every pair, for keys divided into `segments`.
+    /// The blocks that together contain every pair, for `segments` key segments.
     pub(crate) fn all(segments: u64) -> Vec<PairBlock> {
         let segments = segments.max(1);
         let block = |left| (left..segments).map(move |right| PairBlock { left, right, segments });
         (0..segments).flat_map(block).collect()
     }
 
-    /// The documents in either segment.
     fn documents(self, documents: DataFrame) -> Result<DataFrame> {
         if self.segments <= 1 {
             return Ok(documents);
@@ -48,26 +46,24 @@ impl PairBlock {
 pub(crate) enum SketchJoin {
     /// Each process keeps all sketches in memory, and no sketches are sent.
     Held,
-    /// Each partition keeps the sketches of one segment of the documents in memory, and streams the sketches of all documents. A sketch is
-    /// written once and read by every partition, so this join needs a single process.
+    /// Each partition keeps the sketches of one segment in memory, and streams the sketches of all documents. Each sketch is written once
+    /// and read by every partition, so this join needs a single process.
     Segments,
-    /// Each pair of segments is a block. A candidate belongs to the block of its two documents' segments. A sketch is sent once to each
-    /// block that needs it, so at most once per segment.
+    /// Each pair of segments is a block. A candidate belongs to the block of its documents' segments. A sketch is sent once to each block
+    /// that needs it, so at most once per segment.
     Blocks,
 }
 
 /// The number of blocks per partition. Several blocks even out the number of candidates per partition.
 const BLOCKS_PER_PARTITION: usize = 8;
 
-/// The number of segments into which documents are divided. The segment of a document is `doc % segments`.
 pub(crate) fn segments(partitions: usize) -> u64 {
     // n segments make a little more than n * n / 2 blocks.
     (2.0 * (BLOCKS_PER_PARTITION * partitions.max(1)) as f64).sqrt().ceil() as u64
 }
 
-/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::sketches::score_schema`].
-///
-/// Keeps the candidates that reach the threshold. The plan has `partitions` partitions.
+/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::sketches::score_schema`], for the candidates that reach
+/// the threshold. The plan has `partitions` partitions.
 pub(crate) fn scores(
     documents: DataFrame,
     candidates: DataFrame,
@@ -96,15 +92,13 @@ pub(crate) fn scores(
     apply(Operator::Score(scoring), vec![sketches, pairs])
 }
 
-/// The number of the block to which a pair (a, b) belongs.
 fn block(segments: Expr) -> Result<Expr> {
     let (a, b) = (col("a") % segments.clone(), col("b") % segments.clone());
     let number = |low: Expr, high: Expr| low * segments.clone() + high;
     Ok(when(a.clone().lt_eq(b.clone()), number(a.clone(), b.clone())).otherwise(number(b, a))?)
 }
 
-/// (doc, signature, ..), (a, b) -> (a, b). Keeps the candidates with signatures that agree in at least the share `score.threshold` of their
-/// values.
+/// (doc, signature, ..), (a, b) -> (a, b), the candidates whose signatures agree in at least the share `score.threshold` of their values.
 pub(crate) fn agreeing(
     documents: DataFrame,
     candidates: DataFrame,
@@ -118,22 +112,20 @@ pub(crate) fn agreeing(
     Ok(scores(documents, candidates, join, &score, lsh)?.select(columns(["a", "b"]))?)
 }
 
-/// The bytes of all sketches in memory: (shingle_count, ..) -> one row (bytes: UInt64), null if there are no documents.
+/// (shingle_count, ..) -> one row (bytes: UInt64), the bytes of all sketches in memory, or null if there are no documents.
 pub(crate) fn sketch_bytes(documents: DataFrame, minhash: &Minhash) -> Result<DataFrame> {
     let bytes = col("shingle_count") * lit(8_u64) + lit(sketch_bytes_without_shingles(minhash));
     Ok(documents.aggregate(vec![], vec![sum(bytes).alias("bytes")])?)
 }
 
-/// The bytes of a document's sketch in memory, without its shingles.
+/// The bytes of a sketch in memory, without its shingles.
 pub(crate) fn sketch_bytes_without_shingles(minhash: &Minhash) -> u64 {
     8 + 48 + minhash.signature_bytes()
 }
 
 /// (doc, shingles, signature, ..), slices (slice: UInt64, slices: UInt64) -> the columns of [`crate::operator::sketches::score_schema`].
-///
-/// Returns every pair in a block that reaches the threshold. All pairs are compared, without candidates.
-///
-/// If a column `reference: Boolean` marks reference documents, two of them are never a pair.
+/// Compares all pairs in a block, without candidates, and returns those that reach the threshold. If a column `reference: Boolean` marks
+/// reference documents, two of them are never a pair.
 pub(crate) fn scores_of_all(
     documents: DataFrame,
     slices: DataFrame,

@@ -1,4 +1,4 @@
-//! Shingle sets: the sorted distinct numbers of a document's shingles. A hash function or a dictionary gives each shingle its number.
+//! Shingle sets: the sorted distinct numbers of a document's shingles, by a hash function or a dictionary.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{btrim, coalesce};
@@ -20,8 +20,7 @@ pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFr
     counting_shingles(documents, shingle, None)
 }
 
-/// Like [`shingles`], but without `frequent` shingles (shingle, ..). A document that contains only frequent shingles gets the reason
-/// `only_template`.
+/// Like [`shingles`], but without `frequent` shingles (shingle, ..). A document without other shingles gets the reason `only_template`.
 pub(crate) fn counting_shingles(
     documents: DataFrame,
     shingle: &Shingle,
@@ -35,16 +34,16 @@ pub(crate) fn counting_shingles(
     if frequent.is_none() {
         return measured(cut, shingle);
     }
-    // Texts that are too short are recognised before their frequent shingles are removed.
+    // Short texts are recognised before frequent shingles are removed.
     let reason = coalesce(vec![col("reason"), wrong_length(shingle, "too_short")?]).alias("reason");
     let columns = document_columns(&cut, [col("doc"), reason, col("shingles")]);
     with_sizes(without_frequent(cut.select(columns)?, frequent)?, wrong_length(shingle, "only_template")?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles). Texts that are empty after normalisation get
-/// the reason `empty_text`.
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles). Texts that are empty after normalisation
+/// get the reason `empty_text`.
 fn cut(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    // Rejected texts are not split into shingles, since their content is arbitrary.
+    // Rejected texts are not split into shingles, since they can contain anything.
     let text = when(col("reason").is_null(), col("text")).end()?;
     let set = shingles_of_text(&documents, text, shingle)?.alias("shingles");
     let columns = document_columns(&documents, [col("text"), col("doc"), col("reason"), set]);
@@ -58,21 +57,20 @@ fn cut(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     Ok(cut.select(columns)?)
 }
 
-/// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
-/// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
+/// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`, shingle_count: UInt64,
+/// set_hash_0: UInt64, set_hash_1: UInt64). Both hashes together (128 bits) identify a shingle set.
 ///
-/// Both hashes together (128 bits) identify a shingle set. A document with too few words gets the reason `too_short`, unless
-/// [`Short::Empty`] keeps it. A document with more than 2^27 shingles gets the reason `too_long`.
+/// A document with too few words gets the reason `too_short`, unless [`Short::Empty`] keeps it. A document with more than 2^27 shingles
+/// gets the reason `too_long`.
 pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     with_sizes(cut, wrong_length(shingle, "too_short")?)
 }
 
-/// The length of a list, or 0 if it is null.
 fn length(list: &str) -> Expr {
     coalesce(vec![array_length(col(list)), lit(0_u64)])
 }
 
-/// The reason to reject a set because of its length. `empty` is the reason for a set without shingles.
+/// The reason to reject a set for its length, which is `empty` for a set without shingles.
 fn wrong_length(shingle: &Shingle, empty: &str) -> Result<Expr> {
     let too_long = length("shingles").gt(lit(MAX_SHINGLES as u64));
     Ok(match shingle.short {
@@ -83,7 +81,6 @@ fn wrong_length(shingle: &Shingle, empty: &str) -> Result<Expr> {
     })
 }
 
-/// Adds the size and the hashes of each set.
 fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
     let sizes = [
         col("doc"),
@@ -97,7 +94,7 @@ fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
     Ok(cut.select(columns)?)
 }
 
-/// The reason `empty_text` if the normalised text is empty, else null. Only texts with an empty list `cut` are normalised again.
+/// The reason `empty_text` if the normalised text is empty, else null. Normalises only texts with an empty list `cut` again.
 fn empty_text(cut: &str, shingle: &Shingle) -> Result<Expr> {
     // The distinct characters of the normalised text.
     let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, ..shingle.clone() };
@@ -107,24 +104,23 @@ fn empty_text(cut: &str, shingle: &Shingle) -> Result<Expr> {
     Ok(when(col("reason").is_null().and(length(cut).eq(lit(0_u64))), reason).end()?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`). `texts` contains the
-/// shingles of each document as texts.
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`), the shingles as texts.
 pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let texts = shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts");
     let columns = document_columns(&documents, [col("text"), col("doc"), col("reason"), texts]);
     let cut = documents.select(columns)?;
-    // Documents without shingles are rejected here: `numbered` joins by id and would give them another document's shingles.
+    // Documents without shingles are rejected here. `numbered` joins by id, and would give them the shingles of another document.
     let too_short = when(length("texts").eq(lit(0_u64)), lit("too_short")).end()?;
     let reason = coalesce(vec![col("reason"), empty_text("texts", shingle)?, too_short]).alias("reason");
     let columns = document_columns(&cut, [col("doc"), reason, col("texts")]);
     Ok(cut.select(columns)?)
 }
 
-/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row per shingle in each document. For
-/// each number, `shingle` is null in all rows but one. The rows with a shingle are the dictionary.
+/// (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row per shingle in each document. For each number,
+/// `shingle` is null in all rows but one. The rows with a shingle are the dictionary.
 ///
-/// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So the numbers do not depend on the
-/// order of documents. They also do not follow the order of words, as the hash functions of signatures require. One sort finds all ranks.
+/// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So numbers do not depend on the order
+/// of documents, and do not follow the order of words, as the hash functions of signatures require. One sort finds all ranks.
 pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
     let rows = cuts
         .filter(col("reason").is_null())?
@@ -134,7 +130,7 @@ pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
         // The hash of an id is also XXH3-64 of the bytes.
         .select(vec![document_key(col("shingle")).alias("hash"), col("shingle"), col("doc")])?;
     let by_shingle = ["hash", "shingle", "doc"].map(|name| col(name).sort(true, false)).to_vec();
-    // The finer order comes first and implies the coarser order, so the plan has one sort.
+    // The finer order comes first and implies the coarser one, so the plan has one sort.
     let rank = dense_rank().order_by(by_shingle[..2].to_vec()).build()?.alias("number");
     let before = lag(col("shingle"), Some(1), None).order_by(by_shingle).build()?.alias("before");
     let ranked = rows.window(vec![before])?.window(vec![rank])?;

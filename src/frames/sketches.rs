@@ -1,5 +1,4 @@
-//! Computes sketches, which contain signatures of shingle sets, and the buckets of their bands. Sketches can also be computed from texts
-//! that are read again.
+//! Computes sketches, which contain signatures of shingle sets, and the buckets of their bands.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -16,7 +15,7 @@ use crate::job::{Bits, Family, Job, Lsh, ShingleHash, Short};
 use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short_signature};
 
 /// Adds the column `signature`, with one value per permutation: a Binary for 16-bit values, else a `List<UInt32>`. `dictionary` is the
-/// number of entries in the collection's dictionary, if any.
+/// number of entries in the dictionary, if there is one.
 pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let set = col("shingles");
     let by = &job.minhash;
@@ -37,18 +36,17 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
     Ok(shingles.with_column("signature", signature)?)
 }
 
-/// Adds the column `buckets: List<UInt64>`, with one bucket per band. A bucket's number also identifies its band, unless the bands
-/// share a table.
+/// Adds the column `buckets: List<UInt64>`, with one bucket per band. The number of a bucket also identifies its band, unless bands share
+/// a table.
 pub(crate) fn bands(signatures: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     Ok(signatures.with_column("buckets", band_buckets(col("signature"), lsh))?)
 }
 
-/// The bucket of a signature in each band, as a `List<UInt64>`.
 pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
     lsh_bands(signature, lsh.bands, lsh.rows, lsh.bucket_hash, lsh.table_size)
 }
 
-/// Adds the column `buckets` with empty lists, for documents that are not compared. This does not compute signatures.
+/// Adds the column `buckets` with empty lists, without computing signatures, for documents that are not compared.
 pub(crate) fn no_bands(signatures: DataFrame) -> Result<DataFrame> {
     let empty = ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::UInt64));
     Ok(signatures.with_column("buckets", lit(empty))?)
@@ -78,9 +76,8 @@ pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
 }
 
-/// (source, position, doc, origin, ..), distinct `needed` (needed: UInt64) -> (source, position, origin).
-///
-/// Returns the positions at which the texts of the needed documents can be read.
+/// (source, position, doc, origin, ..), distinct `needed` (needed: UInt64) -> (source, position, origin), the positions of the texts of
+/// the needed documents.
 ///
 /// # Errors
 /// If a column is missing.
@@ -90,10 +87,8 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(found.select(columns(["source", "position", "origin"]))?)
 }
 
-/// Compared documents (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature). Removes `frequent`
-/// shingles (shingle, ..).
-///
-/// Every compared text has shingles. A filter on the shingles would compute them a second time.
+/// Compared documents (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature), without `frequent`
+/// shingles (shingle, ..). Every compared text has shingles. A filter on the shingles would compute them a second time.
 ///
 /// # Errors
 /// If a dictionary numbers the shingles, since its numbers cannot be computed from single texts.

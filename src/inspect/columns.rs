@@ -26,22 +26,19 @@ use crate::source::{
 
 /// The number of stored bytes that are inspected at the beginning of a file.
 pub(super) const SAMPLED_BYTES: usize = 1024 * 1024;
-/// The number of rows from which columns are detected.
+/// Columns are detected from this number of rows.
 const SAMPLED_ROWS: usize = 1000;
-/// The maximum number of characters that are shown per value.
 const SHOWN: usize = 40;
 /// The maximum depth of nested JSON objects whose fields become columns.
 const MAX_DEPTH: usize = 32;
-/// The maximum number of columns in one plan. Planning time grows with the square of this number. But each additional plan reads the names
-/// of all columns again.
+/// The maximum number of columns in one plan. Planning time grows with its square, but each plan reads the names of all columns again.
 const PLANNED_COLUMNS: usize = 768;
 const JSON_KINDS: [&str; 4] = ["text", "number", "boolean", "array"];
 
-/// A column of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct InspectedColumn {
     pub name: String,
-    /// The kind of the values: an Arrow type in Parquet files, and a word such as `text` in other files.
+    /// An Arrow type in Parquet files, and a word such as `text` in other files.
     #[serde(rename = "values")]
     pub kind: String,
     /// Whether the column can contain texts.
@@ -50,21 +47,19 @@ pub(crate) struct InspectedColumn {
     /// Whether every inspected row has a value, and all values are different.
     #[serde(skip)]
     pub is_unique: bool,
-    /// The hashes of the inspected values.
     #[serde(skip)]
     pub hashes: BTreeSet<u64>,
-    /// The beginning of the first value that is not blank, with control characters escaped.
+    /// The beginning of the first non-blank value, with control characters escaped.
     pub example: Option<String>,
-    /// The mean number of characters of a value.
     #[serde(skip)]
     pub mean_characters: f64,
 }
 
-/// Statistics of the values that a column has in the first rows.
+/// Statistics of a column in the first rows.
 #[derive(Debug, Default)]
 struct ColumnSample {
     values: usize,
-    /// For each kind in [`JSON_KINDS`], whether a value of this kind occurs.
+    /// Whether a value of each kind in [`JSON_KINDS`] occurs.
     kinds: [bool; JSON_KINDS.len()],
     strings: usize,
     characters: usize,
@@ -100,7 +95,7 @@ impl ColumnSample {
         }
     }
 
-    /// Describes the column with these values. `rows` is the number of inspected rows.
+    /// Describes the column with these values in `rows` inspected rows.
     fn column(self, name: &str, kind: &str, is_text: bool, rows: usize) -> InspectedColumn {
         InspectedColumn {
             name: name.to_owned(),
@@ -126,17 +121,15 @@ pub(crate) fn beginning(value: &str) -> String {
 pub(super) struct RecordFile {
     format: Format,
     text: String,
-    /// Whether the text contains the whole file.
+    /// Whether `text` is the whole file.
     pub whole: bool,
-    /// The number of stored bytes that were read for the text.
     pub stored: u64,
     pub encoding: Encoding,
-    /// The dialect of CSV.
     pub csv: Csv,
 }
 
 impl RecordFile {
-    /// Reads the beginning of `file`, and detects the encoding and the dialect if they are not given.
+    /// Reads the beginning of `file`, and detects its encoding and dialect unless they are given.
     pub(super) async fn open(
         ctx: &SessionContext,
         file: &SourceFile,
@@ -166,7 +159,6 @@ impl RecordFile {
         }
     }
 
-    /// Returns the number of rows in the text.
     pub(super) fn rows(&self) -> u64 {
         (match self.format {
             Format::Csv => csv_rows(&self.text, self.whole, self.csv),
@@ -199,8 +191,8 @@ fn csv_rows(text: &str, whole: bool, csv: Csv) -> usize {
     first_records(text, whole, csv, usize::MAX).len().saturating_sub(usize::from(csv.header))
 }
 
-/// Returns the columns of JSON lines or of a JSON array. A field `b` of the object `a` is the column `a.b`. Rows that are not objects are
-/// skipped.
+/// Returns the columns of JSON lines or of a JSON array. A field `b` of the object `a` is the column `a.b`. Skips rows that are not
+/// objects.
 fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     let object =
         |row: &Bytes| -> Option<Map<String, Value>> { serde_json::from_slice(&readable_json(row)).ok() };
@@ -211,7 +203,7 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
         rows += 1;
     }
     let column = |(name, sample): (String, ColumnSample)| {
-        // If the text column has other values than strings, their rows become rejects.
+        // Rows whose text is not a string become rejects.
         let is_text = 2 * sample.strings > sample.values && sample.other_than_numbers;
         let kinds: Vec<&str> =
             JSON_KINDS.into_iter().zip(sample.kinds).filter_map(|(kind, met)| met.then_some(kind)).collect();
@@ -221,7 +213,7 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     columns.into_iter().map(column).collect()
 }
 
-/// Returns the columns of lines that can be inspected: the number and the text of a line.
+/// Returns the columns of lines: the number and the text of a line.
 fn line_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     let (mut numbers, mut texts, mut rows) = (ColumnSample::default(), ColumnSample::default(), 0);
     for line in sniff::lines(text, whole).take(SAMPLED_ROWS) {
@@ -232,7 +224,6 @@ fn line_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     vec![numbers.column("line", "number", false, rows), texts.column("text", "text", true, rows)]
 }
 
-/// Adds the fields of an object and of its nested objects to `columns`.
 fn flatten(
     above: &str,
     object: Map<String, Value>,
@@ -284,7 +275,7 @@ pub(super) async fn story_columns(
     Ok(names.iter().zip(samples).map(|(name, sample)| sample.column(name, "text", true, rows)).collect())
 }
 
-/// Returns the names of columns that can be a text or an id. These columns contain strings or integers, and their names are unique.
+/// Returns the names of columns that can be a text or an id: unique names of strings or integers.
 fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     fields.iter().for_each(|(name, _)| *counts.entry(name).or_default() += 1);
@@ -295,7 +286,7 @@ fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     readable.map(|(name, _)| name.clone()).collect()
 }
 
-/// Reads the columns `names` in the first rows of `file`. Returns their values and the number of these rows.
+/// Reads the columns `names` in the first rows of `file`. Returns their values and the number of rows.
 async fn sample(
     ctx: &SessionContext,
     source: &Source,
@@ -321,7 +312,7 @@ async fn sample(
     Ok((samples, rows))
 }
 
-/// Returns a session that has the object stores of `ctx` and reads one partition after the other.
+/// Returns a session with the object stores of `ctx` that reads one partition after the other.
 pub(super) fn in_order(ctx: &SessionContext) -> SessionContext {
     let state = ctx.state();
     let config = state.config().clone().with_target_partitions(1);

@@ -15,37 +15,27 @@ use crate::schema;
 use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile, format_of};
 use crate::udf::values::number;
 
-/// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
-/// The maximum number of texts whose words are counted.
 const SAMPLED: u64 = 1000;
-/// The total size of texts, in bytes, after which no further words are counted.
+/// No more words are counted after texts of this total size in bytes.
 const SAMPLED_TEXTS: usize = 64 * 1024 * 1024;
-/// The maximum number of texts that are shown.
 const SHOWN: usize = 5;
 
-/// The contents of a job's source.
 #[derive(Debug)]
 pub(crate) struct InspectedContents {
-    /// The number of files.
     pub files: u64,
-    /// The total size of the files in bytes.
     pub bytes: u64,
-    /// The number of rows in the files.
     pub rows: RowCount,
-    /// The columns of the first file. The list is empty for formats without columns.
+    /// The columns of the first file. Empty for formats without columns.
     pub columns: Vec<InspectedColumn>,
-    /// The columns that jobs read in addition to the text and the id.
+    /// The columns of `source.columns`.
     pub carried: Vec<CarriedColumn>,
-    /// The beginnings of the first texts.
     pub texts: Vec<String>,
-    /// The number of texts whose words were counted.
     pub sampled: u64,
-    /// The mean number of words in a text.
     pub words: f64,
 }
 
-/// A column that jobs read in addition to the text and the id.
+/// A column of `source.columns`.
 #[derive(Debug, Serialize)]
 pub(crate) struct CarriedColumn {
     pub name: String,
@@ -55,16 +45,15 @@ pub(crate) struct CarriedColumn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCount {
-    /// The number according to the metadata of the files, or counted in files that were read completely.
+    /// The number in the metadata of the files, or in files that were read completely.
     Exact(u64),
-    /// An estimate from the size of the first rows, in bytes, and the size of all files.
+    /// An estimate from the bytes of the first rows and of all files.
     About(u64),
-    /// Unknown, because only reading all files would determine it.
     Unknown,
 }
 
 impl RowCount {
-    /// Returns the exact or estimated number of rows; `None` if it is unknown.
+    /// Returns the exact or estimated number of rows, if it is known.
     pub(crate) fn known(self) -> Option<u64> {
         match self {
             Self::Exact(rows) | Self::About(rows) => Some(rows),
@@ -104,8 +93,8 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
     Ok(found)
 }
 
-/// Returns the names of the columns in CSV or JSON lines files, as found at the beginning of the `first` file. For other formats, returns
-/// no names. Fields with JSON arrays are omitted, because no column of a job can contain arrays.
+/// Returns the names of the columns at the beginning of the `first` CSV or JSON lines file, and no names for other formats. Omits fields
+/// with JSON arrays, because no column of a job can contain arrays.
 pub(crate) async fn column_names(
     ctx: &SessionContext,
     source: &Source,
@@ -119,40 +108,38 @@ pub(crate) async fn column_names(
     Ok(columns.map(|column| column.name).collect())
 }
 
-/// Returns the number of rows in Parquet files.
 async fn rows_of_footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
     let full = files.iter().filter(|file| file.size() > 0);
     let rows = stream::iter(full).map(|file| async move { Ok(ParquetFile::open(ctx, file).await?.rows()) });
     rows.buffered(CONCURRENT_FOOTERS).try_fold(0, |all, rows| async move { Ok(all + rows) }).await
 }
 
-/// The size of a document in `documents/` without its signature and its shingles, in bytes.
+/// The bytes of a document in `documents/` without its signature and its shingles.
 const RESULT_BYTES: u64 = 12;
-/// The size of the hash of the shingle set and of the length of the signature, which are written with a signature, in bytes.
+/// The bytes of the hash of the shingle set and of the length of the signature, which are written with a signature.
 const SET_HASH_BYTES: u64 = 20;
 /// The size of a shingle in bytes.
 const SHINGLE_BYTES: u64 = 8;
-/// The number of bytes that stages exchange per document for its keys, its copies and its position. Its bands are not included.
+/// The bytes that stages exchange per document for its keys, its copies and its position, without its bands.
 const STAGE_BYTES: u64 = 80;
 
-/// The disk space that a job needs, without the space for pairs. The estimate follows the measurements in `docs/internals/scale.md`.
+/// The disk space of a job without its pairs. The estimate follows the measurements in `docs/internals/scale.md`.
 pub(crate) struct DiskEstimate {
-    /// The size of a document in the result, in bytes.
+    /// The bytes of a document in the result.
     pub result: u64,
-    /// The number of bytes that stages exchange per document. This space is needed until the run ends.
+    /// The bytes that stages exchange per document, which are on disk until the run ends.
     pub between: u64,
     documents: Option<u64>,
 }
 
 impl DiskEstimate {
-    /// Returns the total size of all documents at `bytes` bytes per document; `None` if the number of documents is unknown.
+    /// Returns the total of `bytes` per document, if the number of documents is known.
     pub(crate) fn total(&self, bytes: u64) -> Option<u64> {
         self.documents.map(|documents| bytes.saturating_mul(documents))
     }
 }
 
 impl InspectedContents {
-    /// Estimates the disk space that `job` needs for these contents.
     pub(crate) fn disk(&self, job: &Job) -> DiskEstimate {
         let shingles = SHINGLE_BYTES * self.words.round() as u64;
         let keep = job.output.keep;
@@ -172,7 +159,7 @@ impl InspectedContents {
         let frame = read.frame.select([ident("text")].into_iter().chain(carried).collect::<Vec<_>>())?;
         let mut rows = frame.limit(0, Some(SAMPLED as usize))?.execute_stream().await?;
         let (mut words, mut bytes) = (0, 0);
-        // For each column: whether a value that is a number occurs, and whether any other value occurs.
+        // For each column: whether a number occurs, and whether any other value occurs.
         let mut met = vec![[false; 2]; read.types.columns.len()];
         while bytes < SAMPLED_TEXTS
             && let Some(batch) = rows.try_next().await?
@@ -210,7 +197,7 @@ impl InspectedContents {
         Ok(())
     }
 
-    /// Adds the columns and the number of rows in CSV or JSON lines files. Both are derived from the beginning of the `first` file.
+    /// Adds the columns and the number of rows, from the beginning of the `first` CSV or JSON lines file.
     async fn add_records(&mut self, ctx: &SessionContext, source: &Source, first: &SourceFile) -> Result<()> {
         let file =
             RecordFile::open(ctx, first, source.format, Some(source.encoding), Some(source.csv)).await?;

@@ -1,5 +1,4 @@
-//! Describes a dataset, which consists of files whose rows are documents: its dialect and its columns. Also chooses the columns for the
-//! text and the id.
+//! Describes a dataset, whose rows are documents: its dialect and its columns. Chooses the columns for the text and the id.
 
 use datafusion::execution::context::SessionContext;
 
@@ -13,22 +12,18 @@ use crate::job::{
 };
 use crate::source::{self, SourceFile};
 
-/// Files whose rows are documents.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// Paths, URLs and patterns of the files.
     pub urls: Vec<String>,
     pub format: Format,
-    /// The encoding. It is UTF-8 for Parquet.
     pub encoding: Encoding,
-    /// The dialect of CSV.
     pub csv: Csv,
-    /// The columns of the first non-empty file. Values that are also in the second file are not unique.
+    /// The columns of the first non-empty file. A column is not unique if the second file repeats a value.
     pub columns: Vec<InspectedColumn>,
 }
 
 impl Dataset {
-    /// Inspects the files at `urls`, which have the format `format`. Detects the encoding if `given` is `None`.
+    /// Inspects the files at `urls` in the format `format`. Detects the encoding if `given` is `None`.
     pub(super) async fn open(
         ctx: &SessionContext,
         urls: &[String],
@@ -70,7 +65,7 @@ impl Dataset {
                 // A file of a Delta table may contain deleted rows.
                 _ => Ok(Vec::new()),
             };
-            // A run reports files that cannot be read, or rejects their rows.
+            // A run will report files that cannot be read, or reject their rows.
             let others = others.unwrap_or_default();
             for column in &mut columns {
                 let other = others.iter().find(|other| other.name == column.name);
@@ -80,7 +75,7 @@ impl Dataset {
         Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
     }
 
-    /// Returns the paths for messages: the first path, and the number of other paths.
+    /// Returns the first path and the number of other paths, for messages.
     pub(crate) fn shown(&self) -> String {
         match self.urls.as_slice() {
             [] => "the input".to_owned(),
@@ -89,7 +84,7 @@ impl Dataset {
         }
     }
 
-    /// Describes the dialect and the columns in one line. If no id was `asked` for and ids are row numbers, proposes a column for them.
+    /// Describes the dialect and the columns in one line. If ids are row numbers and no id was `asked` for, proposes a column for them.
     pub(crate) fn sentence(&self, text: &str, id: Option<&str>, asked: Option<&str>) -> String {
         let mut parts = Vec::new();
         if self.format == Format::Csv {
@@ -112,7 +107,7 @@ impl Dataset {
         format!("reading {} as {}: {}", self.shown(), title(self.format), parts.join(", "))
     }
 
-    /// Splits a list of column names at commas. If the whole list is the name of a column, it is not split.
+    /// Splits a list of column names at commas, unless the whole list is the name of a column.
     pub(super) fn names(&self, list: &str) -> Vec<String> {
         if self.columns.iter().any(|column| column.name == list) {
             return vec![list.to_owned()];
@@ -120,8 +115,8 @@ impl Dataset {
         list.split(',').map(|name| name.trim().to_owned()).collect()
     }
 
-    /// Returns a job file that reads the columns `text` and `id`, and writes to `output`. Without an `id`, ids are row numbers. Rows that
-    /// cannot be read become rejects.
+    /// Returns a job file that reads the columns `text` and `id` (or row numbers), and writes to `output`. Unreadable rows become
+    /// rejects.
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> Result<JobFile> {
         let mut file = JobFile::new(self.format, &self.urls, output)?;
         file.source.text = Some(Names::Many(self.names(text)));
@@ -136,12 +131,11 @@ impl Dataset {
     }
 }
 
-/// Returns the name of a format's files in messages.
 pub(super) fn title(format: Format) -> &'static str {
     source::format_of(format).title
 }
 
-/// Returns a source with these files, for callers that do not depend on its other settings.
+/// Returns a source with these files, whose other settings do not matter.
 pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     Source {
         format,
@@ -164,7 +158,7 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     }
 }
 
-/// Checks that the beginnings of all files have the same encoding as the first file.
+/// Checks that all files begin with the same encoding as the first one.
 async fn check_encodings(
     ctx: &SessionContext,
     files: &[SourceFile],
@@ -203,8 +197,8 @@ const SHOWN: usize = 20;
 const IDS: [&str; 9] = ["id", "_id", "uuid", "guid", "key", "doc_id", "document_id", "url", "uri"];
 
 impl Dataset {
-    /// Chooses the text column. This is the column `asked` if it is given. Otherwise it is the only string column besides `id`, or a string
-    /// column with a usual name. Fails with `Kind::Job` if the choice is not clear.
+    /// Returns the text column: the column `asked`, or the only string column besides `id`, or a string column with a usual name. Fails
+    /// with `Kind::Job` if the choice is not clear.
     pub(crate) fn text_column(&self, asked: Option<&str>, id: Option<&str>) -> Result<String> {
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
@@ -228,8 +222,8 @@ impl Dataset {
         )))
     }
 
-    /// Chooses the text column in the same way as [`Self::text_column`]. If the choice is not clear, chooses the column with the longest
-    /// values on average. Returns whether the column is a guess. Fails with `Kind::Job` if no column contains strings.
+    /// Like [`Self::text_column`], but if the choice is not clear, guesses the column with the longest values on average. Returns whether
+    /// it is a guess. Fails with `Kind::Job` if no column contains strings.
     pub(crate) fn guessed_text(&self, asked: Option<&str>, id: Option<&str>) -> Result<(String, bool)> {
         if let Ok(column) = self.text_column(asked, id) {
             return Ok((column, false));
@@ -242,8 +236,8 @@ impl Dataset {
         }
     }
 
-    /// Chooses the id column: the column `asked` for, or else the column `id` if its inspected values are unique. Formats with fixed columns
-    /// have their own id instead. Returns `None` for row numbers, which `row_number` asks for unless a column has this name.
+    /// Returns the id column: the column `asked` for, or the column `id` if its inspected values are unique. Formats with fixed columns
+    /// have their own id instead. Returns `None` for row numbers, which `row_number` asks for unless it is the name of a column.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
         let is_unique =
             |name: &str| self.columns.iter().any(|column| column.name == name && column.is_unique);
@@ -251,7 +245,7 @@ impl Dataset {
             Some("row_number") if self.columns.iter().all(|column| column.name != "row_number") => None,
             Some(asked) => Some(asked.to_owned()),
             None => match self.format.rules().columns {
-                // A part of the id suffices for a single file.
+                // A part of the id is enough for a single file.
                 DocumentColumns::Fixed { id, .. } => match id.iter().find(|name| is_unique(name)) {
                     Some(part) => Some((*part).to_owned()),
                     None => (id.len() > 1).then(|| id.join(",")),
@@ -266,7 +260,7 @@ impl Dataset {
         matches!(self.format.rules().columns, DocumentColumns::Fixed { .. })
     }
 
-    /// Returns a column to propose for ids, besides the column `text`. The inspected values are unique. Usual names come first, then columns
+    /// Returns a column to propose for ids, with unique inspected values, besides the column `text`. Usual names come first, then columns
     /// without white space and fractions.
     pub(super) fn proposed_id(&self, text: &str) -> Option<&str> {
         let texts = self.names(text);
@@ -282,7 +276,6 @@ impl Dataset {
         found.map(|column| column.name.as_str())
     }
 
-    /// Returns the columns that can contain the text.
     fn texts(&self, id: Option<&str>) -> Vec<&InspectedColumn> {
         self.columns.iter().filter(|column| column.is_text && Some(column.name.as_str()) != id).collect()
     }
@@ -297,7 +290,7 @@ impl Dataset {
     }
 }
 
-/// Joins the first columns into one text, and adds the number of columns that are omitted.
+/// Joins the first columns into one text, with the number of columns that are left out.
 fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     let left = columns.len().saturating_sub(SHOWN);
     let mut shown = columns.take(SHOWN).collect::<Vec<_>>().join(", ");
@@ -307,8 +300,8 @@ fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     shown
 }
 
-/// Returns the column whose name comes first in `names`. Ignores case, and compares fields of structs and objects by the last part of their
-/// names.
+/// Returns the column whose name comes first in `names`. Ignores case. Of the fields of structs and objects, compares the last part of
+/// the name.
 fn named<'a>(columns: &[&'a InspectedColumn], names: &[&str]) -> Option<&'a InspectedColumn> {
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let is_named = |column: &'a InspectedColumn, name: &str| last(&column.name).eq_ignore_ascii_case(name);
@@ -320,7 +313,7 @@ mod tests {
     use super::*;
     use crate::job::{Encoding, Format};
 
-    /// Returns a dataset with these columns. Each column is given as (name, is_text, is_unique, mean_characters).
+    /// Returns a dataset with these columns: (name, is_text, is_unique, mean_characters).
     fn dataset(columns: &[(&str, bool, bool, f64)]) -> Dataset {
         let column =
             |(name, is_text, is_unique, mean_characters): &(&str, bool, bool, f64)| InspectedColumn {

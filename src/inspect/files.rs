@@ -1,4 +1,4 @@
-//! Lists the files at given paths and groups them by format.
+//! Lists the files at given paths, and groups them by format.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,21 +12,20 @@ use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile, first_names, quoted};
 
-/// The number of files per ending that are read to determine their format. These are the largest files. All others are assumed to have the
-/// format of the largest file.
+/// The number of files per ending, the largest ones, that are read to determine their format. All others get the format of the largest
+/// file.
 const JUDGED_FILES: usize = 256;
 /// The number of files that are read at the same time to determine their format.
 const CONCURRENT_HEADS: usize = 16;
-/// Files of other formats are skipped if the files of the main format are together at least this many times as large.
+/// Files of other formats are skipped if the files of the main format are this many times as large together.
 const NEGLIGIBLE: u64 = 20;
-/// The maximum number of URLs that a message shows.
 const SHOWN: usize = 3;
 
 pub(crate) struct FilesOfFormat {
     pub format: Format,
     /// Paths, URLs and patterns that match exactly these files.
     pub urls: Vec<String>,
-    /// Files that are skipped, except for `not_text`.
+    /// Skipped files, except for [`Self::not_text`].
     pub left_out: Vec<String>,
     /// Files that cannot be read in their current form.
     pub not_text: Vec<String>,
@@ -34,11 +33,9 @@ pub(crate) struct FilesOfFormat {
     pub notes: Vec<String>,
     /// The encoding of texts: the given encoding, or [`Encoding::Detect`] if the beginning of a text is not in UTF-8.
     pub encoding: Option<Encoding>,
-    /// Whether there is a single file to read.
     pub is_single: bool,
 }
 
-/// Files of one kind.
 struct FileGroup<'a> {
     kind: FileKind,
     bytes: u64,
@@ -48,7 +45,6 @@ struct FileGroup<'a> {
 }
 
 impl<'a> FileGroup<'a> {
-    /// The paths of the files.
     fn paths(&self) -> Vec<&'a str> {
         self.files.iter().map(|file| file.path()).collect()
     }
@@ -61,11 +57,10 @@ impl<'a> FileGroup<'a> {
     }
 }
 
-/// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read in their current form, and files of
-/// other formats if they are small. Detects the encoding of texts if `given` is `None`. If `by_lines` is true, the format of texts is
-/// [`Format::Lines`]. Messages propose calls of `command`. Fails with `Kind::Input` if a path is empty or cannot be read. Fails with
-/// `Kind::Job` if the files have several formats, if none of them can be read in its current form, or if there are no lines of text despite
-/// `by_lines`.
+/// Determines the format of the files at `paths`. Skips files that describe a dataset or cannot be read, and files of other formats if
+/// they are small. Detects the encoding of texts if `given` is `None`. With `by_lines`, the format of texts is [`Format::Lines`].
+/// Messages propose calls of `command`. Fails with `Kind::Input` if a path is empty or cannot be read. Fails with `Kind::Job` if there
+/// are several formats, no readable file, or no lines of text despite `by_lines`.
 pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
@@ -119,8 +114,8 @@ pub(super) async fn find(
     Ok(FilesOfFormat { format, urls, left_out, not_text, notes, encoding, is_single })
 }
 
-/// Returns the tables at `paths` if they are Delta tables. Fails with `Kind::Input` if a path cannot be read. Fails with `Kind::Job` if
-/// only some paths are tables, or if `by_lines` is true.
+/// Returns the tables at `paths` if they are Delta tables. Fails with `Kind::Input` if a path cannot be read, and with `Kind::Job` for
+/// `by_lines` or if only some paths are tables.
 async fn delta_tables(
     ctx: &SessionContext,
     paths: &[String],
@@ -152,7 +147,7 @@ async fn delta_tables(
     }))
 }
 
-/// Refuses the `only` file, a text at `urls`, if it has several lines. It is then unclear whether the file or each line is a document.
+/// Refuses the `only` file, a text at `urls`, if it has several lines: the file or each line could be a document.
 async fn refuse_lines(
     ctx: &SessionContext,
     command: &str,
@@ -214,8 +209,7 @@ async fn by_kind<'a>(
     Ok(groups)
 }
 
-/// Returns URLs that match exactly the files `read` out of `all`: the paths themselves if they do, or else narrower patterns, or else each
-/// file.
+/// Returns URLs that match exactly the files `read` out of `all`: the paths themselves, or narrower patterns, or each file.
 async fn narrowed_urls(
     ctx: &SessionContext,
     paths: &[String],
@@ -239,8 +233,8 @@ async fn narrowed_urls(
     read.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// Returns the error for files that have several formats, or that cannot be read in their current form. The message lists the formats with
-/// a command for each. `others` describes files that cannot be read in their current form.
+/// Returns the error for files with several formats or without a readable one. The message lists the formats with a command for each.
+/// `others` describes the unreadable files.
 async fn refusal(
     ctx: &SessionContext,
     command: &str,
@@ -257,7 +251,7 @@ async fn refusal(
         let (Ok(format), Some(first)) = (group.kind, group.files.first()) else { continue };
         let FileGroup { bytes, files, .. } = group;
         there.push(format!("{} {} ({bytes} bytes, such as {})", files.len(), title(format), first.path()));
-        // The endings do not matter, because the command inspects the contents of files.
+        // The command inspects the contents of files, so the endings do not matter.
         let read = group.paths().into_iter().collect();
         let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
         let more = if urls.len() > SHOWN { " ..." } else { "" };

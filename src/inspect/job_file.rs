@@ -9,15 +9,14 @@ use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::{Clusters, Csv, Encoding, Format, Html, Preference, Score, ShingleSection};
 
-/// The values for the template, as TOML.
+/// The values of the template, as TOML.
 #[derive(Template)]
 #[template(path = "job.toml", escape = "none", config = "src/page/askama.toml")]
 struct JobTemplate {
-    /// The name of the file.
     shown: String,
     format: String,
     url: String,
-    /// The dataset, or `None` if each file is a document.
+    /// The dataset, unless each file is a document.
     data: Option<Data>,
     encoding: Option<String>,
     html: Option<String>,
@@ -39,7 +38,7 @@ struct Data {
     csv: Option<Csv>,
 }
 
-/// Renders the job file with the name `shown` for a dataset. `text` and `id` are the names of its columns.
+/// Renders the job file `shown` for a dataset with the columns `text` and `id`.
 pub(crate) fn dataset_job(
     dataset: &Dataset,
     shown: &str,
@@ -53,7 +52,7 @@ pub(crate) fn dataset_job(
         line.trim_end().to_owned()
     });
     let id = id.map(|id| match id {
-        // As plain strings, these names have a special meaning in a job file.
+        // As plain strings, these words have a special meaning in a job file.
         "row_number" | "path" => format!("[{}]", quoted(id)),
         _ => one_or_many(&dataset.names(id)),
     });
@@ -70,7 +69,7 @@ pub(crate) fn dataset_job(
     job_file(&dataset.urls, shown, dataset.format, (encoding, None), Some(data))
 }
 
-/// Renders the job file with the name `shown` for text files, each of which is a document.
+/// Renders the job file `shown` for text files, each of which is a document.
 pub(crate) fn texts_job(
     paths: &[String],
     shown: &str,
@@ -80,7 +79,7 @@ pub(crate) fn texts_job(
     job_file(paths, shown, Format::Text, (encoding, html), None)
 }
 
-/// Renders the template. The job file contains the default values of settings that users often change.
+/// Renders the template, with the defaults of settings that users often change.
 fn job_file(
     paths: &[String],
     shown: &str,
@@ -111,7 +110,6 @@ fn job_file(
 }
 
 impl Data {
-    /// Formats a character as a TOML string.
     fn character(&self, byte: &u8) -> String {
         quoted(&char::from(*byte).to_string())
     }
@@ -129,12 +127,10 @@ fn strings(strings: &[String]) -> String {
     format!("[{}]", strings.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
-/// Formats a setting as a TOML value.
 fn word(setting: impl Serialize) -> String {
     Value::try_from(setting).map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Formats a TOML string.
 fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }

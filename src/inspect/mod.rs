@@ -1,8 +1,4 @@
 //! Inspects data for which there is no job yet: the format, the encoding, the columns, and the first texts.
-//!
-//! `files` uses `sniff` to determine the format of the files at given paths. `dataset` describes files whose rows are documents: their
-//! encoding, their `columns`, and the columns for the id and the text. `job_file` renders a job file with comments, and `contents`
-//! describes the data that a job reads.
 
 mod columns;
 mod contents;
@@ -21,24 +17,21 @@ use self::files::FilesOfFormat;
 use crate::error::Result;
 use crate::job::{Encoding, Format};
 
-/// The inspected files at given paths.
 pub(crate) struct InspectedPaths {
-    /// The files, and how to read them.
     pub files: FilesOfFormat,
-    /// The dataset whose rows are documents, or `None` if each file is a document.
+    /// The dataset, unless each file is a document.
     pub dataset: Option<Dataset>,
 }
 
 impl InspectedPaths {
-    /// Returns whether there is a single file, which is one document.
     pub(crate) fn is_single_text(&self) -> bool {
         self.dataset.is_none() && self.files.is_single
     }
 }
 
-/// Inspects the files at `paths`. Detects their encoding if `given` is `None`. If `by_lines` is true, each line is a document. Messages
-/// propose calls of `command`. Fails with `Kind::Input` if a path is empty or cannot be read. Fails with `Kind::Job` if the files have
-/// several formats or an unknown format, or if the documents are unclear in a single text.
+/// Inspects the files at `paths`. Detects their encoding if `given` is `None`. With `by_lines`, each line is a document. Messages propose
+/// calls of `command`. Fails with `Kind::Input` if a path is empty or cannot be read. Fails with `Kind::Job` if the format or the
+/// documents are unclear.
 pub(crate) async fn look(
     ctx: &SessionContext,
     command: &str,

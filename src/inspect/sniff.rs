@@ -13,24 +13,20 @@ use crate::source::{
 
 /// The delimiters that are tried, most usual first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// The escape characters that are tried.
 const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
-/// The number of records from which a dialect is determined.
+/// A dialect is determined from this number of records.
 const JUDGED: usize = 100;
-/// The number of steps to which the shares of regular records are rounded. Because of the rounding, a single irregular record does not
-/// decide between dialects.
+/// Shares of regular records are rounded to this number of steps, so that a single irregular record does not decide between dialects.
 const PARTS: usize = 20;
-/// The number of bytes that are read to determine the format of a file.
 pub(super) const JUDGED_BYTES: usize = 64 * 1024;
-/// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
 /// The maximum number of bytes in an ending that can name a format.
 const MAX_ENDING: usize = 8;
 
-/// The format of a file, or the kind of a file that cannot be read in its current form.
+/// The format of a file, or the kind of a file that cannot be read as it is.
 pub(super) type FileKind = std::result::Result<Format, &'static OtherFile>;
 
-/// Returns the kind of a file and its encoding. `alone` is true if there is no other file.
+/// Returns the kind and the encoding of a file. `alone` is true if there is no other file.
 pub(super) async fn kind(
     ctx: &SessionContext,
     file: &SourceFile,
@@ -46,7 +42,7 @@ pub(super) async fn kind(
     let head = file.head(ctx, JUDGED_BYTES).await?;
     let encoding = given.unwrap_or_else(|| Encoding::detected(&head.bytes, head.whole));
     let text = decode(&head.bytes, encoding);
-    // Other SGML has other elements for its documents, so it is read as text.
+    // SGML without Reuters stories is read as text, because it has other elements.
     let named = named.filter(|format| *format != Format::Reuters || has_stories(&text));
     let kind = match (named, other_file(&head.bytes)) {
         _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(&COMPRESSED_PARQUET),
@@ -59,7 +55,7 @@ pub(super) async fn kind(
         (Some(Format::Jsonl), _) if may_be_document => Ok(Format::Text),
         (Some(format), _) => Ok(format),
         _ if is_binary(&text) => Err(&UNKNOWN),
-        // A single file that could be a table is read as a table, because a single text could not be compared with another text.
+        // A single file that could be a table is read as one, because a single text could not be compared.
         _ if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
         _ => Ok(Format::Text),
     };
@@ -70,7 +66,6 @@ fn is_compressed_sgml(path: &str) -> bool {
     job::without_compression(path).and_then(Format::from_path) == Some(Format::Reuters)
 }
 
-/// Returns whether the text contains the beginning of a Reuters story.
 fn has_stories(text: &str) -> bool {
     text.to_ascii_lowercase().contains("<reuters")
 }
@@ -81,8 +76,7 @@ fn is_binary(text: &str) -> bool {
     text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
-/// Returns the ending of a name, including the ending of a compression. Returns an empty string if the ending does not start with a letter
-/// or is longer than [`MAX_ENDING`].
+/// Returns the ending of a name, with the ending of a compression, or an empty text if it does not start with a letter or is too long.
 pub(super) fn ending(name: &str) -> &str {
     let last = name.rsplit('/').next().unwrap_or(name);
     let inner = job::without_compression(last).unwrap_or(last);
@@ -94,7 +88,6 @@ pub(super) fn ending(name: &str) -> &str {
     }
 }
 
-/// Decodes `bytes` without a byte order mark. Invalid parts become replacement characters.
 pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
     match encoding {
         Encoding::Utf8 | Encoding::Utf8Lossy | Encoding::Detect => {
@@ -105,20 +98,17 @@ pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
     }
 }
 
-/// The dialect of delimited text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub csv: Csv,
-    /// Whether the text is almost certainly a table. Such a text has at least five records, and all of them have the same number of fields,
-    /// at least two.
+    /// Whether the text is almost certainly a table: at least five records with the same number of fields, two or more.
     pub is_table: bool,
 }
 
-/// Detects the dialect of a file that begins with `text`. If `whole` is true, `text` is the whole file.
+/// Detects the dialect of a file that begins with `text`, or consists of `text` if `whole` is true.
 ///
-/// Chooses the delimiter and the escape that give the most records as many fields as the first record. The first record must have at least
-/// two fields. If there is a tie, the larger number of fields wins. The first record is a header if its fields are distinct and no field is
-/// empty or a number.
+/// Chooses the delimiter and the escape with which the most records have as many fields as the first record, at least two. In a tie, more
+/// fields win. The first record is a header if its fields are distinct and no field is empty or a number.
 pub(super) fn dialect(text: &str, whole: bool) -> Dialect {
     let syntaxes = ESCAPES.into_iter().flat_map(|escape| {
         DELIMITERS.into_iter().map(move |delimiter| Csv { escape, ..Csv::new(delimiter) })
@@ -147,13 +137,12 @@ fn is_header(record: &[String]) -> bool {
     named && fields.len() == all
 }
 
-/// Returns whether a value has the form of a number.
 pub(super) fn is_number(value: &str) -> bool {
     value.trim().parse::<f64>().is_ok()
 }
 
-/// Returns whether the first non-blank line of `text` is a JSON object. The object is not parsed, because the line can be longer than
-/// `text`, or contain values such as NaN.
+/// Returns whether the first non-blank line of `text` is a JSON object, without parsing it. The line can be longer than `text`, or
+/// contain values such as NaN.
 pub(super) fn is_json_lines(text: &str, whole: bool) -> bool {
     let Some(line) = lines(text, true).next().map(str::trim) else { return false };
     let inside = line.strip_prefix('{').map(str::trim_start);
@@ -166,10 +155,10 @@ pub(super) fn is_json_array(text: &str) -> bool {
     text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with(['{', ']']))
 }
 
-/// Returns the lines that are not blank. Omits the last line if it is truncated.
+/// Returns the lines that are not blank. Omits a truncated last line.
 pub(super) fn lines(text: &str, whole: bool) -> impl Iterator<Item = &str> {
     let end = if whole { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
-    // A concatenated file can contain byte order marks at the start of later lines.
+    // A concatenated file can have byte order marks in later lines.
     let lines = text[..end].split(['\n', '\r']).map(|line| line.trim_start_matches('\u{feff}'));
     lines.filter(|line| !line.trim().is_empty())
 }

@@ -34,7 +34,7 @@ pub struct AgainstSection {
 impl AgainstSection {
     const OUTPUT: &str = "against.output";
 
-    /// Resolves the section. `reuses` is true if the job reuses the sketches of an output instead of reading texts.
+    /// Resolves the section. `reuses` is true if the job reuses the sketches of an output and reads no texts.
     pub(super) fn resolved(self, reuses: bool, shingle: &Shingle) -> Checked<Against> {
         const SAME_ID: &str = "against.same_id";
         let Self { output, source, pairs, same_id, first_day } = self;
@@ -74,7 +74,7 @@ impl AgainstSection {
         Ok(Against { reference, pairs, first_day })
     }
 
-    /// Refuses numbers of rows and lines as default ids, because rows from two days often have the same numbers.
+    /// Refuses row and line numbers as default ids, because rows of two days often have the same numbers.
     pub(super) fn check_default_id(&self, source: &Source) -> Checked<()> {
         let is_numbered = match source.format.rules().columns {
             DocumentColumns::OfFile => true,
@@ -102,7 +102,6 @@ fn urls(output: Names) -> Checked<Vec<String>> {
     Ok(outputs)
 }
 
-/// Resolves the second source with the same rules as `[source]`.
 fn second_source(source: SourceSection) -> Checked<Source> {
     const KEY: &str = "against.source";
     let is_output = source.format == Some(FormatName::Output);
@@ -123,7 +122,7 @@ pub struct Against {
     pub reference: Reference,
     /// The kinds of documents that are paired.
     pub pairs: NewPairs,
-    /// Whether the run has no reference documents if none of the outputs exists.
+    /// Whether the run has no reference documents while none of the outputs exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first_day: bool,
 }

@@ -17,7 +17,6 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Checks the section. `has_groups` and `has_passages` are true if the job has groups or finds passages.
     pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
         require(
             self.method.compares() || has_passages,
@@ -64,27 +63,23 @@ pub enum Method {
 const BAND_BYTES: u64 = 24;
 
 impl Method {
-    /// Returns whether documents are compared.
     pub(crate) fn compares(self) -> bool {
         self != Method::None
     }
 
-    /// Returns whether a stage writes candidates.
     pub(crate) fn has_candidates(self) -> bool {
         matches!(self, Method::Lsh | Method::Prefix)
     }
 
-    /// Returns whether every pair of documents is compared.
     pub(crate) fn compares_every_two(self) -> bool {
         self == Method::All
     }
 
-    /// Returns whether candidates are documents that share a bucket, which misses some pairs.
+    /// Returns whether candidates are documents that share a bucket. Such a job misses some pairs.
     pub(crate) fn uses_buckets(self) -> bool {
         self == Method::Lsh
     }
 
-    /// Returns whether the documents are joined by their rarest shingles.
     pub(crate) fn joins_all(self) -> bool {
         self == Method::Prefix
     }
@@ -99,7 +94,7 @@ impl Method {
         }
     }
 
-    /// Describes the steps from signatures to scores, for pages that show the time of these steps.
+    /// Describes the steps from signatures to scores, for pages that show their time.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             Method::Lsh => "through buckets and candidates to scores",

@@ -48,8 +48,8 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>
 }
 
 impl Clusters {
-    /// Returns the order with default entries filled in. If `keep` contains no entry for reference documents, reference documents come
-    /// first. If no entry names a column, documents with more shingles come first.
+    /// Returns the order with the default entries. Reference documents come first, unless `keep` has an entry for them. Documents with
+    /// more shingles come next, unless an entry names a column.
     pub fn order(&self) -> Vec<Preference> {
         let mut order = self.keep.clone();
         if !order.contains(&Preference::Reference) {
@@ -61,7 +61,6 @@ impl Clusters {
         order
     }
 
-    /// Checks the section and sorts its thresholds.
     pub(super) fn checked(mut self, source: &Source, score: &Score) -> Checked<Self> {
         self.check_thresholds(score)?;
         if let Some(share) = self.contained {
@@ -94,7 +93,6 @@ impl Clusters {
     }
 }
 
-/// Checks that documents have the column in `preference`.
 fn check_column(preference: &Preference, source: &Source) -> Checked<()> {
     const KEY: &str = "clusters.keep";
     let Preference::Column { column, .. } = preference else { return Ok(()) };
@@ -133,12 +131,11 @@ pub enum ClusterMethod {
 }
 
 impl ClusterMethod {
-    /// Returns whether a cluster contains every document of a component, even documents that only long chains of pairs connect.
+    /// Returns whether a cluster contains every document of a component, also documents that only a long chain of pairs connects.
     pub(crate) fn keeps_chains(self) -> bool {
         matches!(self, ClusterMethod::Components)
     }
 
-    /// Describes the clusters of this method.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             ClusterMethod::Components => "components: documents that pairs connect",
@@ -148,7 +145,6 @@ impl ClusterMethod {
         }
     }
 
-    /// Describes the stage that finds representatives.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             ClusterMethod::Components => "find how well documents are connected with the first one",
@@ -179,7 +175,6 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Returns whether any limit is set.
     pub(crate) fn has_bounds(&self) -> bool {
         Self { per: None, fail: false, ..*self } != Self::default()
     }
@@ -209,7 +204,7 @@ pub enum Per {
     Group,
 }
 
-/// An entry of the order in which documents become representatives. Job files and manifests contain it in the same form.
+/// An entry of the order in which documents become representatives. Job files and manifests write it in the same form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preference {
     /// `reference`: reference documents come before new documents, in the order of their outputs. Reference documents that were removed in
@@ -236,14 +231,13 @@ pub enum Prefer {
 }
 
 impl Preference {
-    /// The values that are defined for every document: the number of shingles, the group, the file, the position in the file, and the id.
-    /// The brackets distinguish these names from columns. The brackets may be omitted if no column has the same name.
+    /// The values that every document has: the number of shingles, the group, the file, the position in the file, and the id. Their
+    /// brackets distinguish them from columns, and may be omitted if no column has the same name.
     pub(crate) const OWN: [&str; 5] = [Self::LENGTH, Self::GROUP, Self::SOURCE, Self::POSITION, Self::ID];
 
-    /// The order for commands without a job file. `init` writes this order into job files.
+    /// The order for commands without a job file, which `init` writes into job files.
     pub(crate) const LONGEST_FIRST: [&str; 2] = ["longest", "first"];
 
-    /// The number of shingles.
     pub(crate) const LENGTH: &str = "length()";
     pub(crate) const GROUP: &str = "group()";
     pub(crate) const SOURCE: &str = "source()";
@@ -252,12 +246,12 @@ impl Preference {
 
     const REFERENCE: [&str; 2] = ["reference", "reference()"];
 
-    /// Returns the name in [`Self::OWN`] that is `name` with brackets, if there is one.
+    /// Returns the entry of [`Self::OWN`] for `name` without brackets, if there is one.
     pub(crate) fn own(name: &str) -> Option<&'static str> {
         Self::OWN.into_iter().find(|own| own.strip_suffix("()") == Some(name))
     }
 
-    /// Returns the column of the entry. Returns `None` if the name of the column is in [`Self::OWN`], with or without brackets.
+    /// Returns the column of the entry, unless it is in [`Self::OWN`], with or without brackets.
     pub(crate) fn column_of_data(self) -> Option<String> {
         match self {
             Self::Column { column, .. } => {
@@ -267,7 +261,7 @@ impl Preference {
         }
     }
 
-    /// Returns the entries for which `text` stands. `first`, `last` and `longest` stand for other entries, and every other text for itself.
+    /// Returns the entries for which `text` stands. `first`, `last` and `longest` are short forms of other entries.
     pub(crate) fn entries(text: &str) -> Vec<&str> {
         match text.trim() {
             "first" => vec!["source()", "position()"],
@@ -320,7 +314,7 @@ impl FromStr for Preference {
     }
 }
 
-/// Returns the correct form of an order that is written as in other programs: `date descending`, `date DESC`, `-date`, `newest date`.
+/// Returns the correct form of an order in the syntax of another program: `date descending`, `date DESC`, `-date`, `newest date`.
 fn other_order(text: &str) -> Option<String> {
     if let Some(column) = text.strip_prefix('-').filter(|column| !column.is_empty()) {
         return Some(format!("{column} desc"));
@@ -400,7 +394,7 @@ mod tests {
             ("reference()", "reference"),
             ("length()", "length() asc"),
             ("source() in (a.csv, b (1).csv)", "source() in (a.csv, b (1).csv)"),
-            // A column whose name is `reference`.
+            // A column with the name `reference`.
             ("reference asc", "reference asc"),
         ] {
             let preference: Preference = text.parse().unwrap();

@@ -15,11 +15,10 @@ use crate::kernel::signature::estimate;
 pub struct Curve {
     /// The bands of the job, or `None` if all similar pairs are candidates.
     lsh: Option<Lsh>,
-    /// One entry per number of differing values in two signatures, from 0 to the largest number with an estimate that reaches the
-    /// threshold. An entry contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a
-    /// candidate. `None` means that the job does not drop candidates by their estimates.
+    /// One entry per number of differing values in two signatures, from 0 to the largest number whose estimate reaches the threshold. An
+    /// entry contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a candidate.
+    /// `None` if the job does not drop candidates by their estimates.
     by_estimate: Option<Vec<(f64, f64)>>,
-    /// The number of values in a signature.
     permutations: usize,
 }
 
@@ -36,13 +35,12 @@ impl Curve {
         Self { lsh, by_estimate, permutations: *permutations }
     }
 
-    /// Returns whether the job drops candidates by their estimates.
     pub(crate) fn has_estimates(&self) -> bool {
         self.by_estimate.is_some()
     }
 
-    /// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], become a candidate that the job does not drop by
-    /// its estimate.
+    /// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], become a candidate that the job does not drop
+    /// by its estimate.
     pub fn kept(&self, s: f64) -> f64 {
         let Some(by_differences) = &self.by_estimate else { return self.candidate(s) };
         let (same, other) = (s.ln(), (-s).ln_1p());
@@ -63,19 +61,18 @@ impl Curve {
     }
 }
 
-/// Returns the logarithm of the probability that two documents share no bucket by chance. This probability is below 1 only if all bands
-/// share a table.
+/// Returns the logarithm of the probability that two documents share no bucket by chance. The probability is 1 unless all bands share a
+/// table.
 fn log_not_by_chance(lsh: &Lsh) -> f64 {
     lsh.table_size.map_or(0.0, |size| (lsh.bands * lsh.bands) as f64 * (-1.0 / size as f64).ln_1p())
 }
 
-/// Returns one entry for each d in 0..`counts`, the number of positions at which two signatures of `n` values differ. An entry contains the
-/// logarithm of the number of placements of the differences. It also contains the share of these placements with which the pair is a
-/// candidate.
+/// Returns one entry for each d in 0..`counts`, the number of positions at which two signatures of `n` values differ. An entry contains
+/// the logarithm of the number of ways to place the differences, and the share of these ways with which the pair is a candidate.
 ///
 /// The pair is missed if each band contains a difference. The placements are therefore counted band by band. There are C(t + r, d)
-/// placements of d differences in t + r values. In C(r, h) C(t, d - h) of these placements, h differences are in the last r values. All
-/// terms are positive, so no digits are lost.
+/// placements of d differences in t + r values. In C(r, h) C(t, d - h) of them, h differences are in the last r values. All terms are
+/// positive, so no digits are lost.
 fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)> {
     let mut factorials = vec![0.0];
     factorials.extend((1..=n).scan(0.0, |sum, k| {
@@ -104,7 +101,7 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
 /// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands` bands with
 /// `rows` rows. It increases with `s` and with `bands`, and decreases with `rows`.
 pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
-    // 1 - (1 - x)^b loses all digits if x is tiny. This form loses no digits, and is exact at s = 0 and s = 1.
+    // 1 - (1 - x)^b loses all digits if x is tiny. This form loses none, and is exact at s = 0 and s = 1.
     -log_missed(s, bands, rows).exp_m1()
 }
 
@@ -113,14 +110,14 @@ pub(crate) fn threshold(bands: usize, rows: usize) -> f64 {
     (1.0 / bands as f64).powf(1.0 / rows as f64)
 }
 
-/// Returns the area under the curve to the left of `threshold`, in [0, threshold]. It is the expected share of dissimilar pairs that become
-/// candidates, if similarities are evenly distributed.
+/// Returns the area under the curve to the left of `threshold`, in [0, threshold]. If similarities are evenly distributed, it is the
+/// expected share of dissimilar pairs that become candidates.
 fn false_positive_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| probability(s, bands, rows), 0.0, threshold)
 }
 
-/// Returns the area above the curve to the right of `threshold`, in [0, 1 - threshold]. It is the expected share of similar pairs that are
-/// missed, if similarities are evenly distributed.
+/// Returns the area above the curve to the right of `threshold`, in [0, 1 - threshold]. If similarities are evenly distributed, it is the
+/// expected share of similar pairs that are missed.
 fn false_negative_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| log_missed(s, bands, rows).exp(), threshold, 1.0)
 }
@@ -130,10 +127,10 @@ fn log_missed(s: f64, bands: usize, rows: usize) -> f64 {
     bands as f64 * (-s.powf(rows as f64)).ln_1p()
 }
 
-/// Returns the integral of a monotone `f` over [from, to] with an error of about 1e-9.
+/// Returns the integral of a monotone `f` over [from, to] with an error of about 1e-9, by Simpson's rule.
 ///
-/// Applies Simpson's rule. If the result for an interval differs from the sum for its halves, the halves are integrated separately (Kuncir,
-/// *Algorithm 103*, 1962). Since `f` is monotone, its values at the ends show whether it changes in the interval.
+/// If the result for an interval differs from the sum for its halves, the halves are integrated separately (Kuncir, *Algorithm 103*,
+/// 1962). Since `f` is monotone, its values at the ends show whether it changes in the interval.
 fn integrate(f: impl Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     let middle = 0.5 * (from + to);
     let ends = [f(from), f(middle), f(to)];
@@ -153,7 +150,7 @@ fn refine(
     let second = [mid, f(0.5 * (middle + to)), right];
     let halves = [simpson([from, middle], first), simpson([middle, to], second)];
     let difference = halves[0] + halves[1] - whole;
-    // The usual limit of 15 times the tolerance would accept a steep curve by chance.
+    // The usual limit, 15 times the tolerance, would accept a steep curve by chance.
     if depth == 0 || difference.abs() <= tolerance {
         // Richardson's step: the error of the sum of both halves is about a fifteenth of `difference`.
         return halves[0] + halves[1] + difference / 15.0;
@@ -166,12 +163,9 @@ fn simpson([from, to]: [f64; 2], [left, mid, right]: [f64; 3]) -> f64 {
     (to - from) / 6.0 * (left + 4.0 * mid + right)
 }
 
-/// The number of bands b and of rows r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bands {
-    /// The number of bands, b.
     pub bands: usize,
-    /// The number of rows in a band, r.
     pub rows: usize,
 }
 
@@ -186,9 +180,8 @@ impl Bands {
     }
 }
 
-/// Chooses bands and rows by `choice` for `threshold`. Returns `None` if the job gives bands and rows. With a `method` that uses no
-/// buckets, no pair is missed, so a recall that is out of reach is not an error. Fails with `Kind::Job` if no bands and rows reach the
-/// recall.
+/// Chooses bands and rows by `choice` for `threshold`. Returns `None` if the job gives them. If no bands and rows reach the recall, fails
+/// with `Kind::Job`, unless the `method` uses no buckets and therefore misses no pair.
 pub(crate) fn choose_bands(
     choice: Choice,
     permutations: usize,
@@ -208,31 +201,30 @@ pub(crate) fn choose_bands(
     }))
 }
 
-/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold`. If two choices are equally near, chooses more
-/// bands, which find more pairs.
+/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold`. Of two equally near choices, takes the one
+/// with more bands, which finds more pairs.
 fn nearest(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations), threshold).unwrap_or(Bands { bands: 1, rows: permutations })
 }
 
-/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold` but not above it. Such a choice finds more
-/// pairs at the threshold. If (1/b)^(1/r) is always above the threshold, chooses the nearest.
+/// Like [`nearest`], but (1/b)^(1/r) is not above `threshold` if possible. Such a choice finds more pairs at the threshold.
 fn recall(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() <= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
 
-/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold` but not below it. Such a choice makes fewer
-/// candidates below the threshold. A choice always exists, because (1/b)^(1/r) is 1 for one band.
+/// Like [`nearest`], but (1/b)^(1/r) is not below `threshold`. Such a choice makes fewer candidates below the threshold. It always
+/// exists, because (1/b)^(1/r) is 1 for one band.
 fn precision(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() >= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
 
 /// Chooses b and r with b * r <= `permutations` that minimise the sum of the areas of false positives and false negatives. Among equal
-/// sums, chooses the maximum number of rows, then the minimum number of bands.
+/// sums, chooses the most rows, then the fewest bands.
 ///
-/// This is the rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. For n permutations it
-/// evaluates about n ln n choices, which takes milliseconds for hundreds of permutations and seconds for tens of thousands.
+/// This is the rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. For n permutations, it
+/// evaluates about n ln n choices: milliseconds for hundreds of permutations, seconds for tens of thousands.
 fn balanced(permutations: usize, threshold: f64) -> Bands {
     let mut best = (f64::INFINITY, Bands { bands: 1, rows: permutations });
     for rows in (1..=permutations).rev() {
@@ -298,7 +290,8 @@ mod tests {
         job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap()
     }
 
-    /// Uses settings from recipes of other programs. The expected values are sums in rational arithmetic over all numbers of equal values.
+    /// The settings come from recipes of other programs. The expected values are sums in rational arithmetic over all numbers of equal
+    /// values.
     #[test]
     fn an_estimate_that_must_reach_the_threshold_drops_pairs() {
         let recipe = |name: &str| Job::load(format!("jobs/recipes/{name}.toml"), &[]).unwrap();

@@ -19,10 +19,10 @@ pub enum Encoding {
     /// ISO 8859-1: each byte is the code point of a character, so every file can be read. This is `latin-1` in Python. The labels `latin1`
     /// and `iso-8859-1` of the Encoding Standard mean windows-1252, which has other characters for the bytes 0x80 to 0x9F.
     Latin1,
-    /// The encoding that the beginning of each file has. Only text files can have it.
+    /// The encoding that the beginning of each file shows. Only for text files.
     Detect,
-    /// Another encoding of the Encoding Standard (WHATWG). A byte order mark at the start of a file overrides the label. Invalid
-    /// bytes cannot be read.
+    /// Another encoding of the Encoding Standard (WHATWG). A byte order mark at the start of a file overrides it. Invalid bytes cannot be
+    /// read.
     Standard(&'static encoding_rs::Encoding),
 }
 
@@ -31,19 +31,18 @@ const UTF_8_LOSSY: &str = "utf-8-lossy";
 const LATIN_1: &str = "latin-1";
 const DETECT: &str = "detect";
 
-/// The names in the Encoding Standard, from which the correction of a misspelt name is chosen.
+/// The names in the Encoding Standard, among which the correction of a misspelt name is searched.
 const STANDARD: &str = "big5;euc-jp;euc-kr;gb18030;gbk;ibm866;iso-2022-jp;iso-8859-2;iso-8859-3;\
     iso-8859-4;iso-8859-5;iso-8859-6;iso-8859-7;iso-8859-8;iso-8859-8-i;iso-8859-10;iso-8859-13;iso-8859-14;\
     iso-8859-15;iso-8859-16;koi8-r;koi8-u;macintosh;shift_jis;utf-16be;utf-16le;windows-874;\
     windows-1250;windows-1251;windows-1252;windows-1253;windows-1254;windows-1255;windows-1256;windows-1257;windows-1258;\
     x-mac-cyrillic";
 
-/// Returns all names.
 fn names() -> impl Iterator<Item = &'static str> {
     [UTF_8, UTF_8_LOSSY, LATIN_1, DETECT].into_iter().chain(STANDARD.split(';'))
 }
 
-/// The number of bytes in which a page can declare its encoding.
+/// A page can declare its encoding in its first bytes, up to this number.
 const DECLARED_BYTES: usize = 1024;
 
 impl Encoding {
@@ -60,7 +59,7 @@ impl Encoding {
         if encoding == encoding_rs::UTF_8 { Encoding::Utf8 } else { Encoding::Standard(encoding) }
     }
 
-    /// Returns the reason for rejecting a document with invalid bytes. `schemas/rejects.toml` lists all reasons.
+    /// Returns the reason for rejecting a document with invalid bytes, from the reasons in `schemas/rejects.toml`.
     pub(crate) fn defect(self) -> &'static str {
         match self {
             Encoding::Utf8 => "invalid_utf8",
@@ -68,7 +67,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the second half of the message about invalid bytes: the fault, and advice for the user.
+    /// Returns the end of the message about invalid bytes: the fault, and advice.
     pub(crate) fn complaint(self) -> String {
         match self {
             Encoding::Utf8 => {
@@ -79,8 +78,8 @@ impl Encoding {
         }
     }
 
-    /// Encodes a text. UTF-16 begins with a byte order mark. Returns `None` for UTF-8, for detected encodings, and for a text with
-    /// a character that the encoding lacks.
+    /// Encodes a text. UTF-16 begins with a byte order mark. Returns `None` for UTF-8, for `detect`, and for a text with a character that
+    /// the encoding lacks.
     pub(crate) fn encode(self, text: &str) -> Option<Vec<u8>> {
         let utf_16 = || std::iter::once(0xfeff).chain(text.encode_utf16());
         match self {
@@ -108,8 +107,8 @@ impl Encoding {
     }
 }
 
-/// Returns whether the bytes are UTF-8. A character at the end may be truncated. If there are other invalid bytes, most lines with
-/// non-ASCII characters must be UTF-8.
+/// Returns whether the bytes are UTF-8. A character at the end may be cut off. With other invalid bytes, most lines with non-ASCII
+/// characters must be UTF-8.
 fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => return true,
@@ -121,7 +120,7 @@ fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
     utf_8.len() > others.len()
 }
 
-/// Returns the encoding that an HTML or XML page declares at its beginning, if ASCII characters are encoded as their ASCII bytes.
+/// Returns the encoding that an HTML or XML page declares at its beginning, if ASCII characters keep their bytes in it.
 fn declared(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
     let start = String::from_utf8_lossy(bytes.get(..DECLARED_BYTES).unwrap_or(bytes)).to_ascii_lowercase();
     let page = start.trim_start().strip_prefix('<')?;
@@ -143,7 +142,7 @@ impl FromStr for Encoding {
             DETECT => return Ok(Encoding::Detect),
             _ => {}
         }
-        // The standard replaces dangerous encodings by an encoding that decodes nothing, so their labels are refused.
+        // The standard replaces dangerous encodings by one that decodes nothing, so their labels are refused.
         match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
             Some(encoding) => Ok(Encoding::Standard(encoding)),

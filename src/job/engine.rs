@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{Checked, parse_size, require, shown, wrong};
 use crate::machine;
 
-/// The maximum number of threads. Each stage has one partition per thread, and a shuffle has a queue for every two partitions.
+/// The maximum number of threads. Each stage has a partition per thread, and a shuffle has a queue between every two partitions.
 const MAX_THREADS: usize = 1_024;
 
 /// The maximum timeout in seconds: one year.
@@ -78,7 +78,6 @@ impl EngineSettings {
         Ok(Self { mode: Mode::Cluster, scheduler: Some(url.to_owned()), ..Self::local(memory) })
     }
 
-    /// Returns the number of threads. If the section sets 0, this is the number of cores.
     pub(crate) fn thread_count(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
@@ -153,7 +152,6 @@ impl EngineSettings {
     }
 }
 
-/// Converts `df://host:port` or `host:port` to `host:port`.
 fn address_of(url: &str) -> Option<&str> {
     let place = url.strip_prefix("df://").unwrap_or(url);
     let place = place.strip_suffix('/').unwrap_or(place);

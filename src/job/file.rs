@@ -1,7 +1,7 @@
 //! The job file: its sections and keys as they are written in the file, with their defaults.
 //!
-//! A [`Job`](super::Job) contains most sections in the form of the file. Types with names that end in `Section` have another form in a job,
-//! to which [`resolve()`](super::resolve()) converts them.
+//! A [`Job`](super::Job) contains most sections in the same form. Types whose names end in `Section` have another form in a job, to which
+//! [`resolve()`](super::resolve()) converts them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -80,8 +80,8 @@ pub struct JobFile {
 }
 
 impl JobFile {
-    /// Returns a job that reads `urls` and writes to `output`. All other keys have their defaults. Fails with `Kind::Bug` if a job file
-    /// requires more keys than these.
+    /// Returns a job that reads `urls` and writes to `output`, with the defaults of all other keys. Fails with `Kind::Bug` if a job file
+    /// requires more keys.
     pub(crate) fn new(format: Format, urls: &[String], output: &str) -> Result<Self> {
         let required = json!({ "source": { "format": format, "url": urls }, "output": { "url": output } });
         serde_json::from_value(required)
@@ -89,10 +89,8 @@ impl JobFile {
     }
 }
 
-/// A parsed job file with its overrides applied.
-///
-/// Values from the file keep their span in `text`. The value from override number n gets a span that begins n + 1 bytes after the end of
-/// `text`. No value in the file has such a span.
+/// A parsed job file with its overrides. Values from the file keep their span in `text`. The value of override n has a span that begins n
+/// + 1 bytes after the end of `text`, so it differs from the span of any value in the file.
 pub(super) struct JobDocument<'a> {
     path: &'a str,
     text: &'a str,
@@ -101,9 +99,7 @@ pub(super) struct JobDocument<'a> {
 }
 
 impl<'a> JobDocument<'a> {
-    /// Parses the file and applies the overrides.
-    ///
-    /// Also remembers the possible secrets in URLs of the job, so that messages mask them.
+    /// Parses the file and applies the overrides. Remembers possible secrets in URLs, so that messages mask them.
     pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
         text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
         let table = DeTable::parse(text).map_err(|e| {
@@ -117,13 +113,12 @@ impl<'a> JobDocument<'a> {
             document.set(n, set)?;
         }
         document.give_way();
-        // Secrets in the unparsed text were remembered above. Parsed strings can differ from it, because the text can contain escapes.
+        // Secrets in the unparsed text were remembered above. Parsed strings can differ from it, because of escapes.
         document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
     }
 
-    /// Returns an error about `key` with its line. If the key is missing, the error contains the line of its section. If the section is
-    /// also missing, the error contains only the file.
+    /// Returns an error about `key` with its line, or with the line of its section, or with only the file if the section is missing too.
     pub(super) fn error(&self, key: &str, fault: &str) -> Error {
         Error::job(masked(&format!("{} {fault}", self.at(key, self.offset(key)))))
     }
@@ -168,8 +163,8 @@ impl<'a> JobDocument<'a> {
         Ok(())
     }
 
-    /// Removes the file's choice of bands and rows, with a warning, if overrides make another choice. Choices cannot be combined, and an
-    /// override cannot remove a key.
+    /// Removes the choice of bands and rows in the file, with a warning, if overrides make another choice. Two choices are an error, and
+    /// an override cannot remove a key.
     fn give_way(&mut self) {
         const CHOICES: [&[&str]; 3] = [&["bands", "rows"], &["choose"], &["target_recall"]];
         let Self { text, table, .. } = self;
@@ -189,7 +184,7 @@ impl<'a> JobDocument<'a> {
         }
     }
 
-    /// Adds the line, the key and the nearest allowed word to serde's message.
+    /// Adds the line, the key and the nearest allowed word to the message of serde.
     fn explain(&self, error: &toml::de::Error) -> Error {
         let fault = plain_toml(error.message());
         let mut quoted = fault.split('`').skip(1).step_by(2);
@@ -197,7 +192,7 @@ impl<'a> JobDocument<'a> {
         let span = error.span().unwrap_or(0..0);
 
         if is_missing_field(&fault) {
-            // The span of the error is the section. If the section is missing, the error names only the file.
+            // The span of the error is the section. If the section is missing too, the error names only the file.
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
             let section = section.map_or(first, |(name, _)| name.get_ref().as_ref());
             let key = if section == first { format!("{first}.url") } else { format!("{section}.{first}") };
@@ -260,10 +255,10 @@ impl<'a> JobDocument<'a> {
     }
 }
 
-/// Suggests a word for an unknown word: the keys in `meant`, or the nearest allowed spelling.
+/// Suggests words for an unknown word: the keys in `meant`, or the nearest allowed spelling.
 fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<String>) -> Option<String> {
     let shown = match (nearest(word, allowed), meant.as_slice()) {
-        // Keys with the same name or with this synonym are more likely than keys with a similar spelling.
+        // Keys with this name in another section, or with this synonym, are more likely than keys with a similar spelling.
         (_, [first, others @ ..]) => {
             others.iter().fold(format!("`{first}`"), |all, other| format!("{all} or `{other}`"))
         }
@@ -273,7 +268,6 @@ fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<Strin
     Some(format!("; did you mean {shown}?"))
 }
 
-/// The message about an override without a key or without a value.
 const NO_VALUE: &str = "expected KEY=VALUE, as in score.threshold=0.9";
 
 /// Returns the key of an override, or a placeholder if the text may be a secret.
@@ -299,7 +293,6 @@ fn remember(value: &DeValue<'_>) {
     }
 }
 
-/// Returns the line of a byte offset, counted from 1.
 fn line(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
 }

@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 /// The version of the contents of the tables. Raise this number with every change that produces different rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 16;
 
-/// Returns the fingerprint of all settings and inputs that can change a row of the result, in 32 hexadecimal digits. The fingerprint covers
-/// the settings that decide rows, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
+/// Returns the fingerprint of all settings and inputs that can change a row of the result, as 32 hexadecimal digits. It covers the
+/// settings that decide rows, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
-/// The name of the job, the URL of the output, the engine, the rule that chose bands and rows, and the order of `inputs` do not change the
-/// fingerprint. The digits are the XXH3-128 of a canonical text.
+/// It does not cover the name of the job, the URL of the output, the engine, the rule that chose bands and rows, and the order of
+/// `inputs`. The digits are the XXH3-128 of a canonical text.
 ///
 /// # Errors
 /// If the settings cannot be written as JSON.
@@ -24,10 +24,10 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> Result<String> {
 }
 
 /// The version of the Unicode data that divides words and classifies characters. Another version may divide words differently. A test
-/// compares this text with the version that is compiled in.
+/// compares it with the compiled version.
 const ICU: &str = "ICU4X 2.4.0";
 
-/// Returns the settings as JSON, followed by one line per input. JSON and `Debug` escape strings, so no value can look like another line.
+/// Returns the settings as JSON, and a line per input. JSON and `Debug` escape strings, so no value can look like another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
     // Manifests also store settings in this form.
     let settings = serde_json::to_string(&deciding(job.clone()))
@@ -46,8 +46,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
     Ok(lines)
 }
 
-/// Returns the job with default values for all settings that change no row. The locations of other outputs and of the second source are
-/// omitted, because the fingerprint covers the inputs separately.
+/// Returns the job with defaults for all settings that change no row. The locations of other outputs and of the second source are
+/// omitted, because the inputs cover them.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
     job.first_day = None;
@@ -66,15 +66,13 @@ fn deciding(mut job: Job) -> Job {
     }
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();
-    // A run that ended because of `max_pairs` can be resumed with a higher value. Delta logs can be added to a finished output without a
-    // new run.
+    // A run that `max_pairs` ended can be resumed with a higher value. Delta logs can be added to a finished output without a new run.
     (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, TableFormat::default());
     job.engine = EngineSettings::default();
     job
 }
 
-/// A file of the input, as it was when the source was listed. Manifests store it in this form, and the fingerprint of the run depends on
-/// it.
+/// A file of the input, as it was when the source was listed. Manifests store it in this form, and fingerprints depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// The file's URL or path.
@@ -102,7 +100,6 @@ impl InputFile {
         Self { path, bytes, modified, e_tag, crc32: None, crc32_bytes: None }
     }
 
-    /// Returns the file without its checksum.
     pub(crate) fn as_listed(&self) -> Self {
         Self { crc32: None, crc32_bytes: None, ..self.clone() }
     }

@@ -25,16 +25,15 @@ pub enum Format {
     Lines,
 }
 
-/// The rules for sources of a format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatRules {
     /// The columns of documents in the format.
     pub columns: DocumentColumns,
     /// Whether the encoding is fixed or declared in the files, so that the job must not set it.
     pub has_own_encoding: bool,
-    /// Whether texts contain character references.
+    /// Whether texts contain character references such as `&lt;`.
     pub has_references: bool,
-    /// Whether a source that is a folder would include the tables of an output in this folder.
+    /// Whether a source that is a folder would also read the tables of an output inside it.
     pub takes_in_outputs: bool,
 }
 
@@ -49,7 +48,6 @@ pub(crate) enum DocumentColumns {
     WholeFile,
 }
 
-/// The endings of files and folders, each with its format.
 const ENDINGS: [(&str, Format); 12] = [
     (".parquet", Format::Parquet),
     (".parq", Format::Parquet),
@@ -65,10 +63,9 @@ const ENDINGS: [(&str, Format); 12] = [
     (".txt", Format::Text),
 ];
 
-/// The endings of compressed files.
 const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
 
-/// Returns the path of a compressed file without the ending of the compression. Returns `None` for other paths.
+/// Returns the path of a compressed file without the ending of the compression.
 pub(crate) fn without_compression(path: &str) -> Option<&str> {
     COMPRESSED.into_iter().find_map(|ending| {
         let (inner, last) = path.split_at_checked(path.len().checked_sub(ending.len())?)?;
@@ -94,8 +91,8 @@ impl Format {
         }
     }
 
-    /// Returns the format for the ending of a path, URL or pattern. If the format can be read compressed, the ending of a compression may
-    /// follow. Returns `None` for other endings. Tables in `.txt` files count as text.
+    /// Returns the format for the ending of a path, URL or pattern. The ending of a compression may follow, if the format can be read
+    /// compressed. Tables in `.txt` files count as text.
     pub(crate) fn from_path(path: &str) -> Option<Format> {
         let path = path.trim_end_matches('/').to_ascii_lowercase();
         let inner = without_compression(&path);
@@ -142,7 +139,6 @@ pub enum FormatName {
     Output,
 }
 
-/// The name of [`FormatName::Output`].
 const OUTPUT: &str = "output";
 
 impl FormatName {
@@ -154,7 +150,6 @@ impl FormatName {
         }
     }
 
-    /// Returns all names that `source.format` can have.
     fn names() -> impl Iterator<Item = &'static str> {
         Format::ALL.iter().map(|format| format.name()).chain([OUTPUT])
     }

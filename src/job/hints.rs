@@ -1,5 +1,4 @@
-//! Suggestions for unknown keys and wrong values in a job file: keys of other programs, keys in the wrong section, and strings without
-//! quotes.
+//! Suggestions for unknown keys and wrong values in a job file, such as keys of other programs and strings without quotes.
 
 use serde_json::Value;
 
@@ -40,8 +39,8 @@ engine.memory: mem ram memory_limit
 engine.spill: tmp temp temp_dir spill_dir
 engine.scheduler: url master address";
 
-/// Returns the keys that a user could mean by the unknown dotted `key`. This is a key with this synonym in the same section, or else all
-/// keys with this name in other sections. `schema` is the JSON Schema of a job file.
+/// Returns the keys that a user could mean by the unknown dotted `key`: the keys with this synonym in the same section, or else the keys
+/// with this name in other sections. `schema` is the JSON Schema of a job file.
 pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     let (section, last) = split(key);
     let synonyms = SYNONYMS.lines().filter_map(|line| line.split_once(": "));
@@ -63,12 +62,11 @@ pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     ours.into_iter().filter(|ours| ours.contains('.')).map(str::to_owned).collect()
 }
 
-/// Splits a dotted key into its section and its name.
 fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// Returns the keys of a section from the JSON Schema of a job file, or null if there is no such section.
+/// Returns the keys of a section from the JSON Schema of a job file.
 fn keys<'s>(schema: &'s Value, section: &str) -> &'s Value {
     let written = &schema["properties"][section];
     let reference = written["$ref"].as_str().or_else(|| written["anyOf"][0]["$ref"].as_str());
@@ -90,7 +88,6 @@ pub(super) fn unquoted(line: &str) -> Option<String> {
     }
 }
 
-/// Returns the word if it is a string without quotes.
 fn bare(word: &str) -> Option<&str> {
     let word = word.trim();
     let first = word.chars().next()?;
@@ -99,14 +96,14 @@ fn bare(word: &str) -> Option<&str> {
     (is_text && !is_value && !word.contains(['"', '\''])).then_some(word)
 }
 
-/// Returns `items` as a list in which each item has quotes.
+/// Returns `items` as a list of strings with quotes.
 pub(super) fn quoted_list(items: &str) -> String {
     let items = items.trim().trim_start_matches('[').trim_end_matches(']').split(',');
     let items = items.map(|item| item.trim().trim_matches(['"', '\''])).filter(|item| !item.is_empty());
     format!("[{}]", items.map(|item| format!("{item:?}")).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the correct form of a value with the wrong type. `said` is a message such as ``invalid type: string "a", expected a list of
+/// Returns the correct form of a value with the wrong type, for a message such as ``invalid type: string "a", expected a list of
 /// strings``.
 pub(super) fn rewritten(said: &str) -> Option<String> {
     let (_, rest) = said.split_once("invalid type: string \"")?;

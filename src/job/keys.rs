@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 use super::Job;
 use crate::error::{Error, Result};
 
-/// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Omits keys without a value and values that
-/// other keys determine, such as the bands for a recall. The JSON of a string, number, boolean or list is valid TOML. If the job reuses a
-/// finished output, the keys include the settings from the job of this output. A job file cannot describe a merge, so the outputs of a
-/// merge are listed under `merge`.
+/// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Omits keys without a value, and values that
+/// follow from other keys, such as the bands for a recall. Includes the settings that a job takes from a reused output. Lists the outputs
+/// of a merge, which no job file can describe, under `merge`. The JSON of a string, number, boolean or list is valid TOML.
 pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let section = |name: &str| job.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -22,7 +21,7 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
         found.insert("source.url".into(), output.clone());
     }
     add(&mut found, "lsh", lsh(section("lsh")));
-    // On the first day, the section is stored elsewhere, because it had no effect.
+    // On the first day, `[against]` had no effect, so the job stores it elsewhere.
     let reference = if job["first_day"].is_null() { "against" } else { "first_day" };
     add(&mut found, "against", against(section(reference)));
     if let Some(source_of_reference) = job["against"]["source"].as_object() {
@@ -37,8 +36,8 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     found
 }
 
-/// Returns the first key that differs between two jobs, of the sections and keys in `among`. The numbers of bands and rows differ however
-/// they were chosen.
+/// Returns the first key that differs between two jobs, of the sections and keys in `among`. Bands and rows are compared as numbers,
+/// however they were chosen.
 pub(crate) fn first_difference(made: &Job, job: &Job, among: &[&str]) -> Result<Option<String>> {
     let keys = |job: &Job| {
         let written = serde_json::to_value(job);
@@ -52,12 +51,10 @@ pub(crate) fn first_difference(made: &Job, job: &Job, among: &[&str]) -> Result<
     Ok(among.find(|key| made.get(**key) != job.get(**key)).map(|key| (*key).clone()))
 }
 
-/// Whether `key` is in this section, or is this key.
 pub(crate) fn is_in(key: &str, section: &str) -> bool {
     key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Adds the keys of a section.
 fn add(found: &mut BTreeMap<String, Value>, section: &str, keys: Map<String, Value>) {
     let set = keys.into_iter().filter(|(_, value)| !value.is_null());
     found.extend(set.map(|(key, value)| (format!("{section}.{key}"), value)));
@@ -102,12 +99,11 @@ fn id(id: &Value) -> Value {
     match (id.as_str(), &id["columns"]) {
         (Some("row-number"), _) => json!("row_number"),
         (Some(word), _) => json!(word),
-        // The value remains a list, because a single column can have the same name as one of the special words.
+        // The value stays a list, because a single column can have the name of a special word.
         (None, columns) => columns.clone(),
     }
 }
 
-/// Unwraps a list with one item.
 fn one_or_all(list: &Value) -> Value {
     match list.as_array().map(Vec::as_slice) {
         Some([one]) => one.clone(),
@@ -143,7 +139,7 @@ mod tests {
     use super::*;
     use crate::job::{file, resolve};
 
-    /// Returns the job with only these settings.
+    /// Returns a job with only these settings.
     fn job(sets: &[String]) -> Job {
         let read = file::read("", "job.toml", sets).unwrap_or_else(|e| panic!("{sets:#?}: {e:?}"));
         resolve(read).unwrap_or_else(|e| panic!("{sets:#?}: {e:?}"))

@@ -60,7 +60,7 @@ pub enum Choice {
 }
 
 impl LshSection {
-    /// Determines how bands and rows are chosen. Refuses a section that combines several choices.
+    /// Returns the way in which the section chooses bands and rows. Refuses a section with several ways.
     pub(super) fn choice(&self) -> Checked<Choice> {
         const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
         let together = |key, other| wrong(key, format!("is set together with {other}: {EITHER}"));
@@ -81,7 +81,7 @@ impl LshSection {
         }
     }
 
-    /// Resolves the section. If the section does not give bands and rows, `chosen` contains them.
+    /// Resolves the section. `chosen` contains bands and rows if the section does not give them.
     pub(super) fn with_bands(&self, choice: Choice, chosen: Option<(usize, usize)>) -> Lsh {
         let (bands, rows) = chosen.unwrap_or((self.bands.unwrap_or(0), self.rows.unwrap_or(0)));
         let hot_bucket = self.hot_bucket.unwrap_or(HOT_BUCKET);
@@ -112,18 +112,18 @@ pub struct Lsh {
 /// The minimum number of rows per band at which 16-bit values make no candidates by chance.
 ///
 /// With r rows, two unrelated documents share a bucket in a band with probability 1 / 2^(16 r). Among a billion documents, 42 bands of 3
-/// rows make 75 such pairs per million documents, and 64 bands of 2 rows make 7 per document. Two documents that agree in all rows of a
-/// band except one can also share a bucket by chance. At similarity J, this adds a share of r (1 - J) / (2^16 J) to the candidates.
+/// rows make 75 candidates by chance per million documents, and 64 bands of 2 rows make 7 per document. Two documents that agree in all
+/// rows of a band except one can also share its bucket by chance. At similarity J, this adds a share of r (1 - J) / (2^16 J) to the
+/// candidates.
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {
-    /// Returns whether bands have so few rows that, with 16-bit values, documents share buckets by chance.
+    /// Returns whether bands have so few rows that documents with 16-bit values share buckets by chance.
     pub(crate) fn has_few_rows(&self) -> bool {
         self.rows < ROWS_OF_16_BITS
     }
 
-    /// Returns whether values have 32 bits by default. This is the case if bands have few rows, or if the buckets are defined as in other
-    /// programs.
+    /// Returns whether values have 32 bits by default: if bands have few rows, or if buckets are defined as in other programs.
     pub(crate) fn needs_32_bits(&self) -> bool {
         self.has_few_rows() || self.bucket_hash != BucketHash::Xxh3 || self.table_size.is_some()
     }

@@ -86,7 +86,7 @@ pub struct Minhash {
 }
 
 impl Minhash {
-    /// Returns the total size of the values in a signature, in bytes.
+    /// Returns the size of the values in a signature, in bytes.
     pub(crate) fn signature_bytes(&self) -> u64 {
         let bytes = match self.bits {
             Bits::Of16 => 2,
@@ -120,7 +120,7 @@ impl Minhash {
         Ok(Some((modulus, shingles)))
     }
 
-    /// Returns the minimum number of bits per value that suffices for the family and the bands. `bands` is `None` if the job uses no bands.
+    /// Returns the minimum number of bits per value for the family and the bands. `bands` is `None` if the job uses no bands.
     pub(super) fn least_bits(&self, bands: Option<&Lsh>) -> Bits {
         let needs_all = self.family == Family::Linear || bands.is_some_and(Lsh::needs_32_bits);
         if needs_all { Bits::Of32 } else { Bits::Of16 }
@@ -195,7 +195,6 @@ const MERSENNE_31: u64 = (1 << 31) - 1;
 const ONES_32: u64 = (1 << 32) - 1;
 const MODULI: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
 
-/// The moduli that have names.
 const NAMED_MODULI: [(&str, Modulus); 3] = [
     ("2^31-1", Modulus::Is(MERSENNE_31)),
     ("2^32-1", Modulus::Is(ONES_32)),
@@ -228,12 +227,12 @@ impl<'de> Deserialize<'de> for Modulus {
 /// The a and b of a permutation, each under 2^32.
 pub type Coefficients = (u64, u64);
 
-/// The maximum size of a file with coefficients, in bytes. A file with two numbers of ten digits for each of [`MAX_PERMUTATIONS`]
-/// permutations is smaller.
+/// The maximum size of a file with coefficients, in bytes. Two numbers of ten digits for each of [`MAX_PERMUTATIONS`] permutations take
+/// less.
 const MAX_BYTES: u64 = 2 << 20;
 
-/// Reads coefficients from a local CSV file. The file has a line `a,b` for each permutation, in order, with numbers from 0 to 2^32 - 1. The
-/// first line may be the header `a,b`. Empty lines are ignored. Fails with `Kind::Job` if the file cannot be read or has another form.
+/// Reads coefficients from a local CSV file: one line `a,b` for each permutation, in order, with numbers from 0 to 2^32 - 1. The first
+/// line may be the header `a,b`. Empty lines are ignored. Fails with `Kind::Job` if the file cannot be read or has another form.
 fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     let expected = "expected a line `a,b` for each permutation";
     let text = read_setting(path, "which", MAX_BYTES, expected)?;
@@ -257,10 +256,8 @@ fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
     Ok(found)
 }
 
-/// Says what is wrong with `coefficients`; `None` if they are valid for this number of permutations. The result is the text that follows
-/// the name of the key in a message.
-///
-/// An `a` equal to the modulus maps every shingle to the same value. Such an `a` is accepted, because other programs draw it.
+/// Returns what is wrong with `coefficients`, as the text that follows the key in a message. An `a` equal to the modulus maps every
+/// shingle to the same value, but is accepted, because other programs draw it.
 fn coefficients_fault(coefficients: &[Coefficients], permutations: usize) -> Option<String> {
     if coefficients.len() != permutations {
         return Some(format!(
@@ -277,7 +274,6 @@ pub fn is_prime(n: u64) -> bool {
     n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
 }
 
-/// Returns the first prime above `n`.
 fn next_prime(n: u64) -> u64 {
     // There is always a prime between n and 2n (Chebyshev), so the search ends.
     let mut next = n + 1;

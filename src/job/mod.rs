@@ -1,15 +1,7 @@
 //! The job: its source, the settings of each step, and the location of the tables.
 //!
 //! [`mod@file`] represents the TOML file. [`resolve()`] checks this file and converts it to a [`Job`]. Each stage takes the section with
-//! its name.
-//!
-//! - `file`: the job file, its sections, and the line of each key; `hints`: suggestions for unknown keys and values; `values`: parsers for
-//!   lists, sizes and small files.
-//! - `resolved`: the resolved job; `resolve`: checks the sections together and creates the job, including a job over a finished output.
-//! - One file per section, with its keys, defaults and rules: `source` (with `format`, `encoding` and `rows`), `against`, `shingle`,
-//!   `minhash`, `lsh`, `candidates`, `score`, `clusters` (with `[alarms]`), `passages`, `output` and `engine`.
-//! - `curve`: the S-curve of bands and rows, and the rules that choose them.
-//! - `fingerprint`: the settings and files that determine the rows; `keys`: a resolved job as keys of a job file.
+//! its name. Every section has a file with its keys, defaults and rules.
 
 mod against;
 mod candidates;

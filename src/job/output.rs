@@ -51,14 +51,14 @@ fn max_pairs() -> u64 {
 }
 
 impl Output {
-    /// Checks the section for a job with this source and candidate method.
+    /// Checks the section for a job with this source and method.
     pub(super) fn check(&self, source: &Source, method: Method) -> Checked<()> {
         const URL: &str = "output.url";
         let url = &self.url;
         let fault = "is empty: expected a folder or a URL prefix, as in \"out/books/\"";
         require(!url.trim().is_empty(), URL, fault)?;
         address::check(url).or_else(|fault| wrong(URL, fault))?;
-        // Sources in these formats include whole folders, so the next run would read the tables of this run.
+        // A source in one of these formats includes whole folders, so the next run would read the tables of this run.
         let walks = source.format.rules().takes_in_outputs;
         let is_inside = |folder: &str| {
             url.strip_prefix(folder.trim_end_matches('/'))

@@ -40,7 +40,6 @@ pub fn resolve(file: JobFile) -> Result<Job> {
     job(file, None).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
 }
 
-/// Resolves a job file. If the source is a finished output, `made` is the job of this output.
 pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     let reused = reuse(&file)?;
     let JobFile { name, source, shingle, minhash, lsh, candidates, against, score, .. } = file;
@@ -112,7 +111,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     })
 }
 
-/// Returns the finished output that is the source of `file`, or `None` if the source consists of files.
+/// Returns the finished output that is the source of `file`, if its format is `output`.
 pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
     let source = &file.source;
     if source.format != Some(FormatName::Output) {
@@ -142,7 +141,7 @@ pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
     }
 }
 
-/// Returns the source of the job `made`. If `group` is given, it becomes the group column.
+/// Returns the source of the job `made`, with the group column `group` if it is given.
 fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
     let Some(group) = group else { return Ok(made.source.clone()) };
     if !made.source.columns.contains(&group) {
@@ -173,7 +172,6 @@ impl Job {
 /// job of this output.
 #[derive(Debug)]
 pub struct Draft {
-    /// The path as shown in messages.
     shown: String,
     text: String,
     sets: Vec<String>,

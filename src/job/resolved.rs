@@ -59,7 +59,6 @@ pub struct Job {
 const LOW_RECALL: f64 = 0.9;
 
 impl Job {
-    /// Returns whether the documents are read from texts and not from finished outputs.
     pub(crate) fn reads_texts(&self) -> bool {
         matches!(self.input, Input::Read)
     }
@@ -79,8 +78,7 @@ impl Job {
         self.against.as_ref().map(|against| against.pairs)
     }
 
-    /// Returns the treatment of a new document with the same id as a reference document. Returns `None` if the reference documents are not
-    /// in outputs.
+    /// Returns the treatment of a new document with the id of a reference document, if the reference documents are in outputs.
     pub(crate) fn same_id(&self) -> Option<SameId> {
         match self.reference()? {
             Reference::Outputs { same_id, .. } => Some(*same_id),
@@ -88,7 +86,6 @@ impl Job {
         }
     }
 
-    /// Returns the second source, if the job has one.
     pub(crate) fn second_source(&self) -> Option<&Source> {
         match self.reference()? {
             Reference::Outputs { .. } => None,
@@ -110,8 +107,7 @@ impl Job {
         self.curve().kept(self.score.least_jaccard())
     }
 
-    /// Returns settings, each as KEY=VALUE, with which exact similarities decide on pairs instead of estimates. Omits settings that the job
-    /// already has.
+    /// Returns settings, each as KEY=VALUE, that make exact similarities decide on pairs. Omits settings that the job already has.
     pub(crate) fn keys_for_exact_scores(&self) -> Vec<&'static str> {
         let keys = [
             (self.shingle.short == Short::Empty, "shingle.short=whole"),
@@ -121,7 +117,7 @@ impl Job {
         keys.into_iter().filter_map(|(is_needed, key)| is_needed.then_some(key)).collect()
     }
 
-    /// Returns a warning if the job is expected to miss more than one pair in ten at its threshold.
+    /// Returns a warning if the expected recall at the threshold is below [`LOW_RECALL`].
     pub(crate) fn low_recall(&self) -> Option<String> {
         const MORE_CANDIDATES: &str =
             "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find more";
@@ -142,7 +138,6 @@ impl Job {
         })
     }
 
-    /// Returns the warning that the run has no reference documents, because it is the first day.
     pub(crate) fn first_day_warning(&self) -> Option<String> {
         let outputs = self.first_day.as_ref()?.outputs();
         let (are, exist) = if outputs.len() == 1 { ("", "does not exist") } else { ("none of ", "exists") };
@@ -153,7 +148,6 @@ impl Job {
         ))
     }
 
-    /// Returns the warnings about the job that can be determined without data.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let short = self.candidates.method.uses_buckets() && self.minhash.bits == Bits::Of16;
         let few_bits = (short && self.lsh.has_few_rows()).then(|| {
@@ -166,25 +160,21 @@ impl Job {
         self.low_recall().into_iter().chain(few_bits).collect()
     }
 
-    /// Returns the settings that determine the columns of the tables.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, pair_passages, .. } = self.output;
         let (groups, bits) = (self.has_groups(), self.minhash.bits);
         Columns { keep, bits, pair_passages, groups, clusters: self.clusters.method }
     }
 
-    /// Returns whether documents have groups.
     pub(crate) fn has_groups(&self) -> bool {
         self.source.group.is_some() || self.second_source().is_some_and(|second| second.group.is_some())
     }
 
-    /// Returns whether clusters of other outputs can get another id. This can happen to clusters of merged outputs and of reference
-    /// outputs.
+    /// Returns whether clusters of other outputs can get another id, as in a merge or with reference outputs.
     pub(crate) fn continues_clusters(&self) -> bool {
         matches!(self.input, Input::Merge(_)) || matches!(self.reference(), Some(Reference::Outputs { .. }))
     }
 
-    /// Returns a copy of this job that reads only the second source.
     pub(crate) fn second_source_job(&self, second: &Source) -> Job {
         Job { source: second.clone(), against: None, ..self.clone() }
     }
@@ -223,7 +213,8 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the job with the URLs of `made`, if the URLs of both jobs differ only by a trailing `/` and therefore name the same folders.
+    /// Returns the job with the URLs of `made` if the URLs of both jobs differ only by a trailing `/`, and therefore name the same
+    /// folders.
     pub(crate) fn with_places_of(&self, made: &Job) -> Job {
         let mut job = self.clone();
         job.source.take_places_of(&made.source);

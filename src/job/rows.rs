@@ -65,7 +65,7 @@ impl Condition {
         &self.columns
     }
 
-    /// Returns the syntax tree, in which every column is a single quoted identifier. Fails with `Kind::Bug` if the text cannot be parsed
+    /// Returns the syntax tree, with a single quoted identifier for every column. Fails with `Kind::Bug` if the text cannot be parsed
     /// again.
     pub(crate) fn syntax(&self) -> Result<Expr> {
         let mut condition = parsed(&self.text).map_err(|e| Error::bug("a condition was lost").because(e))?;
@@ -78,8 +78,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Returns the part of the condition that depends only on the columns `names`. The condition is divided into the terms that AND joins,
-    /// and all terms with other columns are dropped. Returns `None` if no term remains.
+    /// Returns the part of the condition that depends only on the columns `names`: the terms joined by AND, without all terms that
+    /// contain other columns. Returns `None` if no term remains.
     pub(crate) fn over(&self, names: &[String]) -> Result<Option<Self>> {
         let mut parts = Vec::new();
         conjuncts(self.syntax()?, &mut parts);
@@ -105,7 +105,7 @@ impl<'de> Deserialize<'de> for Condition {
     }
 }
 
-/// The maximum number of names, operators and brackets in a condition. DataFusion evaluates nested expressions by recursion.
+/// The maximum number of names, operators and brackets in a condition, since DataFusion evaluates nested expressions by recursion.
 const MAX_PARTS: usize = 3_000;
 
 fn parsed(text: &str) -> Result<Expr> {
@@ -129,7 +129,7 @@ fn parsed(text: &str) -> Result<Expr> {
     }
 }
 
-/// Counts names, operators and brackets. Strings, numbers and commas do not count, so that lists of values may be long.
+/// Counts names, operators and brackets. Strings, numbers and commas do not count, so that lists of values can be long.
 fn parts(text: &str) -> usize {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
     let value = |token: &Token| {
@@ -141,7 +141,6 @@ fn parts(text: &str) -> usize {
     tokens.iter().filter(|token| !value(token)).count()
 }
 
-/// Collects the terms that are joined by AND.
 fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     match condition {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
@@ -153,7 +152,6 @@ fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     }
 }
 
-/// Returns the name of the column if the expression consists of a column.
 fn column(part: &Expr) -> Option<String> {
     match part {
         Expr::Identifier(name) => Some(name.value.clone()),
@@ -164,7 +162,7 @@ fn column(part: &Expr) -> Option<String> {
     }
 }
 
-/// Refuses an expression if it needs more than the values of one row, or if its result can differ between runs.
+/// Refuses an expression that needs more than the values of one row, or whose result can differ between runs.
 fn refuse(part: &Expr) -> ControlFlow<String> {
     let refused = match part {
         Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => {
@@ -210,7 +208,7 @@ fn refuse(part: &Expr) -> ControlFlow<String> {
     ControlFlow::Break(refused)
 }
 
-/// Functions that can return results of any length for short arguments.
+/// Functions whose results can have any length for short arguments.
 const LENGTHENING: [&str; 7] =
     ["lpad", "rpad", "repeat", "array_repeat", "array_resize", "range", "generate_series"];
 /// The maximum literal length to which a text may be padded.
@@ -226,7 +224,6 @@ fn is_short(call: &Function) -> bool {
     pads && length.is_some_and(|length: u32| length <= MAX_PAD)
 }
 
-/// Returns the argument at index `at` of a call.
 fn argument(call: &Function, at: usize) -> Option<&Expr> {
     let FunctionArguments::List(list) = &call.args else { return None };
     match list.args.get(at)? {
@@ -278,7 +275,7 @@ pub enum LimitSize {
 impl FromStr for LimitSize {
     type Err = Error;
 
-    /// Parses a number of documents, or a percentage. Fails with `Kind::Job` for other texts.
+    /// Parses a number of documents, or a percentage.
     fn from_str(text: &str) -> Result<Self> {
         // Only digits and a point are allowed: f64's parser also accepts "inf", "nan" and "-1".
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

@@ -27,12 +27,11 @@ pub struct Score {
 }
 
 impl Score {
-    /// Returns the Jaccard similarity for which bands are chosen, which is the minimum Jaccard similarity of a pair at the threshold.
+    /// Returns the minimum Jaccard similarity of a pair at the threshold, for which bands are chosen.
     pub(crate) fn least_jaccard(&self) -> f64 {
         self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
     }
 
-    /// Describes the minimum similarity of a pair, such as `similarity 0.8`.
     pub(crate) fn bound(&self) -> String {
         let (noun, threshold) = (self.measure.noun(), self.threshold);
         match (self.by, self.prefilter) {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::kernel::shingle::{MAX_SHINGLE_SIZE, Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::normalize::stop_words::{FILE, STEP, list};
 
-/// The maximum size of a list of stop words, in bytes. The list is sent with every task of a run.
+/// The maximum size of a list of stop words, in bytes. Every task of a run receives the list.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// `[shingle]`: the settings for cutting a text into a set of shingles.
@@ -60,7 +60,6 @@ impl ShingleSection {
         }
     }
 
-    /// Resolves the section.
     pub(super) fn resolved(self) -> Checked<Shingle> {
         let steps = self.normalize.iter().map(|name| normalize_step(name)).collect::<Result<_>>();
         let normalize = steps.or_else(|e| wrong("shingle.normalize", e.one_line()))?;
@@ -86,7 +85,7 @@ impl Default for ShingleSection {
     }
 }
 
-/// Checks the section, and the maximum share of documents in which a shingle counts.
+/// Checks the section, and `max_frequency`, the maximum share of documents that may contain a shingle.
 pub(super) fn check_shingle(shingle: &Shingle, max_frequency: Option<f64>) -> Checked<()> {
     let size = shingle.size;
     let fault = format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}");
@@ -109,7 +108,7 @@ pub(super) fn check_shingle(shingle: &Shingle, max_frequency: Option<f64>) -> Ch
     )
 }
 
-/// Refuses the value `empty` of `shingle.short` if other settings of the job cannot compare documents without shingles.
+/// Refuses the value `empty` of `shingle.short` if the job cannot compare documents without shingles.
 pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     const KEY: &str = "shingle.short";
     if shingle.short != Short::Empty {
@@ -134,8 +133,7 @@ pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     )
 }
 
-/// Parses a step from a job file. If the step names a file of stop words, reads this file. Fails with `Kind::Job` if the step is unknown or
-/// the file is invalid.
+/// Parses a step, and reads the file of stop words that it names. Fails with `Kind::Job` if the step is unknown or the file is invalid.
 fn normalize_step(name: &str) -> Result<Normalize> {
     match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
         Some(path) => read(path).map(Normalize::StopWordList),
@@ -143,8 +141,7 @@ fn normalize_step(name: &str) -> Result<Normalize> {
     }
 }
 
-/// Reads a list of words from a local UTF-8 file with one word per line. Empty lines are ignored. Fails with `Kind::Job` if the file cannot
-/// be read or is not such a list.
+/// Reads a list of words from a local UTF-8 file with one word per line. Ignores empty lines. Fails with `Kind::Job`.
 fn read(path: &str) -> Result<String> {
     const WHAT: &str = "a file of stop words that";
     let wrong = |fault: &str| Error::job(format!("names {path:?}, {WHAT} {fault}"));
@@ -168,7 +165,7 @@ fn read(path: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// Only job files can name files, because other parsers of steps can run on machines without the file.
+    /// Only job files can name files. Other parsers of steps can run on machines without the file.
     #[test]
     fn only_job_files_read_files() {
         let file = tempfile::NamedTempFile::new().unwrap();

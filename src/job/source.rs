@@ -84,7 +84,7 @@ pub struct SourceSection {
     pub escape: Option<String>,
 }
 
-// The section has required keys, so it cannot have a default. These are the defaults of its other keys.
+// A section without its required keys is invalid, so there is no `Default`.
 impl SourceSection {
     /// The default of `max_text`, in bytes.
     pub const MAX_TEXT: u64 = 128 << 20;
@@ -104,7 +104,6 @@ impl SourceSection {
 }
 
 impl SourceSection {
-    /// Resolves the section.
     pub(super) fn resolved(self) -> Checked<Source> {
         let source = self;
         let csv = csv_of(&source)?;
@@ -227,7 +226,7 @@ fn csv_of(source: &SourceSection) -> Checked<Csv> {
     Ok(csv)
 }
 
-/// Returns the given format, or the format that belongs to the endings of `urls`.
+/// Returns the given format, or the format of the endings of `urls`.
 fn format_of(given: Option<FormatName>, urls: &[String]) -> Checked<Format> {
     const KEY: &str = "source.format";
     if let Some(given) = given {
@@ -281,7 +280,7 @@ fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> 
     }
 }
 
-/// Returns the carried columns of `documents`. Refuses two names that differ only by case, because many engines ignore case.
+/// Returns the carried columns of `documents`. Refuses names that differ only by case, because many engines ignore case.
 fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>> {
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
@@ -307,7 +306,6 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
     Ok(columns)
 }
 
-/// Adds the group column to the carried columns.
 fn with_group(
     rules: FormatRules,
     mut columns: Vec<String>,
@@ -332,7 +330,7 @@ fn with_group(
     Ok((columns, Some(name)))
 }
 
-/// Returns the condition and the sample from `source.where`, `source.limit` and `source.seed`.
+/// Returns the condition and the sample of `source.where`, `source.limit` and `source.seed`.
 fn rows_of(
     condition: Option<String>,
     limit: Option<LimitSize>,
@@ -416,14 +414,14 @@ pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
 ];
 
 impl Source {
-    /// Returns the name of the carried column `name` in the table `documents`. If the table has its own column with this name, a `_` is
-    /// appended.
+    /// Returns the name of the carried column `name` in the table `documents`. A `_` is appended if the table has its own column with
+    /// this name.
     pub(crate) fn stored(name: &str) -> String {
         let is_taken = DOCUMENTS_COLUMNS.contains(&name.to_lowercase().as_str());
         if is_taken { format!("{name}_") } else { name.to_owned() }
     }
 
-    /// Returns whether a condition or a sample can exclude rows of the source from the documents.
+    /// Returns whether a condition or a sample can skip rows of the source.
     pub(crate) fn leaves_rows_out(&self) -> bool {
         self.condition.is_some() || self.limit.is_some()
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::machine;
 
-/// A broken rule for the value of a key. The message consists of the name of the key and `fault`.
+/// A broken rule for a key. The message consists of the key and `fault`.
 pub(crate) struct Wrong {
     pub(crate) key: Cow<'static, str>,
     pub(crate) fault: String,
@@ -24,7 +24,7 @@ pub(super) fn wrong<T>(key: &'static str, fault: impl Into<String>) -> Checked<T
     Err(Wrong { key: key.into(), fault: fault.into() })
 }
 
-/// Returns an error about `key` with this `fault` if the rule is not met.
+/// Returns an error about `key` with this `fault` unless the rule is met.
 pub(super) fn require(is_met: bool, key: &'static str, fault: impl Into<String>) -> Checked<()> {
     if is_met { Ok(()) } else { wrong(key, fault) }
 }
@@ -57,13 +57,11 @@ impl Names {
     }
 }
 
-/// A number or a string, in the form of a string.
 pub(super) struct Scalar {
     pub text: String,
     pub is_number: bool,
 }
 
-/// Deserialises an integer or a string. Errors list the `expected` values.
 pub(super) fn scalar<'de, D: Deserializer<'de>>(
     deserializer: D,
     expected: &str,
@@ -75,15 +73,13 @@ pub(super) fn scalar<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Returns the schema of a value that is an integer or a string.
 pub(super) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["integer", "string"] })
 }
 
-/// The result of a parser of arguments. An error lists the allowed values.
+/// The result of a parser of arguments. The error lists the allowed values.
 pub(crate) type ParsedArgument<T> = std::result::Result<T, String>;
 
-/// Returns a parser of whole numbers in `range`.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> ParsedArgument<T> + Clone + Send + Sync + 'static {
@@ -93,13 +89,11 @@ pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 's
     }
 }
 
-/// Parses a similarity in (0, 1].
 pub(crate) fn similarity(text: &str) -> ParsedArgument<f64> {
     let similarity = text.trim().parse().ok().filter(|similarity| *similarity > 0.0 && *similarity <= 1.0);
     similarity.ok_or_else(|| "expected a number over 0 and at most 1".to_owned())
 }
 
-/// Parses a share in [0, 1].
 pub(crate) fn share(text: &str) -> ParsedArgument<f64> {
     let share = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
@@ -122,9 +116,8 @@ const UNITS: [(&str, u64); 13] = [
     ("t", 1 << 40),
 ];
 
-/// Parses an amount of memory, such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, to bytes. Also parses a share of the memory of the
-/// machine or its container, such as `50%`. Ignores case. Fails with `Kind::Job` if the text has another form, or if the amount is 0 or at
-/// least 2^64 bytes.
+/// Parses an amount of memory to bytes, such as `4GiB`, `4G`, `1.5 GB` or `1048576`, or a share of the memory of the machine or
+/// container, such as `50%`. Ignores case. Fails with `Kind::Job` for other texts, 0, and 2^64 bytes or more.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {
         Error::job(format!(
@@ -168,9 +161,8 @@ pub(super) fn shown(bytes: u64) -> String {
     }
 }
 
-/// Reads a UTF-8 settings file of a job. The file must have at most `max_bytes` bytes. Messages put `what`, such as "which", after the
-/// path. If the file is not UTF-8, the message ends with `expected`. Fails with `Kind::Job` if the file cannot be read, is too large or is
-/// not UTF-8.
+/// Reads a UTF-8 settings file of at most `max_bytes` bytes. In messages, `what` follows the path, and `expected` explains that the file
+/// is not UTF-8. Fails with `Kind::Job` if the file cannot be read, is too large or is not UTF-8.
 pub(super) fn read_setting(path: &str, what: &str, max_bytes: u64, expected: &str) -> Result<String> {
     let unread = |e| Error::job(format!("names {path:?}, {what} cannot be read")).because(e);
     if std::fs::metadata(path).map_err(unread)?.len() > max_bytes {

@@ -15,7 +15,7 @@ use crate::page::{
     Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series, count, job_settings, settings_section,
 };
 
-/// The maximum number of documents in a sample. The sample is held in memory.
+/// The maximum number of documents in a sample, which is held in memory.
 pub(crate) const MAX_SAMPLE: usize = 1_000_000_000;
 /// The maximum number of repetitions of a measurement.
 pub(crate) const MAX_REPEAT: usize = 1_000_000;
@@ -35,7 +35,6 @@ pub enum ComparedMethod {
 impl ComparedMethod {
     const ALL: [ComparedMethod; 3] = [ComparedMethod::Exact, ComparedMethod::Signatures, ComparedMethod::Lsh];
 
-    /// Returns the name that tables and charts show.
     fn name(self) -> &'static str {
         match self {
             ComparedMethod::Exact => "exact Jaccard of all pairs",
@@ -44,7 +43,6 @@ impl ComparedMethod {
         }
     }
 
-    /// Returns `job` with this method.
     fn job(self, job: &Job) -> Job {
         let all_by = |by| (job::Method::All, Score { by, prefilter: false, ..job.score });
         let (method, score) = match self {
@@ -63,15 +61,15 @@ impl ComparedMethod {
 pub struct Comparison {
     /// The job whose source, threshold, shingles, signatures and bands were used.
     pub job: Job,
-    /// How often each method was measured on each sample. The shortest time is reported.
+    /// The number of measurements of each method on each sample. The shortest time is reported.
     pub repeat: usize,
-    /// A note on the samples, if they are not as requested.
+    /// A note if the samples are not as requested.
     pub note: Option<String>,
-    /// The measurements on each sample, from the smallest to the largest sample.
+    /// The measurements on each sample, by ascending size.
     pub samples: Vec<SampleMeasurement>,
     /// The fastest methods if the whole time from texts to pairs counts.
     pub whole: FastestMethod,
-    /// The fastest methods if only the search is timed. The search begins with signatures or shingle sets, and ends with pairs.
+    /// The fastest methods if only the search counts, from signatures or shingle sets to pairs.
     pub search: FastestMethod,
 }
 
@@ -87,7 +85,7 @@ pub struct FastestMethod {
 /// The measurements on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampleMeasurement {
-    /// The number of documents in the sample. The sample also has up to this number of reference documents.
+    /// The number of documents, and the maximum number of reference documents, in the sample.
     pub documents: usize,
     /// The seconds from texts to shingle sets, which every method needs.
     pub shingles_seconds: f64,
@@ -102,9 +100,9 @@ pub struct SampleMeasurement {
 pub struct Measurement {
     /// The method.
     pub method: ComparedMethod,
-    /// The seconds of only the search. For LSH, the search computes buckets, candidates and scores.
+    /// The seconds of the search. For LSH, it computes buckets, candidates and scores.
     pub seconds: f64,
-    /// The seconds from texts to pairs. They include shingles, signatures if the method needs them, and the search.
+    /// The seconds from texts to pairs: for shingles, for signatures if the method needs them, and for the search.
     pub total_seconds: f64,
     /// The number of pairs of documents that share a bucket; `None` for the other methods.
     pub candidates: Option<u64>,
@@ -140,14 +138,12 @@ pub struct Crossing {
 
 /// Runs the three methods `repeat` times on samples of the job's source. `documents` are the sizes of the samples.
 ///
-/// A sample consists of the first documents in order of (source, position) that can be compared. If the job names reference documents, the
-/// sample also contains up to the same number of reference documents. Samples and their sketches are in memory. Groups and reference
-/// documents decide which pairs are compared, as in a run. Documents with equal shingle sets are compared like other documents.
+/// A sample consists of the first comparable documents in order of (source, position), and of up to as many reference documents. It is in
+/// memory with its sketches. Groups and reference documents decide which pairs are compared, as in a run. Documents with equal shingle
+/// sets are compared like other documents.
 ///
-/// # Errors
-/// Fails if `documents` is empty.
-/// Fails if the source cannot be read, or has no document that can be compared.
-/// Fails if `control` stops the measurement.
+/// # Errors Fails if `documents` is empty, if the source cannot be read or has no document that can be compared, or if `control` stops
+/// the measurement.
 pub async fn compare(
     session: &SessionContext,
     job: &Job,
@@ -173,7 +169,7 @@ pub async fn compare(
 }
 
 impl SampleMeasurement {
-    /// Keeps the shortest times, and compares the pairs of each method with the exact pairs.
+    /// Keeps the shortest times, and compares the pairs of each method with the exact ones.
     fn new(documents: usize, timed: Timed) -> Result<Self> {
         let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let (shingles_seconds, signatures_seconds) = (least(&timed.shingles), least(&timed.signatures));
@@ -205,7 +201,6 @@ impl SampleMeasurement {
     }
 }
 
-/// Returns the scored pairs in ascending order.
 fn sorted_pairs(scores: &[RecordBatch]) -> Result<Vec<(u64, u64)>> {
     let mut pairs = Vec::new();
     for batch in scores {
@@ -217,7 +212,6 @@ fn sorted_pairs(scores: &[RecordBatch]) -> Result<Vec<(u64, u64)>> {
 }
 
 impl FastestMethod {
-    /// Compares the methods on `samples` by the time that `seconds` returns.
     fn new(samples: &[SampleMeasurement], seconds: fn(&Measurement) -> f64) -> Self {
         let (mut fastest, mut crossings): (Vec<Fastest>, _) = (Vec::new(), Vec::new());
         for sample in samples {
@@ -243,7 +237,6 @@ impl FastestMethod {
         Self { fastest, crossings }
     }
 
-    /// Returns sentences about the sample sizes at which a method overtakes another method.
     fn crossing_sentences(&self) -> Vec<String> {
         let sentence = |crossing: &Crossing| {
             let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
@@ -252,7 +245,7 @@ impl FastestMethod {
         self.crossings.iter().map(sentence).collect()
     }
 
-    /// Returns sentences about the sample sizes from which a method is the fastest.
+    /// Returns sentences about the fastest methods.
     fn fastest_sentences(&self, samples: &[SampleMeasurement]) -> Vec<String> {
         let (Some(smallest), Some(largest)) = (samples.first(), samples.last()) else {
             return Vec::new();
@@ -290,8 +283,8 @@ pub(crate) const COLUMNS: [&str; 9] = [
 ];
 
 impl Comparison {
-    /// Returns the chart of the time from texts to pairs and the chart of only the search, each with the name of its file. `added` are
-    /// further series for the first chart.
+    /// Returns the charts of the time from texts to pairs and of the search, with the names of their files. `added` are further series of
+    /// the first chart.
     pub(crate) fn charts(&self, added: &[Series]) -> [(&'static str, Chart); 2] {
         let others = others(added);
         let mut whole = self.chart(
@@ -312,7 +305,7 @@ impl Comparison {
         [("compare", whole), ("compare-search", search)]
     }
 
-    /// Returns a chart of seconds by number of documents with logarithmic axes and a line for each method.
+    /// Returns a chart of seconds by number of documents, with logarithmic axes and a line for each method.
     fn chart(
         &self,
         title: &str,
@@ -340,8 +333,7 @@ impl Comparison {
         }
     }
 
-    /// Returns sentences about the fastest methods and about crossings. The first element is about the time from texts to pairs, the second
-    /// about only the search.
+    /// Returns sentences about the fastest methods and about crossings, for the time from texts to pairs and for the search.
     pub(crate) fn verdicts(&self) -> [(&'static str, Vec<String>); 2] {
         let sentences = |verdict: &FastestMethod| {
             [verdict.fastest_sentences(&self.samples), verdict.crossing_sentences()]
@@ -350,7 +342,6 @@ impl Comparison {
             .map(|(heading, verdict)| (heading, sentences(verdict).concat()))
     }
 
-    /// Returns a table row for each sample and method.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let share = |share: Option<f64>| share.map_or("-".into(), |share| decimal(share, 4));
         let row = |sample: &SampleMeasurement, one: &Measurement| {
@@ -374,7 +365,7 @@ impl Comparison {
         rows.flat_map(|sample| sample.methods.iter().map(move |one| row(sample, one))).collect()
     }
 
-    /// Returns the page. `added` are further series for the first chart.
+    /// Returns the page. `added` are further series of the first chart.
     pub(crate) fn page(&self, added: &[Series]) -> HtmlPage {
         let mut intro = vec![
             format!(
@@ -395,7 +386,7 @@ impl Comparison {
             rows: self.rows(),
         };
         let [(_, whole), (_, search)] = self.charts(added);
-        // The text omits the fastest methods, because the caption of the chart names them.
+        // The caption of the chart already names the fastest methods.
         let section = |heading: &str, verdict: &FastestMethod, chart: Chart| Section {
             heading: heading.into(),
             text: verdict.crossing_sentences(),

@@ -1,6 +1,5 @@
-//! Plants documents among real texts: copies, edits with a given similarity, passages, and texts under a common header.
-//!
-//! Each planted document is a variant of an original. An original has at most one variant, so all planted pairs are known.
+//! Plants documents among real texts: copies, edits with a given similarity, passages, and texts under a common header. An original has
+//! at most one planted document, so all planted pairs are known.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,7 +23,6 @@ use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::pipeline::OnExisting;
 use crate::source;
 
-/// The default number of words in the header.
 const HEADER_WORDS: usize = 50;
 
 /// The number of documents and bytes that were written.
@@ -34,20 +32,19 @@ pub struct PlantedFiles {
     pub originals: u64,
     /// The number of planted documents.
     pub planted: u64,
-    /// The number of skipped rows in the source. Skipped rows lack an id or a readable text.
+    /// The number of skipped rows in the source, which lack an id or a readable text.
     pub left_out: u64,
     /// The number of bytes in the file of documents.
     pub bytes: u64,
-    /// The number of bytes in the file of planted documents; `None` if there is no such file.
+    /// The number of bytes in the file of planted documents, if there is one.
     pub truth_bytes: Option<u64>,
 }
 
 /// Writes the documents of the source of `job` with planted documents as the Parquet file `out` with the columns `id` and `text`.
 ///
-/// A planted document follows its original. At most `most` rows of the source are read, in order of (source, position). The table of
-/// planted documents is written to the file `truth`, with one row per planted document. `id_a` and `id_b` are the ids of the planted
-/// document and its original, in ascending order. `kind` is `copy`, `near`, `contained` or `header`. `jaccard` is the exact similarity, and
-/// `size` is the number of units in a shingle.
+/// A planted document follows its original. At most `most` rows of the source are read, in order of (source, position). The file `truth`
+/// gets one row per planted document. `id_a` and `id_b` are the ids of the planted document and its original, in ascending order. `kind`
+/// is `copy`, `near`, `contained` or `header`. `jaccard` is the exact similarity, and `size` is the number of units in a shingle.
 ///
 /// # Errors
 /// Returns [`Kind::Job`](crate::error::Kind::Job) if a setting is out of range, or a file must not be overwritten.
@@ -117,24 +114,22 @@ struct PlantedDocument {
     id: String,
     text: String,
     kind: &'static str,
-    /// The exact Jaccard similarity with the original.
     jaccard: f64,
 }
 
-/// Plants documents. The originals are passed one after the other.
+/// Plants documents beside the originals, which are passed one after the other.
 struct Planter<'a> {
     settings: &'a CorpusSettings,
-    /// The settings by which texts are split into shingles, for the similarities.
+    /// Splits texts into shingles, for the similarities.
     shingle: &'a Shingle,
-    /// The cumulative probabilities of the kinds of variants.
+    /// The cumulative probabilities of the kinds of planted documents.
     chances: [f64; 4],
     pool: Pool,
     header: Option<String>,
-    /// The number of documents with replaced words so far.
+    /// The number of documents with replaced words.
     edits: usize,
 }
 
-/// The kinds of planted documents.
 const KINDS: [&str; 4] = ["copy", "near", "contained", "header"];
 
 impl<'a> Planter<'a> {
@@ -157,8 +152,7 @@ impl<'a> Planter<'a> {
         Ok(Self { settings, shingle, chances, pool: Pool::default(), header: None, edits: 0 })
     }
 
-    /// Returns a variant of an original, or `None` if no variant is planted. Whether a variant is planted is random. Texts without a
-    /// shingle get no variant.
+    /// Returns a planted document for an original, or `None` by chance. Texts without a shingle get none.
     fn plant(&mut self, id: &str, text: &str) -> Result<Option<PlantedDocument>> {
         let (settings, shingle) = (self.settings, self.shingle);
         let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), settings.seed));
@@ -181,7 +175,7 @@ impl<'a> Planter<'a> {
         Ok(planted)
     }
 
-    /// Returns a variant of a text, or `None` if the kind is `header` and no text has given a header yet.
+    /// Returns the text of a planted document. `None` if the kind is `header` and no text has given a header yet.
     fn variant(&mut self, kind: &str, text: &str, random: &mut SplitMix64) -> Result<Option<String>> {
         let (jaccards, shingle) = (&self.settings.jaccards, self.shingle);
         Ok(match kind {
@@ -197,24 +191,22 @@ impl<'a> Planter<'a> {
     }
 }
 
-/// The maximum number of remembered words.
 const POOL: usize = 1_000;
-/// The maximum number of words that are drawn to find one that differs from the replaced word.
+/// The maximum number of draws for a word that differs from the replaced word.
 const DRAWS: usize = 8;
 
-/// The words that were read last. Replacements are drawn from them.
+/// The last words that were read, from which replacements are drawn.
 #[derive(Debug, Default)]
 struct Pool(VecDeque<String>);
 
 impl Pool {
-    /// Adds the words of a text, and removes the oldest words if there are more than [`POOL`].
+    /// Adds the words of a text, and removes the oldest words above [`POOL`].
     fn add(&mut self, text: &str) {
         self.0.extend(text.split_whitespace().take(POOL).map(str::to_owned));
         let over = self.0.len().saturating_sub(POOL);
         self.0.drain(..over);
     }
 
-    /// Draws a word that differs from `old`.
     fn draw(&self, old: &str, random: &mut SplitMix64) -> String {
         let words = (0..DRAWS).filter_map(|_| self.0.get(below_usize(random, self.0.len())));
         let mut others = words.filter(|word| word.to_lowercase() != old.to_lowercase());
@@ -226,17 +218,17 @@ fn below_usize(random: &mut SplitMix64, end: usize) -> usize {
     below(random.next(), end as u64) as usize
 }
 
-/// Returns the byte ranges of the words in a text. Words are separated by white space.
+/// Returns the byte ranges of the words in a text, between white space.
 fn word_ranges(text: &str) -> Vec<Range<usize>> {
     let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
 }
 
 /// Replaces words in a text, so that the Jaccard similarity with the original text is as close to `target` as possible. The fewer words a
-/// text has, the larger is the difference between the similarity and `target`.
+/// text has, the less exact the similarity is.
 fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut SplitMix64) -> Result<String> {
     let words = word_ranges(text);
-    // `order` is the order in which words are replaced, and `new` contains the new words in this order.
+    // Words are replaced in the order `order`, by the words of `new`.
     let mut order: Vec<usize> = (0..words.len()).collect();
     for at in 0..order.len() {
         let other = at + below_usize(random, order.len() - at);
@@ -255,8 +247,8 @@ fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut Sp
         edited.push_str(&text[at..]);
         edited
     };
-    // The similarity falls with the number of replaced words. The best number is the largest number whose similarity is at least `target`,
-    // or the next number.
+    // The similarity falls with the number of replaced words. The best number is the largest one whose similarity is at least `target`,
+    // or the next one.
     let (mut low, mut high) = (0, words.len());
     while high - low > 1 {
         let middle = low.midpoint(high);
@@ -271,7 +263,7 @@ fn edit(text: &str, target: f64, shingle: &Shingle, pool: &Pool, random: &mut Sp
     Ok(if distance(&a)? <= distance(&b)? { a } else { b })
 }
 
-/// Returns a random passage with half of the words, but at least `least` words.
+/// Returns a random passage with half of the words, at least `least`.
 fn passage<'a>(text: &'a str, least: usize, random: &mut SplitMix64) -> &'a str {
     let words = word_ranges(text);
     let length = (words.len() / 2).max(least).min(words.len());
@@ -343,7 +335,7 @@ mod tests {
                 _ => assert!(planted.text.starts_with("w0x0 ") && planted.text.ends_with(&original)),
             }
         }
-        // Shares are fractions of all documents, so the same numbers are twice as large as fractions of the originals.
+        // Shares are fractions of all documents, so they are twice as large as fractions of the originals.
         for (kind, expected) in [("copy", 120), ("near", 240), ("contained", 120), ("header", 120)] {
             let found = f64::from(found[kind]);
             assert!((found - f64::from(expected)).abs() < 0.25 * f64::from(expected), "{kind}: {found}");

@@ -18,25 +18,23 @@ use crate::job::{Compare, DuplicateIds, Job, Measure, NewPairs, SameId, Shingle}
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
 
-/// The maximum number of rows in a batch. It limits the size of batches with long texts.
+/// The maximum number of rows in a batch, which limits the size of batches with long texts.
 const BATCH_ROWS: usize = 1_024;
 
-/// The indexes of two columns that [`with_group`] returns.
+/// The indexes of two columns of [`with_group`].
 const ID: usize = 2;
 const DOC: usize = 4;
 
-/// The first documents of a source that can be compared, in order of (source, position), and the first reference documents.
-///
-/// Both tables have the columns that [`with_group`] returns.
+/// The first comparable documents of a source in order of (source, position), and the first reference documents, in the columns of
+/// [`with_group`].
 pub(super) struct LabSample {
     own: RecordBatch,
-    /// The reference documents, if the job names any.
     reference: Option<RecordBatch>,
 }
 
 impl LabSample {
-    /// Reads at most `most` documents from the job's source, and at most as many reference documents. Only documents that have shingles by
-    /// the settings `shingle` are taken. Whole sources are read, because their files are read in any order.
+    /// Reads at most `most` documents from the job's source, and as many reference documents. Takes only documents that have shingles by
+    /// the settings `shingle`. Reads whole sources, because their files are read in any order.
     pub(super) async fn read(
         session: &SessionContext,
         job: &Job,
@@ -76,7 +74,7 @@ impl LabSample {
         let own = first(shingle, own, source.duplicate_ids, most).await?;
         let reference = match reference {
             Some(reference) => {
-                // A reference output has no repeated ids, since the run that made it rejected them.
+                // A reference output has no repeated ids, since its run rejected them.
                 let second = job.second_source();
                 let duplicates = second.map_or(DuplicateIds::Reject, |second| second.duplicate_ids);
                 Some(first(shingle, reference, duplicates, most).await?)
@@ -103,7 +101,7 @@ impl LabSample {
         Ok(Self { own, reference })
     }
 
-    /// Returns at most `count` documents and at most `count` reference documents, and the rules that decide which of their pairs are
+    /// Returns the first `count` documents, the first `count` reference documents, and the rules that decide which of their pairs are
     /// compared.
     pub(super) fn first(
         &self,
@@ -123,7 +121,7 @@ impl LabSample {
         Ok((frame, ComparedDocuments { reference, pairs: job.new_pairs(), groups, compare }))
     }
 
-    /// Returns the possible sizes among `asked`, and a note on the samples if needed.
+    /// Returns the possible sizes among `asked`, and a note if they differ.
     pub(super) fn sizes(&self, asked: &[usize]) -> (Vec<usize>, Option<String>) {
         let own = self.own.num_rows();
         let Some(reference) = self.reference.as_ref().map(RecordBatch::num_rows) else {
@@ -137,10 +135,10 @@ impl LabSample {
     }
 }
 
-/// The rules that decide which pairs of documents in a sample are compared.
+/// The rules for the compared pairs of a sample.
 #[derive(Clone)]
 pub(super) struct ComparedDocuments {
-    /// The keys of the reference documents, in the column `doc`. Reference documents are not compared with each other.
+    /// The keys (doc, ..) of the reference documents, which are not compared with each other.
     pub(super) reference: Option<DataFrame>,
     /// Whether new documents are compared with each other, or only with reference documents.
     pairs: Option<NewPairs>,
@@ -150,7 +148,7 @@ pub(super) struct ComparedDocuments {
 }
 
 impl ComparedDocuments {
-    /// Adds a column to `documents` (doc, ..) that marks the reference documents. Without reference documents, no column is added.
+    /// Adds a column to `documents` (doc, ..) that marks the reference documents, if there are any.
     pub(super) fn marked(&self, documents: DataFrame) -> Result<DataFrame> {
         match &self.reference {
             Some(reference) => frames::reference::mark(documents, reference.clone()),
@@ -158,7 +156,7 @@ impl ComparedDocuments {
         }
     }
 
-    /// Keeps the pairs (a, b, ..) that are to be compared. `pairs` must not contain pairs of two reference documents.
+    /// Keeps the pairs (a, b, ..) that the rules compare. `pairs` contains no pair of two reference documents.
     pub(super) fn compared(&self, mut pairs: DataFrame) -> Result<DataFrame> {
         if let (Some(reference), Some(NewPairs::WithReference)) = (&self.reference, self.pairs) {
             pairs = frames::reference::with_reference(pairs, reference.clone())?;
@@ -170,7 +168,7 @@ impl ComparedDocuments {
     }
 }
 
-/// Returns a frame that contains `rows` in partitions of similar sizes. The session determines the number of partitions.
+/// Returns a frame with `rows` in as many partitions of similar sizes as the session has.
 fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame> {
     let (count, threads) = (rows.num_rows(), session.state().config().target_partitions().max(1));
     let share = count.div_ceil(threads).max(1);
@@ -182,13 +180,12 @@ fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame
     Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), partitions)?))?)
 }
 
-/// Returns the key and the id of each document.
 fn keys(rows: &RecordBatch) -> Result<impl Iterator<Item = (u64, &str)>> {
     let (docs, ids) = (as_uint64_array(rows.column(DOC))?, as_string_array(rows.column(ID))?);
     Ok(docs.values().iter().copied().zip(ids.iter().map(Option::unwrap_or_default)))
 }
 
-/// Returns at most `most` documents that can be compared, in order of (source, position). Their ids are unique.
+/// Returns the first `most` comparable documents in order of (source, position), with unique ids.
 async fn first(
     shingle: &Shingle,
     documents: DataFrame,
@@ -196,7 +193,7 @@ async fn first(
     most: usize,
 ) -> Result<RecordBatch> {
     let order = || ["source", "position"].map(|name| col(name).sort(true, false)).to_vec();
-    // Computing the shingles shows which documents are too short.
+    // Only the shingles show which documents are too short.
     let cut = frames::shingles::shingles(documents.clone(), shingle)?.filter(col("reason").is_null())?;
     let mut places = cut.select(["source", "position", "doc"].map(col).to_vec())?;
     if duplicates == DuplicateIds::Reject {
@@ -204,7 +201,7 @@ async fn first(
         places = places.window(vec![copy])?.filter(col("copy").eq(lit(1_u64)))?;
     }
     let places = places.sort(order())?.limit(0, Some(most))?;
-    // The columns of the two sides of a join must have different names.
+    // The columns of the two sides of a join need different names.
     let names = [("source", "of_source"), ("position", "of_position"), ("doc", "of_doc")];
     let places = places.select(frames::renamed(names))?.cache().await?;
     let (names, aliases) = (names.map(|(name, _)| name), names.map(|(_, alias)| alias));
@@ -221,7 +218,7 @@ async fn first(
     Ok(rows)
 }
 
-/// Returns the possible sizes of samples among `asked`, ascending and unique. Sizes over `available` become `available`, with a note.
+/// Returns the possible sizes among `asked`, ascending and unique. Sizes over `available` become `available`, with a note.
 fn sizes(asked: &[usize], available: usize) -> (Vec<usize>, Option<String>) {
     let asked: BTreeSet<usize> = asked.iter().copied().collect();
     let larger: Vec<String> = asked.range(available + 1..).map(usize::to_string).collect();

@@ -41,15 +41,15 @@ pub struct Grid {
 /// The result of [`sweep`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
-    /// The job, with the lowest threshold and the bands for this threshold.
+    /// The job, with the lowest threshold and its bands.
     pub job: Job,
     /// The thresholds, ascending.
     pub thresholds: Vec<f64>,
-    /// How often each combination of shingle size and sample was measured.
+    /// The number of measurements of each shingle size and sample.
     pub repeat: usize,
-    /// A note on the samples, if they are not as requested.
+    /// A note if the samples are not as requested.
     pub note: Option<String>,
-    /// The measurements, sorted by shingle size and then by number of documents.
+    /// The measurements, by shingle size and then by number of documents.
     pub runs: Vec<SweepRun>,
 }
 
@@ -62,7 +62,7 @@ pub struct SweepRun {
     pub documents: usize,
     /// The seconds from texts to signatures.
     pub sketches_seconds: Times,
-    /// The measurement of each threshold, in ascending order of thresholds.
+    /// The measurements of the thresholds, ascending.
     pub found: Vec<ThresholdMeasurement>,
 }
 
@@ -93,8 +93,7 @@ pub struct ThresholdMeasurement {
     pub bands: usize,
     /// The number of rows per band.
     pub rows: usize,
-    /// The seconds from signatures to scored pairs. Thresholds with the same bands and rows share one search, which uses the lowest of
-    /// these thresholds.
+    /// The seconds from signatures to scored pairs. Thresholds with the same bands and rows share one search with the lowest of them.
     pub search_seconds: Times,
     /// The seconds from texts to scored pairs.
     pub seconds: Times,
@@ -108,17 +107,15 @@ pub struct ThresholdMeasurement {
 
 /// Runs the stages of a job for every shingle size on every sample. For each threshold, counts the pairs that a run would find.
 ///
-/// If the job has a rule for its bands, the bands are chosen for each threshold. Signatures are computed once for all thresholds, and
+/// If the job has a rule for its bands, they are chosen for each threshold. Signatures are computed once for all thresholds, and
 /// thresholds with the same bands share a search.
 ///
-/// A sample consists of the first documents in order of (source, position). Only documents that can be compared at the largest shingle size
-/// count, so that all sizes have the same documents. If the job names reference documents, the sample also contains up to the same number
-/// of reference documents. Samples and their sketches are in memory. Documents with equal shingle sets are compared like other documents.
+/// A sample consists of the first documents in order of (source, position) that can be compared at the largest shingle size, so that all
+/// sizes have the same documents, and of up to as many reference documents. It is in memory with its sketches. Documents with equal
+/// shingle sets are compared like other documents.
 ///
-/// # Errors
-/// Fails if a list in `grid` is empty or contains an invalid value.
-/// Fails if the source cannot be read, or has no document that can be compared.
-/// Fails if `control` stops the measurement.
+/// # Errors Fails if a list in `grid` is empty or contains an invalid value, if the source cannot be read or has no document that can be
+/// compared, or if `control` stops the measurement.
 pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
     let thresholds = sorted_thresholds(&grid.thresholds)?;
     let sizes: BTreeSet<usize> = grid.sizes.iter().copied().collect();
@@ -184,9 +181,9 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     Ok(Sweep { job: base, thresholds, repeat: grid.repeat, note, runs })
 }
 
-/// Returns the distinct thresholds in ascending order.
+/// Returns the distinct thresholds, ascending.
 fn sorted_thresholds(given: &[f64]) -> Result<Vec<f64>> {
-    // This form of the condition also rejects NaN.
+    // This condition also rejects NaN.
     if let Some(wrong) = given.iter().find(|t| !(**t > 0.0 && **t <= 1.0)) {
         return Err(Error::job(format!(
             "{wrong} is among the thresholds: expected numbers over 0 and at most 1"
@@ -198,8 +195,8 @@ fn sorted_thresholds(given: &[f64]) -> Result<Vec<f64>> {
     Ok(thresholds)
 }
 
-/// Returns the searches that the thresholds need. Each element contains bands and rows, and the thresholds that use them, in ascending
-/// order. A method without bands needs a single search.
+/// Returns the searches for the thresholds: the bands and rows, and the ascending thresholds that use them. A method without bands needs
+/// one search.
 fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<(Lsh, Vec<f64>)>> {
     let mut searches: Vec<(Lsh, Vec<f64>)> = Vec::new();
     let Job { lsh, minhash, candidates, .. } = job;
@@ -219,8 +216,7 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<(Lsh, Vec<f64>)>> {
     Ok(searches)
 }
 
-/// Counts the scored pairs that a job with `score` would keep at `threshold`. Returns the number of documents in these pairs, and the
-/// number of pairs.
+/// Counts the scored pairs that a job with `score` keeps at `threshold`. Returns the number of documents in them, and of pairs.
 fn count_matches(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<(u64, u64)> {
     let mut matched = BTreeSet::new();
     let mut pairs = 0;
@@ -262,12 +258,10 @@ pub(crate) const COLUMNS: [&str; 11] = [
     "least s",
 ];
 
-/// An axis is logarithmic if the ratio between the largest and the smallest number exceeds this. A logarithmic axis shows small numbers
-/// better.
+/// An axis is logarithmic if the largest number is more than this many times the smallest one, so that small numbers are visible.
 const LOG_RATIO: f64 = 50.0;
 
 impl Sweep {
-    /// Describes which work the measured times include.
     pub(crate) fn coverage(&self) -> String {
         let method = self.job.candidates.method;
         let thresholds =
@@ -283,7 +277,7 @@ impl Sweep {
         )
     }
 
-    /// Returns the charts, each with the name of its file. `added` are further series for the chart of seconds.
+    /// Returns the charts with the names of their files. `added` are further series of the chart of seconds.
     pub(crate) fn charts(&self, added: &[Series]) -> [(&'static str, Chart); 3] {
         let documents = "documents with one similar document or more";
         [
@@ -293,7 +287,7 @@ impl Sweep {
         ]
     }
 
-    /// Returns a series for each shingle size. `points` returns the points for one sample.
+    /// Returns a series for each shingle size. `points` returns the points of a sample.
     fn series(&self, points: impl Fn(&SweepRun) -> Vec<(f64, f64)>) -> Vec<Series> {
         let sizes = self.runs.chunk_by(|a, b| a.size == b.size);
         let line = |runs: &[SweepRun]| {
@@ -323,7 +317,7 @@ impl Sweep {
         }
     }
 
-    /// Returns a chart that shows a count at each threshold on the largest sample, with a line for each shingle size.
+    /// Returns a chart of a number at each threshold on the largest sample, with a line for each shingle size.
     fn found_chart(&self, title: &str, label: &str, number: fn(&ThresholdMeasurement) -> u64) -> Chart {
         let largest = self.runs.iter().map(|run| run.documents).max().unwrap_or(0);
         let series = self.series(|run| {
@@ -350,7 +344,6 @@ impl Sweep {
         }
     }
 
-    /// Returns a table row for each combination of settings.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let row = |run: &SweepRun, found: &ThresholdMeasurement| {
             vec![
@@ -370,7 +363,7 @@ impl Sweep {
         self.runs.iter().flat_map(|run| run.found.iter().map(move |found| row(run, found))).collect()
     }
 
-    /// Returns the page. `added` are further series for the chart of seconds.
+    /// Returns the page. `added` are further series of the chart of seconds.
     pub(crate) fn page(&self, added: &[Series]) -> HtmlPage {
         let unit = self.job.shingle.unit.plural();
         let mut intro = vec![
@@ -388,7 +381,7 @@ impl Sweep {
             header: COLUMNS.map(str::to_owned).to_vec(),
             rows: self.rows(),
         };
-        // The measurements replace the shingle size, the threshold and the bands of the job, so these are not listed.
+        // The measurements vary the shingle size, the threshold and the bands, so the list omits them.
         let mut settings = job_settings(&self.job);
         settings.retain(|(name, _)| !matches!(*name, "shingles" | "threshold"));
         for (_, value) in settings.iter_mut().filter(|(name, _)| *name == "candidates") {

@@ -1,4 +1,4 @@
-//! Runs stages on a sample, and measures their seconds. The results are kept in memory.
+//! Runs stages on a sample, and measures their seconds. The results stay in memory.
 
 use std::sync::Arc;
 
@@ -19,32 +19,29 @@ use crate::pipeline::slices;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 
-/// The number of documents in the warm-up measurement, which is discarded.
+/// The number of documents in the discarded warm-up measurement.
 const WARM_UP_DOCUMENTS: usize = 20;
 
-/// The name of a search in messages, and the job of the search. All searches over a sample have the same shingles and signatures.
+/// The name of a search in messages, and its job. All searches over a sample have the same shingles and signatures.
 pub(super) type NamedJob = (String, Job);
 
-/// The measured seconds on a sample, with one element per repetition, and the results of the searches.
+/// The seconds on a sample, one element per repetition, and the results of the searches.
 #[derive(Default)]
 pub(super) struct Timed {
     /// The seconds from texts to shingle sets.
     pub(super) shingles: Vec<f64>,
     /// The seconds from shingle sets to signatures.
     pub(super) signatures: Vec<f64>,
-    /// The seconds of each repetition and the result, for each search.
+    /// The seconds of each repetition, and the result, of each search.
     pub(super) searches: Vec<(Vec<f64>, Searched)>,
 }
 
-/// The result of a search.
 pub(super) struct Searched {
-    /// The scored pairs.
     pub(super) scores: Vec<RecordBatch>,
-    /// The number of candidates; `None` if the method compares all pairs.
+    /// The number of candidates, unless the method compares all pairs.
     pub(super) candidates: Option<u64>,
 }
 
-/// Runs the measured steps one after the other, and reports their progress.
 pub(super) struct Bench<'a> {
     session: &'a SessionContext,
     control: &'a RunControl,
@@ -55,8 +52,8 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Creates a bench that will measure `searches` on `samples` samples. Runs all steps once on a few documents, so that measured times
-    /// exclude one-time work of the process.
+    /// Creates a bench that will measure `searches` on `samples` samples. First runs all steps once on a few documents, so that measured
+    /// times exclude one-time work of the process.
     pub(super) async fn new(
         session: &'a SessionContext,
         control: &'a RunControl,
@@ -66,14 +63,14 @@ impl<'a> Bench<'a> {
     ) -> Self {
         let plans = 2 + searches.len();
         let mut bench = Self { session, control, sample, repeat: 1, done: 0, total: plans };
-        // The error is ignored. A job for a larger corpus can refuse such a small sample, and any other error occurs again in the
+        // Ignores the error: a job for a larger corpus can refuse such a small sample, and any other error occurs again in the
         // measurement.
         let _ = bench.measure(searches, WARM_UP_DOCUMENTS, "warming up").await;
         Self { repeat, done: 0, total: plans * repeat * samples, ..bench }
     }
 
-    /// Computes the shingle sets and signatures of the first `documents` documents, and runs all searches. All steps are repeated as often
-    /// as the bench was told. `sample` is the name of the sample in messages.
+    /// Computes the shingle sets and signatures of the first `documents` documents, and runs all searches, with all repetitions. `sample`
+    /// is the name of the sample in messages.
     pub(super) async fn measure(
         &mut self,
         searches: &[NamedJob],
@@ -102,8 +99,7 @@ impl<'a> Bench<'a> {
         Ok(timed)
     }
 
-    /// Runs `work`, and returns its result and its seconds. The seconds include planning. The second value that `work` returns is a number
-    /// of rows.
+    /// Runs `work`, which also returns a number of rows. Returns its result and its seconds, including planning.
     async fn time<T>(
         &mut self,
         name: &str,
@@ -116,7 +112,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Runs `frame`, and keeps its rows in memory. Returns a frame over these rows, and the number of rows.
+/// Runs `frame`, and returns a frame over its rows in memory, and their number.
 async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFrame, u64)> {
     let schema = Arc::new(frame.schema().as_arrow().clone());
     let partitions = frame.collect_partitioned().await?;
@@ -124,17 +120,16 @@ async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFr
     Ok((session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?, rows))
 }
 
-/// Computes the shingle sets of documents. Documents that cannot be compared are dropped.
+/// Computes the shingle sets of the documents that can be compared.
 async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
     let cut = frames::shingles::shingles(documents, &job.shingle)?;
     in_memory(session, cut.filter(col("reason").is_null())?).await
 }
 
-/// Computes the signatures of shingle sets.
 async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
     let dictionary = match job.shingle.hash {
         ShingleHash::Dictionary => {
-            // A dictionary numbers its shingles from 1, so the largest number is the size of the dictionary.
+            // A dictionary numbers its shingles from 1, so the largest number is its size.
             let last = max(array_max(col("shingles"))).alias("last");
             Some(one_number(shingles.clone().aggregate(vec![], vec![last])?).await?)
         }
@@ -144,7 +139,7 @@ async fn signatures(session: &SessionContext, shingles: DataFrame, job: &Job) ->
 }
 
 /// Finds and scores pairs in `sketches` (doc, shingle_count, shingles, signature, ..) with the method of the job. Documents with equal
-/// shingle sets are compared like other documents. Returns the result and the number of scored pairs.
+/// shingle sets are compared like others. Returns the result and the number of scored pairs.
 async fn search(
     session: &SessionContext,
     sketches: DataFrame,
@@ -172,7 +167,7 @@ async fn search(
     Ok((Searched { scores, candidates }, pairs))
 }
 
-/// Returns pairs of documents that share a bucket. Documents in hot buckets are paired if they share one of their rarest shingles.
+/// Returns pairs of documents that share a bucket, or in hot buckets one of their rarest shingles.
 async fn by_buckets(
     session: &SessionContext,
     sketches: &DataFrame,
@@ -194,7 +189,6 @@ async fn by_buckets(
     Ok(by_prefix(hot, compared, job).await?.union(candidates)?.distinct()?)
 }
 
-/// Returns pairs of documents that share one of their rarest shingles.
 async fn by_prefix(documents: DataFrame, compared: &ComparedDocuments, job: &Job) -> Result<DataFrame> {
     let permutations = job.minhash.permutations;
     let elements = frames::prefix::elements(documents.clone(), &job.score, permutations)?;

@@ -112,7 +112,6 @@ impl Layout {
         Ok(roots.into_iter().map(sibling).collect())
     }
 
-    /// The prefix in the names of unfinished files on a disk.
     pub(super) fn writer(&self) -> &str {
         &self.writer
     }

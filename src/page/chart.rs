@@ -9,27 +9,20 @@ use super::palette::{self, AXIS, FAINT_INK, GRID, GROUND, INK, Look};
 use super::text::{count, decimal, without_forbidden};
 use crate::error::{Context, Error, Result};
 
-/// A chart of lines through points.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
-    /// The title, in a few words.
     pub title: String,
-    /// A sentence under the chart.
     pub caption: String,
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
-    /// The lines. Colours and markers follow from their order.
+    /// The lines, whose order determines their colours and markers.
     pub series: Vec<Series>,
 }
 
-/// A line in a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
-    /// The label at the end of the line.
     pub name: String,
-    /// The points (x, y). The line connects them in this order.
+    /// The points (x, y), which the line connects in this order.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -39,12 +32,10 @@ impl Series {
     }
 }
 
-/// An axis of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     /// The name and the unit of the quantity.
     pub label: String,
-    /// The scale.
     pub scale: Scale,
 }
 
@@ -64,8 +55,8 @@ pub(crate) enum Scale {
     Log,
 }
 
-/// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point in the series `name`. Series are in
-/// order of appearance, and the points of a series are sorted by the number of documents. Other columns are ignored.
+/// Reads series from a CSV file with the columns `name`, `documents` and `seconds`. Each row is a point in the series `name`. Series keep
+/// their order, and points are sorted by the number of documents. Other columns are ignored.
 pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
     #[derive(Deserialize)]
     struct SeriesRow {
@@ -106,13 +97,12 @@ pub(crate) fn read_series(path: &Path) -> Result<Vec<Series>> {
     Ok(series)
 }
 
-/// The maximum number of ticks on an axis.
 const MAX_TICKS: usize = 9;
 
 impl Scale {
-    /// Returns the coordinate of `value` on the axis, which is not yet in pixels; `None` if the axis cannot show the value.
+    /// Returns the coordinate of `value` on the axis, before it is scaled to pixels, if the axis can show it.
     fn coordinate(self, value: f64) -> Option<f64> {
-        // Numbers of 1e100 or more cannot be distinguished in a drawing, and their differences can overflow.
+        // Numbers of 1e100 or more look the same in a drawing, and their differences can overflow.
         let drawable = value.is_finite() && value.abs() < 1e100;
         match self {
             Scale::Linear | Scale::FromZero => drawable.then_some(value),
@@ -120,7 +110,7 @@ impl Scale {
         }
     }
 
-    /// Returns the range that the axis shows: from the lowest to the highest of `coordinates`, with a margin.
+    /// Returns the range of the axis: from the lowest to the highest of `coordinates`, with a margin.
     fn range(self, coordinates: impl Iterator<Item = f64>) -> (f64, f64) {
         let (mut low, mut high) =
             coordinates.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), c| (low.min(c), high.max(c)));
@@ -131,7 +121,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= 1e-9 * high.abs().max(low.abs()) {
-            // A single value is shown in the middle.
+            // Shows a single value in the middle.
             return match self {
                 Scale::FromZero => (0.0, 1.0),
                 Scale::Linear => (low - (high.abs() * 0.5).max(0.5), high + (high.abs() * 0.5).max(0.5)),
@@ -143,7 +133,7 @@ impl Scale {
         (if starts_at_zero { 0.0 } else { low - margin }, high + margin)
     }
 
-    /// Returns the ticks in a range of coordinates: the coordinate and the label of each tick.
+    /// Returns the coordinate and the label of each tick in a range of coordinates.
     fn ticks(self, (low, high): (f64, f64)) -> Vec<(f64, String)> {
         match self {
             Scale::Linear | Scale::FromZero => linear_ticks(low, high),
@@ -169,7 +159,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     ticks.map(|tick| (tick, decimal(tick, digits))).collect()
 }
 
-/// Returns ticks at 1, 2 and 5 times the powers of ten, or only at the powers of ten if there would be too many ticks.
+/// Returns ticks at 1, 2 and 5 times the powers of ten, or only at the powers of ten if these are too many.
 fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let (first, last) = (low.floor() as i32, high.ceil() as i32);
     let tick = |factor: f64, power: i32| {
@@ -184,7 +174,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let fine = (first..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|factor| tick(factor, power)));
     let fine: Vec<_> = fine.filter(is_shown).collect();
     if fine.len() < 3 {
-        // If the range is below a factor of about five, linear steps are clearer.
+        // In a range below a factor of about five, linear steps are clearer.
         let ticks = linear_ticks(10f64.powf(low), 10f64.powf(high)).into_iter();
         return ticks
             .filter(|(value, _)| *value > 0.0)
@@ -198,28 +188,26 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     (first..=last).step_by(step).map(|power| tick(1.0, power)).filter(is_shown).collect()
 }
 
-/// The width in pixels.
 const WIDTH: i32 = 800;
-/// The height in pixels.
 const HEIGHT: i32 = 460;
-/// The top of the plot in pixels. The title and the label of the vertical axis are above it.
+/// The top of the plot, below the title and the label of the vertical axis.
 const TOP: i32 = 78;
-/// The bottom of the plot in pixels. The ticks and the label of the horizontal axis are below it.
+/// The bottom of the plot, above the ticks and the label of the horizontal axis.
 const FLOOR: i32 = HEIGHT - 63;
 const SMALL: f64 = 13.0;
 const LARGE: f64 = 17.0;
-/// The line height of labels in pixels.
+/// The line height of labels.
 const LINE: i32 = 19;
 
 /// The first bytes of every SVG file that this program writes.
 pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
 
-/// Renders `chart` as an SVG file. The chart is legible in light and dark mode, and the file needs no other file.
+/// Renders `chart` as an SVG file that needs no other file, legible in light and dark mode.
 ///
-/// Points that an axis cannot show are omitted: infinite values, and values that are not positive on a logarithmic axis. The caption says
-/// how many points are omitted.
+/// Omits points that an axis cannot show: infinite values, and values that are not positive on a logarithmic axis. The caption states
+/// their number.
 pub(crate) fn svg(chart: &Chart) -> Result<String> {
-    // The charts on a page share one style sheet. A separate file needs its own style sheet.
+    // Charts on a page share one style sheet. A separate file needs its own.
     let drawing = chart.element(&format!("<style>\n{}</style>\n", palette::style()));
     Ok(format!("{SVG_MARK}{}", drawing.map_err(|e| Error::bug("a chart cannot be drawn").because(e))?))
 }
@@ -250,7 +238,7 @@ impl Drawing<'_> {
     }
 }
 
-/// A drawn line and its name.
+/// A line of the drawing, with its name.
 struct ChartCurve {
     look: &'static Look,
     points: Vec<(i32, i32)>,
@@ -259,7 +247,7 @@ struct ChartCurve {
 }
 
 impl ChartCurve {
-    /// Returns the end of the line if its name is so far above or below that a leader must connect the two.
+    /// Returns the end of the line if its name is so far above or below that a leader has to connect the two.
     fn leader(&self) -> Option<(i32, i32)> {
         self.points.last().copied().filter(|(_, y)| (y - self.name_y).abs() > LINE / 3)
     }
@@ -308,7 +296,7 @@ impl Chart {
         .render()
     }
 
-    /// Returns the caption. If points are omitted, a sentence with their number follows.
+    /// Returns the caption, with the number of omitted points.
     pub(super) fn caption(&self) -> String {
         let points = self.series.iter().flat_map(|series| &series.points);
         let caption = without_forbidden(&self.caption);
@@ -324,15 +312,14 @@ impl Chart {
     }
 }
 
-/// Scales a coordinate from the range (low, high) to the pixels between `first` and `last`.
 fn pixel(coordinate: f64, (low, high): (f64, f64), (first, last): (i32, i32)) -> i32 {
     first + (f64::from(last - first) * (coordinate - low) / (high - low)).round() as i32
 }
 
-/// Returns the vertical position of the name of each line. A name is at the end of its line, unless it would overlap another name.
+/// Returns the vertical position of the name of each line: at the end of the line, unless it would overlap another name.
 fn name_heights(lines: &[Vec<(i32, i32)>]) -> Vec<i32> {
     let (top, bottom) = (TOP + 6, FLOOR - 5);
-    // The name of a line without points is at the bottom.
+    // A line without points has its name at the bottom.
     let end = |line: &Vec<(i32, i32)>| line.last().map_or(bottom, |(_, y)| *y);
     let mut order: Vec<(i32, usize)> = lines.iter().map(end).zip(0..).collect();
     order.sort_unstable();
@@ -344,8 +331,7 @@ fn name_heights(lines: &[Vec<(i32, i32)>]) -> Vec<i32> {
     heights
 }
 
-/// Moves sorted vertical positions apart, so that neighbours have a distance of one line height. The distance is smaller if the names do
-/// not fit between `top` and `bottom` otherwise.
+/// Moves sorted vertical positions apart to a distance of one line height, or less if the names do not fit between `top` and `bottom`.
 fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     let gaps = i32::try_from(heights.len()).unwrap_or(i32::MAX).saturating_sub(1).max(1);
     let line = LINE.min((bottom - top) / gaps);
@@ -362,7 +348,6 @@ fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     spread
 }
 
-/// Cuts `text` off at a width of `most` pixels.
 fn cut(text: &str, size: f64, most: i32) -> String {
     let mut text = without_forbidden(text);
     if width(&text, size) > most {
@@ -374,7 +359,7 @@ fn cut(text: &str, size: f64, most: i32) -> String {
     text
 }
 
-/// Returns the approximate width of a text in pixels, since the reader's fonts are unknown.
+/// Returns the approximate width of a text in pixels. The reader's fonts are unknown.
 fn width(text: &str, size: f64) -> i32 {
     let em = |c: char| match c {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '('

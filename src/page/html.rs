@@ -1,4 +1,4 @@
-//! HTML pages with charts and tables. The pages need no scripts, fonts or other files.
+//! HTML pages with charts and tables, which need no scripts, fonts or other files.
 
 use askama::Template;
 
@@ -10,19 +10,14 @@ use crate::job::{Job, Modulus, ScoreBy};
 #[derive(Debug, Clone, PartialEq, Template)]
 #[template(path = "page.html", config = "src/page/askama.toml")]
 pub(crate) struct HtmlPage {
-    /// The title.
     pub title: String,
-    /// The paragraphs under the title.
     pub intro: Vec<String>,
-    /// The sections.
     pub sections: Vec<Section>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Section {
-    /// The heading.
     pub heading: String,
-    /// The paragraphs under the heading.
     pub text: Vec<String>,
     /// The charts, each above its caption.
     pub charts: Vec<Chart>,
@@ -33,11 +28,8 @@ pub(crate) struct Section {
 /// A table. Columns of numbers are aligned to the right.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HtmlTable {
-    /// The caption.
     pub caption: String,
-    /// The names of the columns.
     pub header: Vec<String>,
-    /// The rows. Each row has one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -45,7 +37,6 @@ pub(crate) struct HtmlTable {
 pub(crate) const HTML_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
      <meta name=\"generator\" content=\"resemblance\">\n";
 
-/// Renders a template as an HTML file.
 pub(crate) fn html(page: &impl Template) -> Result<String> {
     page.render().map_err(|e| Error::bug("a page cannot be written").because(e))
 }
@@ -59,7 +50,7 @@ impl HtmlTable {
     }
 }
 
-/// Returns the names and values of the settings that affect the time of a run or its pairs.
+/// Returns the settings that affect the time or the pairs of a run.
 pub(crate) fn job_settings(job: &Job) -> Vec<(&'static str, String)> {
     let steps: Vec<String> = job.shingle.normalize.iter().map(ToString::to_string).collect();
     let score = match job.score.by {
@@ -97,7 +88,7 @@ pub(crate) fn settings_section(settings: Vec<(&'static str, String)>) -> Section
     Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
 }
 
-/// Returns a setting as it is spelled in a job file. The setting must be a single word.
+/// Returns a setting, which is a single word, as a job file spells it.
 fn key_value(setting: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(setting).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

@@ -1,7 +1,5 @@
-//! Charts as SVG, pairs of texts in two columns, and HTML pages without external files.
-//!
-//! Pages are templates that extend `base.html`, and charts use the template `chart.svg`. A chart is drawn in the light palette. If the
-//! reader's system is in dark mode, the style sheet replaces the colours.
+//! Charts as SVG, pairs of texts in two columns, and HTML pages without external files. Templates draw all of them. A chart is drawn in
+//! light colours, which the style sheet replaces in dark mode.
 
 mod chart;
 mod html;

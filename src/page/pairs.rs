@@ -9,26 +9,20 @@ use super::text::PageWords;
 pub(crate) const PAIRS_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
      <meta name=\"generator\" content=\"resemblance pairs\">";
 
-/// A page of pairs.
 #[derive(Debug, Clone, PartialEq, Template)]
 #[template(path = "pairs.html", config = "src/page/askama.toml")]
 pub(crate) struct PairsPage {
     /// The name of the compared data.
     pub dataset: String,
-    /// The paragraphs under the title.
     pub intro: Vec<String>,
-    /// The pairs.
     pub pairs: Vec<PairOnPairsPage>,
 }
 
-/// Two documents on a page of pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PairOnPairsPage {
-    /// The Jaccard similarity.
     pub jaccard: f64,
-    /// The share of each document that is in the other one.
+    /// The share of each document that the other one contains.
     pub containment: [f64; 2],
-    /// The texts.
     pub sides: [Side; 2],
 }
 

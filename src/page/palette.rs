@@ -1,12 +1,10 @@
-//! The light and dark colours of charts and pages. Series also differ in dashes and markers, so that readers can distinguish them without
-//! colour.
-//!
-//! The hues follow Okabe and Ito (*Color Universal Design*, 2008): people with the common kinds of colour blindness can distinguish them.
-//! The colours were made darker or lighter until their contrast with the background was high enough.
+//! The light and dark colours of charts and pages. The hues follow Okabe and Ito (*Color Universal Design*, 2008): people with the common
+//! kinds of colour blindness can distinguish them. They were made darker or lighter until their contrast with the background was high
+//! enough. Series also differ in dashes and markers.
 
 use std::fmt::{self, Display, Write};
 
-/// A colour in the light and in the dark palette, as 0xRRGGBB. Drawings use the light palette, so [`Display`] writes the light colour.
+/// A light and a dark colour, as 0xRRGGBB. Drawings use the light one, so [`Display`] writes it.
 pub(super) struct Colour(u32, u32);
 
 impl Display for Colour {
@@ -21,12 +19,10 @@ pub(super) const FAINT_INK: Colour = Colour(0x57606A, 0xA5ADB6);
 pub(super) const GRID: Colour = Colour(0xE3E6EA, 0x2E343B);
 pub(super) const AXIS: Colour = Colour(0x8C959F, 0x6E7781);
 
-/// The colour, marker and dashes of a series.
 pub(super) struct Look {
     pub(super) colour: Colour,
     /// The corners of a marker relative to its point, in pixels; empty for a circle.
     pub(super) corners: &'static str,
-    /// The lengths of dashes and gaps; empty for a solid line.
     dashes: &'static str,
 }
 
@@ -44,13 +40,13 @@ static LOOKS: [Look; 6] = [
     Look { colour: Colour(0x4B535C, 0xC2C8CF), corners: "", dashes: "14 4" },
 ];
 
-/// Returns the look of the series with this index. The looks repeat after six series.
+/// Returns the look of the series with this index, which repeats after six series.
 pub(super) fn look(series: usize) -> &'static Look {
     &LOOKS[series % LOOKS.len()]
 }
 
-/// Returns the style sheet of charts and pages. It contains the variables `--ground`, `--ink`, `--faint` and `--grid`, the class `chart`,
-/// and the colours for dark mode.
+/// Returns the style sheet of charts and pages: the variables `--ground`, `--ink`, `--faint` and `--grid`, the class `chart`, and the
+/// colours for dark mode.
 pub(crate) fn style() -> String {
     let (mut light, mut dark) = (String::new(), String::new());
     // Writing to a string does not fail.

@@ -1,7 +1,5 @@
-//! Numbers the passages that two texts have in common, also passages that were moved or copied.
-//!
-//! A passage is a maximal common run of the words or characters that the shingles of the job consist of. It has at least the length of a
-//! shingle. So the marked words are the words of all shingles that both texts contain.
+//! Numbers the passages that two texts have in common, also passages that were moved or copied. A passage is a maximal common run of
+//! words or characters with at least the length of a shingle. So the marked words are the words of all shingles that both texts contain.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -13,24 +11,21 @@ use crate::error::Result;
 use crate::job::Shingle;
 use crate::kernel::text::passages::{CommonRun, PlacedUnits, common_runs};
 
-/// The maximum number of words or characters of each text in which common passages are searched, because the search is in memory.
+/// The maximum number of words or characters of each text that are searched, because the search is in memory.
 pub(crate) const MAX_UNITS: usize = 100_000;
 
-/// A passage that two texts share. The ranges are in characters (Unicode code points).
+/// A passage that two texts share, in characters (Unicode code points).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CommonPassage {
-    /// The range in the first text.
     pub a: Range<usize>,
-    /// The range in the second text.
     pub b: Range<usize>,
 }
 
-/// A marked part of a text. The other text has a mark with the same number and the same words.
+/// A marked part of a text. A mark of the other text has the same number and words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkedPassage {
-    /// The byte range in the text.
     pub at: Range<usize>,
-    /// The number of the passage. Numbers count from 1 in the order of the first text.
+    /// The number of the passage, from 1 in the order of the first text.
     pub number: usize,
 }
 
@@ -42,7 +37,6 @@ pub(crate) struct CommonPassages {
 }
 
 impl CommonPassages {
-    /// Finds the common passages of two texts.
     pub(crate) fn find(texts: [&str; 2], shingle: &Shingle) -> Result<Self> {
         let mut numbers = HashMap::new();
         let mut units = |text| PlacedUnits::new(text, shingle, MAX_UNITS, &mut numbers);
@@ -54,13 +48,13 @@ impl CommonPassages {
         Ok(Self { units, runs })
     }
 
-    /// Returns whether passages were searched in both whole texts.
+    /// Returns whether both texts were searched as a whole.
     pub(crate) fn are_complete(&self) -> bool {
         self.units.iter().all(|units| units.is_complete)
     }
 
-    /// Returns the places of the passages in characters. A passage that one of the texts repeats has several places, and passages can
-    /// overlap. `texts` are the texts that were compared.
+    /// Returns the places of the passages in characters. Passages can overlap, and a passage that a text repeats has several places.
+    /// `texts` are the compared texts.
     pub(crate) fn places(&self, texts: [&str; 2]) -> Vec<CommonPassage> {
         let before = [0, 1].map(|side| {
             let end = self.units[side].places.last().map_or(0, |place| place.end);
@@ -81,16 +75,15 @@ impl CommonPassages {
         self.runs.iter().map(passage).collect()
     }
 
-    /// Returns the byte range of consecutive units in a text, without spaces at its ends.
+    /// Returns the byte range of consecutive units, without spaces at its ends.
     fn bytes(&self, side: usize, units: Range<usize>) -> Range<usize> {
         let mut places = self.units[side].places[units].iter().filter(|place| !place.is_empty());
         let Some(first) = places.next() else { return 0..0 };
         first.start..places.next_back().unwrap_or(first).end
     }
 
-    /// Returns the marks of both texts, in the order of each text. Marks in one text do not overlap.
-    ///
-    /// Where passages overlap, the longest passage is marked. Every marked unit has an equal unit with the same number in the other text.
+    /// Returns the marks of both texts, in the order of each text. Where passages overlap, only the longest is marked. Every marked unit
+    /// has an equal unit with the same number in the other text.
     pub(crate) fn marks(&self) -> [Vec<MarkedPassage>; 2] {
         let mut sides = self.units.each_ref().map(|units| MarkedUnits::new(units.numbers.len()));
         let mut longest_first: Vec<_> = self.runs.iter().collect();
@@ -140,10 +133,9 @@ struct MarkedUnit {
     partner: usize,
 }
 
-/// The units of a text, some of them marked.
 struct MarkedUnits {
     units: Vec<Option<MarkedUnit>>,
-    /// A forest (union-find). The root of each unit is the first unit from there on without a mark, or the end.
+    /// A forest (union-find). The root of each unit is the first unmarked unit from there on, or the end.
     unmarked: Vec<usize>,
 }
 
@@ -152,7 +144,7 @@ impl MarkedUnits {
         Self { units: vec![None; units], unmarked: (0..=units).collect() }
     }
 
-    /// Returns the first unit from `at` on without a mark, or the number of units.
+    /// Returns the first unmarked unit from `at` on, or the number of units.
     fn unmarked(&mut self, mut at: usize) -> usize {
         while self.unmarked[at] != at {
             self.unmarked[at] = self.unmarked[self.unmarked[at]];
@@ -161,7 +153,6 @@ impl MarkedUnits {
         at
     }
 
-    /// Marks a unit that has no mark.
     fn mark(&mut self, at: usize, mark: MarkedUnit) {
         if self.units[at].is_none() {
             self.units[at] = Some(mark);
@@ -169,7 +160,7 @@ impl MarkedUnits {
         }
     }
 
-    /// Returns the runs of units with the same passage. A run ends where the passage begins again.
+    /// Returns the runs of units with the same passage. A run ends where its passage begins again.
     fn runs(&self) -> Vec<(Range<usize>, usize)> {
         let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
         let mut before: Option<MarkedUnit> = None;
@@ -188,8 +179,8 @@ impl MarkedUnits {
     }
 }
 
-/// Returns the marks that can stand beside each other, as (index in the first text, index in the second text). They are in the same order
-/// in both texts, and contain as much text as possible.
+/// Returns the marks that can stand beside each other: (index in the first text, index in the second text). They are in the same order in
+/// both texts, and contain as much text as possible.
 pub(crate) fn in_order([a, b]: [&[MarkedPassage]; 2]) -> Vec<(usize, usize)> {
     let mut first_in_b = BTreeMap::new();
     for (at, mark) in b.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Shows two texts and marks the passages that they share. Terminals get two columns, and HTML pages get the parts of each text.
+//! Shows two texts with marks on their common passages: in two columns on terminals, or as parts of each text for pages.
 
 use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation;
@@ -12,41 +12,35 @@ use crate::job::Shingle;
 
 /// The minimum width of each text, in terminal columns.
 const MIN_WIDTH: usize = 10;
-/// The separator between the two texts.
 const SEPARATOR: &str = " | ";
-/// The number of terminal columns of a tab.
 const TAB: usize = 4;
 
-/// How common passages are marked.
+/// The form of marks on common passages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassageMark {
-    /// A passage is in brackets, with its number: `[1: ` and `]`.
+    /// In brackets with the number of the passage: `[1: ` and `]`.
     Brackets,
-    /// A passage and its number are bold and green. Escape sequences switch the colour on and off.
+    /// Bold and green, with the number of the passage.
     Colour,
 }
 
-/// The layout of two texts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// The total width, in terminal columns.
     pub width: usize,
-    /// How common passages are marked.
     pub mark: PassageMark,
-    /// The shingles of the job. Passages shorter than a shingle are not marked, because they do not make texts similar.
+    /// The shingles of the job. Shorter passages are not marked, because they do not make texts similar.
     pub shingle: &'a Shingle,
 }
 
-/// Two texts in two columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SideBySide {
     /// The lines, without newlines.
     pub lines: Vec<String>,
-    /// Whether passages were searched in both whole texts.
+    /// Whether both texts were searched as a whole.
     pub is_complete: bool,
 }
 
-/// Lays out two texts in two columns. Line breaks and indentation are kept. `names` are the headings of the columns.
+/// Lays out two texts in two columns under `names`, with their line breaks and indentation.
 pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Result<SideBySide> {
     let width = (view.width.saturating_sub(SEPARATOR.len()) / 2).max(MIN_WIDTH);
     let passages = CommonPassages::find(texts, view.shingle)?;
@@ -71,7 +65,7 @@ pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -
     Ok(SideBySide { lines, is_complete: passages.are_complete() })
 }
 
-/// Replaces each character that would control the terminal by U+FFFD, so that the rest of the line stays in its column.
+/// Replaces characters that would control the terminal by U+FFFD, so that the rest of the line stays in its column.
 fn printable(text: &str) -> String {
     text.replace(acts, "\u{fffd}")
 }
@@ -79,17 +73,17 @@ fn printable(text: &str) -> String {
 /// Adjacent characters without white space between them.
 #[derive(Debug, Default)]
 struct Word {
-    /// The texts of adjacent parts, each with a flag that says whether it is coloured.
+    /// The texts of adjacent parts, and whether they are coloured.
     pieces: Vec<(String, bool)>,
-    /// The number of line breaks before the word. The first word has one more.
+    /// The number of line breaks before the word, and one more for the first word.
     breaks: usize,
     /// The number of spaces before the word, after the last line break.
     spaces: usize,
-    /// The number of marks that begin in this word or in earlier words.
+    /// The number of marks that begin in this word or earlier.
     begun: usize,
 }
 
-/// Splits a text into words, and marks the passages.
+/// Splits a text into words with marks on the passages.
 fn words(text: &str, marks: &[MarkedPassage], style: PassageMark) -> Vec<Word> {
     let mut words = Vec::new();
     let mut word = Word { breaks: 1, ..Word::default() };
@@ -132,8 +126,8 @@ fn words(text: &str, marks: &[MarkedPassage], style: PassageMark) -> Vec<Word> {
     words
 }
 
-/// Returns the lines of both columns. `beside` are pairs of marks. If the marks of a pair would begin in different lines of the two columns,
-/// empty lines are added to the shorter column.
+/// Returns the lines of both columns. `beside` contains pairs of marks. If they would begin in different lines, the shorter column gets
+/// empty lines.
 fn columns(words: &[Vec<Word>; 2], beside: &[(usize, usize)], width: usize) -> [Vec<TextLine>; 2] {
     let mut sides = words.each_ref().map(|words| (words.as_slice(), TextColumn::new(width)));
     for &(in_a, in_b) in beside {
@@ -157,7 +151,6 @@ fn columns(words: &[Vec<Word>; 2], beside: &[(usize, usize)], width: usize) -> [
     })
 }
 
-/// A line of text and its width in terminal columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TextLine {
     text: String,
@@ -166,10 +159,9 @@ struct TextLine {
 
 const BOLD_GREEN: &str = "\x1b[1;32m";
 const PLAIN: &str = "\x1b[0m";
-/// The escape sequences that begin and end coloured text.
 pub(crate) const COLOURS: [&str; 2] = [BOLD_GREEN, PLAIN];
 
-/// Lines with a width of at most `width` terminal columns. Text is added to the last line.
+/// Lines of at most `width` terminal columns. Text is added to the last one.
 struct TextColumn {
     lines: Vec<TextLine>,
     width: usize,
@@ -184,13 +176,12 @@ impl TextColumn {
         self.lines.last().map_or(0, |line| line.width)
     }
 
-    /// Whether `word` would begin a new line because it does not fit into the last line.
+    /// Whether `word` does not fit into the last line.
     fn wraps(&self, word: &Word) -> bool {
         let width: usize = word.pieces.iter().map(|(text, _)| text.width()).sum();
         word.breaks == 0 && self.filled() > 0 && self.filled() + word.spaces + width > self.width
     }
 
-    /// Returns the index of the line in which `word` would begin.
     fn row(&self, word: &Word) -> usize {
         (self.lines.len() + word.breaks + usize::from(self.wraps(word))).saturating_sub(1)
     }
@@ -209,7 +200,7 @@ impl TextColumn {
         word.pieces.iter().for_each(|(text, marked)| self.push_wrapped(text, *marked));
     }
 
-    /// Adds a text, and begins new lines where the text does not fit.
+    /// Adds a text, in several lines if it does not fit.
     fn push_wrapped(&mut self, text: &str, marked: bool) {
         let (mut from, mut filled) = (0, self.filled());
         for (at, grapheme) in text.grapheme_indices(true) {
@@ -273,7 +264,7 @@ impl Side {
     }
 }
 
-/// Splits the texts of two documents into parts, and marks common passages. After `most` characters, the texts are cut off.
+/// Splits the first `most` characters of two texts into parts, and marks common passages.
 pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], most: usize, shingle: &Shingle) -> Result<[Side; 2]> {
     let cut = texts.map(|text| {
         let end = text.char_indices().nth(most).map_or(text.len(), |(end, _)| end);
@@ -290,12 +281,11 @@ pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], most: usize, shingle: &S
     Ok([side(id_a, 0), side(id_b, 1)])
 }
 
-/// Splits a text into parts.
 fn parts(text: &str, marks: &[MarkedPassage]) -> Vec<TextPart> {
     let mut parts = Vec::new();
     let mut add = |text: &str, passage| {
         if !text.is_empty() {
-            // Keeps line feeds and tabs. Other control characters could affect the page.
+            // Keeps line feeds and tabs, unlike other control characters, which could affect the page.
             let text = text.replace("\r\n", "\n").replace(|c| acts(c) && c != '\n' && c != '\t', "\u{fffd}");
             parts.push(TextPart { text, passage });
         }
@@ -364,7 +354,7 @@ mod tests {
             lines("                one two", "x", 23, PassageMark::Brackets),
             ["     one   | x", "two        |"],
         );
-        // A passage is beside its partner also if it begins a line.
+        // A passage is beside its partner even if it begins a line.
         assert_eq!(
             lines("one two", "x\n\n  one two", 43, PassageMark::Brackets),
             ["                     | x", "                     |", "[1: one two]         |   [1: one two]"],

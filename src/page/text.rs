@@ -7,7 +7,7 @@ use crate::error::visible::visible;
 /// The maximum number of characters that are shown of an id.
 const MAX_ID_CHARS: usize = 100;
 
-/// Formats an id, a path or a value on one line: control characters are escaped, and long values are cut off.
+/// Formats an id, a path or a value on one line, with escaped control characters, and cut off if it is long.
 fn one_line(id: &str) -> String {
     match id.char_indices().nth(MAX_ID_CHARS) {
         Some((end, _)) => visible(&id[..end]).into_owned() + "…",
@@ -23,7 +23,7 @@ pub(crate) fn without_forbidden(text: &str) -> String {
     )
 }
 
-/// Formatting methods for page templates. Templates can only call methods.
+/// Methods for the templates of pages, since templates can only call methods.
 pub(crate) trait PageWords {
     fn n(&self, number: &u64) -> String {
         count(*number)
@@ -62,7 +62,6 @@ pub(crate) trait PageWords {
         one_line(id)
     }
 
-    /// Formats an excerpt of a text on one line.
     fn sample(&self, text: &str) -> String {
         visible(text.trim()).into_owned()
     }
@@ -87,7 +86,7 @@ pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{noun}{}", either(n, "", "s"))
 }
 
-/// Returns `one` if `n` is 1, otherwise `other`, as in `1 text has` and `2 texts have`.
+/// Returns `one` if `n` is 1, and otherwise `other`, as in `1 text has` and `2 texts have`.
 pub(crate) fn either<'a>(n: u64, one: &'a str, other: &'a str) -> &'a str {
     if n == 1 { one } else { other }
 }
@@ -109,8 +108,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a number with `digits` digits after the point and with commas between thousands. Numbers of 1e15 or more have an exponent
-/// instead.
+/// Formats a number with `digits` digits after the point and commas between thousands. Numbers of 1e15 or more have an exponent.
 pub(crate) fn decimal(value: f64, digits: usize) -> String {
     if !value.is_finite() || value.abs() >= 1e15 {
         return format!("{value:e}");
@@ -121,7 +119,6 @@ pub(crate) fn decimal(value: f64, digits: usize) -> String {
     format!("{sign}{}{rest}", count(whole.parse().unwrap_or_default()))
 }
 
-/// Formats seconds with three digits after the point.
 pub(crate) fn seconds(seconds: f64) -> String {
     decimal(seconds, 3)
 }

@@ -1,5 +1,3 @@
-//! The context of the stages of a run. It gives access to the job, the tables, the input and the reference documents.
-
 use datafusion::prelude::{DataFrame, SessionContext};
 use tokio::sync::OnceCell;
 
@@ -21,25 +19,22 @@ use crate::output::read;
 use crate::output::write::TableRows;
 use crate::schema::SourceTypes;
 
-/// The context of the stages of a run.
 pub(crate) struct StageContext<'a> {
     pub(super) runner: Runner<'a>,
     pub(super) job: &'a Job,
     /// The types of the source's columns in tables.
     pub(super) types: SourceTypes,
     pub(super) input: &'a RunInput,
-    /// The reference documents, if the job has any.
     pub(super) reference: Option<&'a ReferenceDocuments>,
     /// The documents of the source, including documents that repeat an earlier document's id.
     pub(super) documents: DataFrame,
     /// The prefix join of the documents, computed once.
     pub(super) join: OnceCell<Join>,
-    /// The average bytes of a sketch, computed once.
+    /// The average number of bytes in a sketch, computed once.
     pub(super) bytes_of_sketch: OnceCell<u64>,
 }
 
 impl<'a> StageContext<'a> {
-    /// The session that plans the stages.
     pub(super) fn session(&self) -> &'a SessionContext {
         self.runner.engine.session()
     }
@@ -48,7 +43,6 @@ impl<'a> StageContext<'a> {
         self.runner.engine
     }
 
-    /// The table as a frame, with unsigned numbers.
     pub(super) fn table(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
         let frame = self.stored(table)?;
@@ -58,7 +52,6 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The table as a frame, with signed numbers as in its files.
     pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
         let schema = table.schema(self.job, &self.types);
@@ -73,12 +66,11 @@ impl<'a> StageContext<'a> {
         self.runner.rows(&table.into().name())
     }
 
-    /// The bytes of a table's files.
+    /// The number of bytes in a table's files.
     pub(super) fn bytes(&self, table: impl Into<AnyTable>) -> u64 {
         self.files(table).iter().map(|file| file.bytes).sum()
     }
 
-    /// Whether this run has finished the stage of the table.
     pub(super) fn is_taken(&self, table: WorkTable) -> bool {
         self.runner.is_taken(&table.name())
     }
@@ -88,7 +80,7 @@ impl<'a> StageContext<'a> {
         Ok(self.runner.find(&table.into().name()).await?.is_some())
     }
 
-    /// Runs the stage that writes a table. The stage is in no list of stages, because the data decides whether it is needed.
+    /// Runs the stage that writes a table. [`super::stage`] does not list this stage, because the data decides whether it is needed.
     pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
         self.runner.expect(1);
         self.write(&table.name(), vec![(table.into(), TableRows::All)], rows).await
@@ -101,17 +93,15 @@ impl<'a> StageContext<'a> {
         self.runner.run(StageWork { name, targets, sorted_by: &[], rows }).await
     }
 
-    /// The number of parts in which a stage reads the source.
     pub(super) fn source_parts(&self) -> usize {
         parts::count(&self.input.files())
     }
 
-    /// The bytes of the files from which texts are read.
+    /// The number of bytes in the files from which texts are read.
     pub(super) fn source_bytes(&self) -> u64 {
         self.input.files().iter().map(|file| file.bytes).sum()
     }
 
-    /// The reference outputs, if the reference documents come from outputs.
     pub(super) fn reference_outputs(&self) -> Option<&'a ReferenceOutputs> {
         self.reference.and_then(ReferenceDocuments::outputs)
     }

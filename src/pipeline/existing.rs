@@ -1,5 +1,4 @@
-//! The result that an output already contains. Decides whether this run would write the same result, describes the differences, and
-//! replaces the result.
+//! The result that an output already contains. Compares it with this run, and replaces it.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +35,7 @@ pub enum OnExisting {
     Overwrite,
 }
 
-/// Returns the output's result if its fingerprint shows that `job` made it from `input`. Returns `None` if the output contains no finished
-/// result.
+/// Returns the output's result if its fingerprint shows that `job` made it from `input`.
 pub(super) async fn finished(
     output: &Layout,
     fingerprint: &str,
@@ -57,7 +55,7 @@ pub(super) async fn finished(
                 difference(job, input, manifest)
             )));
         }
-        // Files are not synced one by one, so a power cut can damage them. Sizes are a sufficient check only if the machine has not
+        // Files are not synced to disk one by one, so a power cut can damage them. Comparing sizes is enough only if the machine has not
         // restarted since it wrote the files.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
         Ok(if output.folder().is_some() && !same_start { CheckDepth::Bytes } else { CheckDepth::Sizes })
@@ -71,21 +69,18 @@ pub(super) async fn finished(
     }
 }
 
-/// The result that the output contained before the run. `--overwrite` replaces it with a single put when the new result is complete.
+/// The result that the output contained before the run. `--overwrite` replaces its manifest in one put when the new result is complete.
 pub(super) struct PreviousResult {
-    /// The bytes and the version of `manifest.json`, if there was one.
     stored: Option<(Bytes, UpdateVersion)>,
-    /// The parsed manifest, if it can be read.
     manifest: Option<Manifest>,
 }
 
 impl PreviousResult {
-    /// Reads the result in `output`.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let stored = output.manifest_bytes().await?;
         let manifest = stored.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&stored, &manifest) {
-            // A manifest from another version can be replaced. The files in such a manifest are unknown, so they are kept.
+            // A manifest from another version can be replaced. Its files are unknown, so they are kept.
             ownership::refuse_writer(bytes, output.shown())?;
         }
         if stored.is_none() && output.is_applied().await? {
@@ -101,13 +96,12 @@ impl PreviousResult {
         self.manifest.iter().flat_map(Manifest::paths).map(str::to_owned).collect()
     }
 
-    /// The attempts that the manifest names.
     pub(super) fn attempts(&self) -> Vec<String> {
         self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
     }
 
-    /// The key of this run's stages. It is the fingerprint of the run. With `--overwrite`, it also contains a hash of the replaced
-    /// manifest, so the run never resumes from the stages of the replaced result.
+    /// The key of this run's stages: the fingerprint of the run. With `--overwrite`, it also contains a hash of the replaced manifest, so
+    /// the run never resumes from the stages of the replaced result.
     pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
         let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
         match (existing, &self.stored) {
@@ -128,15 +122,14 @@ impl PreviousResult {
     }
 }
 
-/// The maximum number of keys or files in a message.
 const NAMED: usize = 3;
 
 /// The job keys that do not change rows.
 const IRRELEVANT: [&str; 7] =
     ["name", "engine", "alarms", "against.first_day", "output.url", "output.max_pairs", "output.tables"];
 
-/// The difference between a run of `job` over `input` and the run that wrote `manifest`, for example "of another job (`score.threshold` is
-/// 0.9 and was 0.8)".
+/// Describes how this run differs from the run that wrote `manifest`, for example "of another job (`score.threshold` is 0.9 and was
+/// 0.8)".
 fn difference(job: &Job, input: &RunInput, manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {
@@ -173,7 +166,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
     let (now, before) = (job::keys(&now), job::keys(&before));
     let mut all: Vec<&String> =
         now.keys().chain(before.keys().filter(|key| !now.contains_key(*key))).collect();
-    // A merge comes first, since it explains all other differences. URLs come second.
+    // A merge comes first, since it explains all other differences. URLs come next.
     all.sort_by_key(|key| (*key != "merge", !key.ends_with(".url")));
     let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
     let differ = all.into_iter().filter(|key| {
@@ -187,7 +180,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Describes the files that only one of the two runs read, and the files that changed between the runs.
+/// Describes the files that only one of the two runs read, and the files that changed.
 fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
     let before: BTreeMap<_, _> = before.iter().map(|file| (file.path.as_str(), file)).collect();
     let now: BTreeMap<_, _> = now.iter().map(|file| (file.path.as_str(), file)).collect();
@@ -202,7 +195,7 @@ fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
     new.chain(gone).collect()
 }
 
-/// Describes the reference outputs that only one of the two runs used, and the outputs that were made again between the runs.
+/// Describes the reference outputs that only one of the two runs used, and the outputs that were made again.
 fn outputs(now: &[ReferenceOutput], before: &[ReferenceOutput]) -> Vec<String> {
     let runs = |outputs: &[ReferenceOutput]| outputs.iter().map(ReferenceOutput::version).collect::<Vec<_>>();
     let plain = |output: &ReferenceOutput| output.named().trim_end_matches('/').to_owned();

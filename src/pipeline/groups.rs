@@ -1,4 +1,4 @@
-//! The columns of documents that pairs and clusters need. They contain names and groups, and values that order documents.
+//! The columns of documents that pairs and clusters need: names, groups, and values that order documents.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::DataFrame;
@@ -21,7 +21,6 @@ fn named(job: &Job) -> Vec<Expr> {
     [columns(["id", "doc", "shingle_count"]), vec![groups::group(job.source.group.as_deref())]].concat()
 }
 
-/// [`NAMES`] of the new documents.
 pub(super) fn own(cx: &StageContext<'_>) -> Result<DataFrame> {
     Ok(cx.table(Table::Documents)?.select(named(cx.job))?)
 }
@@ -36,7 +35,6 @@ pub(super) fn ordered(job: &Job) -> Result<Vec<Expr>> {
     Ok([named(job), order(job)?].concat())
 }
 
-/// The names of the columns of [`ordered`].
 pub(super) fn ordered_names(job: &Job) -> Vec<String> {
     NAMES.map(str::to_owned).into_iter().chain(keep::names(&job.clusters.order())).collect()
 }
@@ -71,7 +69,7 @@ pub(super) fn keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     }))
 }
 
-/// Keeps the pairs (a, b, ..) of groups that the job compares, and the rows without b.
+/// Keeps the pairs (a, b, ..) of two documents that the job compares according to their groups. Keeps all rows without b.
 pub(super) fn compared(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     match keys(cx)? {
         Some(keys) => groups::compared(pairs, keys, cx.job.candidates.compare),

@@ -19,11 +19,8 @@ use crate::source::{self, InputComparison, Listed, ReadRequest};
 pub(crate) struct RunInput {
     /// The files from which texts are read. `None` if no text is read.
     listed: Option<Listed>,
-    /// The output with the reused sketches, or the outputs that are merged. `None` if all documents come from texts.
     outputs: Option<Chain>,
-    /// Whether the outputs are merged.
     merges: bool,
-    /// The reference documents, if the job has any.
     pub(super) reference: Option<ReferenceDocuments>,
 }
 
@@ -53,7 +50,6 @@ impl RunInput {
         self.reference.as_ref().map_or(Ok(()), |reference| reference.refuse_overlap(output))
     }
 
-    /// The fingerprint of `job` over this input.
     pub(crate) fn fingerprint(&self, job: &Job) -> Result<String> {
         let mut inputs = match &self.outputs {
             None => self.files(),
@@ -67,8 +63,8 @@ impl RunInput {
         fingerprint(job, &inputs)
     }
 
-    /// Returns the fingerprint of `job` if it equals the fingerprint of `finished`. Files that were rewritten with the same contents count
-    /// as unchanged. Returns `None` if the contents of a file differ.
+    /// Returns the fingerprint of `job` if it equals the fingerprint of `finished`. Files that were rewritten with the same contents
+    /// count as unchanged.
     pub(crate) async fn fingerprint_of(
         &self,
         session: &SessionContext,
@@ -104,8 +100,8 @@ impl RunInput {
         }
     }
 
-    /// Opens the documents for the first stage, and returns the types of the source's columns in tables. The documents have the columns of
-    /// [`documents`], or of [`reused`] if outputs are read.
+    /// Opens the documents for the first stage, with the columns of [`documents`], or of [`reused`] if outputs are read. Also returns the
+    /// types of the source's columns in tables.
     pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<(DataFrame, SourceTypes)> {
         let (documents, types) = match &self.outputs {
             None => self.texts(session, job, &job.source).await?,
@@ -142,7 +138,6 @@ impl RunInput {
         Ok((documents(read.frame)?, read.types))
     }
 
-    /// The files from which texts are read, if texts are read.
     pub(crate) fn listed(&self) -> Option<&Listed> {
         self.listed.as_ref()
     }
@@ -152,12 +147,11 @@ impl RunInput {
         self.listed().map(Listed::inputs).unwrap_or_default()
     }
 
-    /// The outputs that are merged, if the job merges any.
     pub(crate) fn merged(&self) -> Option<&Chain> {
         self.outputs.as_ref().filter(|_| self.merges)
     }
 
-    /// The files or outputs that the manifest lists as inputs.
+    /// The files or outputs in the manifest's list of inputs.
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
         let mut inputs = match &self.outputs {
             None => self.files(),
@@ -167,53 +161,44 @@ impl RunInput {
         inputs
     }
 
-    /// The record of the reference documents in a manifest.
     pub(super) fn reference_record(&self) -> Vec<ReferenceOutput> {
         self.reference.as_ref().map(ReferenceDocuments::record).unwrap_or_default()
     }
 
-    /// The documents in the reused output, if any.
     pub(crate) fn stored_documents(&self) -> Result<Option<DataFrame>> {
         let stored = self.outputs.as_ref().and_then(|outputs| outputs.outputs.first());
         stored.map(|stored| stored.table(Table::Documents)).transpose()
     }
 
-    /// The table of frequent shingles in reused or merged outputs. `None` if texts are read.
+    /// The table of frequent shingles in reused or merged outputs.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         self.outputs.as_ref().map_or(Ok(None), Chain::frequent_shingles)
     }
 
-    /// The earlier runs that read the texts. Empty if this run reads the texts.
+    /// The earlier runs that read the texts. Empty if this run reads them.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         self.outputs.as_ref().map(Chain::origins).unwrap_or_default()
     }
 
-    /// The manifests of reused or merged outputs.
     pub(crate) fn earlier(&self) -> impl Iterator<Item = &Manifest> {
         self.outputs.iter().flat_map(Chain::manifests)
     }
 }
 
-/// A finished output as an input file.
 fn as_input(stored: &Stored) -> InputFile {
     let path = stored.layout().shown().to_owned();
     let bytes = stored.manifest().files().map(|file| file.bytes).sum();
     InputFile::new(path, bytes, None, Some(stored.manifest().fingerprint.clone()))
 }
 
-/// Opens an output to reuse its sketches, and checks that `job` can use them. Also returns the files with the texts if the run reads texts
-/// again.
+/// Opens an output to reuse its sketches, and checks that `job` can use them. Also returns the files with the texts if the run reads
+/// texts again.
 ///
-/// # Errors
-/// - [`Kind::Input`](crate::error::Kind::Input) if the output cannot be read or keeps no signatures.
+/// # Errors - [`Kind::Input`](crate::error::Kind::Input) if the output cannot be read, keeps no signatures, or has changed since the job
+/// file was
+/// read. Also if texts are needed and the output's source has changed.
 ///
-/// - [`Kind::Input`](crate::error::Kind::Input) if the output has another result than when the job file was read.
-///
-/// - [`Kind::Input`](crate::error::Kind::Input) if texts are needed and the source of the output has changed.
-///
-/// - [`Kind::Job`](crate::error::Kind::Job) if the output keeps no shingles and the job needs the shingles of all documents.
-///
-/// - [`Kind::Job`](crate::error::Kind::Job) if a dictionary numbers the shingles in the output.
+/// - [`Kind::Job`](crate::error::Kind::Job) if the job needs all shingles and the output keeps none, or if a dictionary numbers them.
 async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Result<(Stored, Option<Listed>)> {
     let Reuse { output: url, keeps_shingles } = reuse;
     let stored = Stored::open(session, url).await?;
@@ -255,10 +240,9 @@ async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Resu
     Ok((stored, listed))
 }
 
-/// The advice if the source of an output has changed.
+/// The advice if the source of a reused output has changed.
 const KEEP_SHINGLES: &str = ", with output.keep = \"shingles\" if it should not need the source";
 
-/// A value as it is written in a job file.
 fn quoted(value: impl std::fmt::Debug) -> String {
     format!("\"{value:?}\"").to_lowercase()
 }
@@ -278,8 +262,7 @@ const RULES: &[&str] = &[
     "output.max_expand",
 ];
 
-/// Opens the outputs at `urls`, and checks that one run could have found their pairs. Fails with `Kind::Job` if an output was made with
-/// other rules.
+/// Opens the outputs at `urls`, and checks that one run could have found their pairs. Fails with `Kind::Job` if their rules differ.
 async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;
@@ -307,7 +290,7 @@ async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Re
     Ok(chain)
 }
 
-/// The documents in all outputs except for replaced documents, and the rejects in all outputs.
+/// The documents in all outputs that no later output replaced, and the rejects in all outputs.
 fn stored_documents(chain: &Chain, job: &Job) -> Result<DataFrame> {
     let types = chain.types();
     let keeps_shingles = chain.outputs.last().is_some_and(|stored| stored.job().output.keep.shingles());

@@ -13,8 +13,8 @@ use crate::schema::Table;
 use crate::source;
 use crate::udf::values::shown;
 
-/// Resolves the names in `clusters.keep`. A name without brackets refers to the column of the data with this name. Documents then carry
-/// this column. If the data has no such column, the name refers to the value that the program computes.
+/// Resolves the names in `clusters.keep`. A name without brackets refers to the column of the data with this name, which documents then
+/// carry. If the data has no such column, the name refers to the value that the program computes.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let mut job = job.clone();
     let reads_texts = job.reads_texts();
@@ -34,8 +34,7 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
     Ok(job)
 }
 
-/// Refuses columns that mix numbers and texts. Warns of entries in `clusters.keep` that have no effect. Fails with `Kind::Input` if a
-/// column contains numbers and texts.
+/// Refuses columns that mix numbers and texts with `Kind::Input`. Warns of entries in `clusters.keep` that have no effect.
 pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     let (order, group) = (cx.job.clusters.order(), cx.job.source.group.as_deref());
     let entries: Vec<_> = keep::data_preferences(&order).collect();
@@ -71,8 +70,9 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reports what is wrong with the entry for `column`, if anything. `found` contains the minimum and the maximum value, the number of
-/// documents, and the number of documents with NaN. For a list, it also contains the number of documents with each listed value.
+/// Checks the values of the entry's column. Warns if the entry has no effect. `found` contains the minimum, the maximum, the number of
+/// documents, and the number of documents with NaN. For a list of values, it also contains the number of documents with each listed
+/// value.
 fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     const KEY: &str = "clusters.keep";
     let [least, most, documents, nan, listed @ ..] = found else {

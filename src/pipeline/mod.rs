@@ -3,13 +3,6 @@
 //! A stage is published by its manifest, which is written after its files. A resumed run does not repeat a published stage. The result of
 //! the run is published by `manifest.json`.
 //!
-//! - `overlap`, `existing`: check the output before a run; `keep_values`: checks `clusters.keep`.
-//! - `input`: opens the texts, the finished output, or the outputs to merge; `reference`: opens the reference documents.
-//! - `stage`: the stages by subject, and the code that runs them in order; `context`: the tables and inputs that stages share.
-//! - `tables`: the columns of tables; `runner`: runs one stage; `parts`: publishes a stage in parts.
-//! - `sketches`: stored sketches, and texts that are read again; `verify`: candidates and their scores; `groups`: columns of documents.
-//! - `numbers`: small queries of the driver; `publish`: writes the manifest with the tables and their counts.
-//!
 //! Unless documented otherwise, a function fails only if a table cannot be read or a frame lacks a column.
 
 mod context;
@@ -53,8 +46,8 @@ pub(crate) use verify::slices;
 /// Runs `job` on `engine`, or resumes an earlier run of the same job over the same inputs. If another run has claimed the output, waits for
 /// its end.
 ///
-/// Before anything is written, checks the files of the input and their columns. Also checks that neither the source nor the output contains
-/// the other. A finished output is replaced only when the new result is complete.
+/// Checks the files of the input and their columns before anything is written. Refuses an output that overlaps with the source. A
+/// finished output is replaced only when the new result is complete.
 ///
 /// # Errors
 /// If the job does not fit its input, if the input, the storage or the engine fails, or if `control` stopped the run. The result in the
@@ -95,7 +88,7 @@ pub async fn run(
         }
         if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint, job, &input).await?
-            // The rest of the publication needs a claim.
+            // If a Delta log is outdated, the run continues below with a claim, and publishes the log.
             && delta::is_current(&output, job.output.tables).await?
         {
             return Ok(finished);
@@ -119,7 +112,6 @@ pub async fn run(
     }
 }
 
-/// A run that has claimed its output.
 struct ClaimedRun<'a> {
     job: &'a Job,
     input: &'a RunInput,
@@ -131,7 +123,7 @@ struct ClaimedRun<'a> {
 }
 
 impl ClaimedRun<'_> {
-    /// Runs the stages until they are done, are stopped, or the claim is lost.
+    /// Runs the stages until they finish, the run is stopped, or the claim is lost.
     async fn watched(&self, control: &RunControl, read: (DataFrame, SourceTypes)) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };

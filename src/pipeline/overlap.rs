@@ -12,7 +12,7 @@ use crate::output::Layout;
 use crate::source::{Listed, Reach, same_store};
 
 /// Refuses an output that contains the source or is inside the source. Otherwise a run could read the files that it writes, or remove
-/// documents. `setting` is the job key or option that sets the output's URL, for messages. Fails with `Kind::Job` with both.
+/// documents. `setting` is the job key or option that sets the output's URL. Fails with `Kind::Job`, with both URLs.
 pub(crate) fn refuse_urls(output: &Layout, source: &job::Source, setting: &str) -> Result<()> {
     let (store, root) = (output.store_url(), output.root());
     let shown = output.shown();
@@ -33,7 +33,7 @@ pub(crate) fn refuse_urls(output: &Layout, source: &job::Source, setting: &str) 
     Ok(())
 }
 
-/// Refuses an output that equals the output `read`, is inside `read`, or contains `read`. Fails with `Kind::Job` with both.
+/// Refuses an output that equals, contains, or is inside the output `read`. Fails with `Kind::Job`, with both URLs.
 pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Result<()> {
     let (written, read_from) = (output.root(), read.root());
     let overlap = written.prefix_matches(read_from) || read_from.prefix_matches(written);
@@ -47,7 +47,8 @@ pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Re
     Ok(())
 }
 
-/// Refuses an output that contains a file of the source, directly or through a link. Fails with `Kind::Job` with both.
+/// Refuses an output that contains a file of the source, directly or through a link. Fails with `Kind::Job`, with the file and the
+/// output.
 pub(crate) fn refuse_files(output: &Layout, listed: &Listed, setting: &str) -> Result<()> {
     let (store, root, shown) = (output.store_url(), output.root(), output.shown());
     let mut links = ResolvedFolders::default();
@@ -61,7 +62,7 @@ pub(crate) fn refuse_files(output: &Layout, listed: &Listed, setting: &str) -> R
     Ok(())
 }
 
-/// The folders of local files, with links resolved. Each folder is resolved once.
+/// The folders of local files, each resolved once.
 #[derive(Default)]
 struct ResolvedFolders(BTreeMap<PathBuf, PathBuf>);
 

@@ -1,12 +1,11 @@
-//! Parts of a stage that reads the source. Each part is published when it is written. If the run is killed, the next run does not read this
-//! part again.
+//! Parts of a stage that reads the source. Each part is published when it is written, so a run that is killed does not lose it.
 //!
-//! A part consists of the files, or the row groups in a Parquet file, that one partition of the plan reads. Partitions do not wait for each
-//! other. When a partition has written its files, it records them in `_work/` as a separate stage. The name of that stage contains a hash
-//! of the files and row groups. A resumed run divides the source into the recorded number of parts, for any number of threads. It runs only
-//! the parts without a record.
+//! A part consists of the files, or the row groups in a Parquet file, that one partition of the plan reads. Partitions do not wait for
+//! each other. When a partition has written its files, it records them in `_work/` as a separate stage. The name of this stage contains a
+//! hash of the files and row groups. A resumed run divides the source into the recorded number of parts, for any number of threads. It
+//! runs only the parts without a record.
 //!
-//! This is possible if the plan runs in this process and keeps the rows of each partition together. Otherwise the stage is published as a
+//! A stage has parts if its plan runs in this process and keeps the rows of each partition together. Otherwise it is published as a
 //! whole.
 
 use std::fmt;
@@ -34,7 +33,7 @@ const OPENING_BYTES: u64 = 128 << 10;
 /// The maximum number of parts in a stage. Each part writes a file in every table.
 const MAX_PARTS: u64 = 256;
 
-/// The minimum number of parts into which these files are divided. If there are more threads, there are more parts.
+/// The minimum number of parts into which these files are divided. With more threads, there are more parts.
 pub(super) fn count(files: &[InputFile]) -> usize {
     let bytes: u64 = files.iter().map(|file| file.bytes.saturating_add(OPENING_BYTES)).sum();
     (bytes / PART_BYTES).clamp(1, MAX_PARTS) as usize
@@ -42,7 +41,7 @@ pub(super) fn count(files: &[InputFile]) -> usize {
 
 impl Runner<'_> {
     /// Runs the parts of a stage that no earlier attempt wrote. If a task runs out of memory, fewer tasks run at once. Returns `None` if
-    /// the stage must be written as a whole, because the stage is small or its plan mixes the rows of parts.
+    /// the stage must be written as a whole, because it is small or its plan mixes the rows of parts.
     pub(super) async fn write_parts(
         &self,
         engine: &dyn Engine,
@@ -131,7 +130,6 @@ impl Runner<'_> {
         record.map(|record| record.read).unwrap_or_default()
     }
 
-    /// The recorded parts of a stage.
     async fn earlier_parts(&self, stage: &str) -> Result<Vec<SourcePart>> {
         let names = self.finished_earlier().await?;
         Ok(names.iter().filter_map(|name| SourcePart::parse(stage, name)).collect())
@@ -147,9 +145,7 @@ fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SourcePart {
-    /// The hash of the files and row groups in this part.
     hash: u64,
-    /// The number of parts into which the source is divided.
     of: usize,
 }
 
@@ -166,16 +162,15 @@ impl SourcePart {
     }
 }
 
-/// Runs some partitions of the input, which write files, and records the files that each finished partition wrote.
+/// Runs the partitions of the input that are in `parts`, and records the files that each finished partition wrote.
 #[derive(Debug, Clone)]
 struct RecordParts {
     stage: String,
-    /// The partitions that are run, with the names of their records.
+    /// The indexes of partitions, with the names of their records.
     parts: Arc<[(usize, String)]>,
     output: Layout,
     fingerprint: String,
     key: String,
-    /// The records of the finished partitions.
     finished: Arc<Mutex<Vec<FinishedStage>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The end of a run. Checks that the tables keep their contracts, and writes one manifest that names the tables and their counts.
+//! The end of a run: checks that the tables keep their contracts, and writes the manifest with the tables and their counts.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -23,7 +23,7 @@ use crate::output::manifest::{self, Run as Manifest};
 use crate::output::{Layout, attempt, check, delta, ownership};
 use crate::schema::Table;
 
-/// Checks the totals, and writes `manifest.json`. This put publishes the result.
+/// Checks the totals, and writes `manifest.json`. This write publishes the result.
 pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> Result<Outcome> {
     let StageContext { job, input, .. } = cx;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
@@ -89,14 +89,13 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     Ok(Outcome { manifest, already_finished: false, stages_reused })
 }
 
-/// The counts of the manifest, and the warnings of the run.
 async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<String>)> {
     let (job, method, merged) = (cx.job, cx.job.candidates.method, cx.input.merged());
     let left_out = totals.number(Total::PairsLeftOut)?;
     let representatives = totals.number(Total::Representatives)?;
     let tables = Table::written_by(job);
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
-    // Each later table also contains the candidates in the earlier tables.
+    // Each later table also contains the candidates in the earlier tables, so the largest count is the number of all candidates.
     let candidates = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
     let candidates = candidates.into_iter().map(|table| cx.rows(table)).max();
     let outputs = cx.reference_outputs();
@@ -208,11 +207,10 @@ async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> 
     Ok(ids.split_off(ids.len().saturating_sub(MAX_ATTEMPTS)))
 }
 
-/// The maximum number of attempts in a manifest. Older attempts are forgotten. If such an attempt still writes files, the files are not
-/// recognised and are kept.
+/// The maximum number of attempts in a manifest. If an older attempt still writes files, the files are not recognised and are kept.
 const MAX_ATTEMPTS: usize = 1_000;
 
-/// Removes the files that a finished output does not need. Errors of the store are only logged, since the result is published.
+/// Removes the files that a finished output does not need. Errors of the store are only logged, since the result is already published.
 async fn tidy(output: &Layout, own: &Attempt) {
     let removed = async {
         let found = ownership::survey(output, own).await?;

@@ -1,5 +1,5 @@
-//! The runner of stages. Plans the frames of a stage, executes the plans and publishes their files by one manifest, or takes over the files
-//! of an earlier attempt.
+//! Runs stages: plans the frames of a stage, executes the plans, and publishes their files in one manifest. Takes over the files of
+//! earlier attempts.
 
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
@@ -26,7 +26,7 @@ use crate::plan::OperatorExec;
 use crate::schema::Table;
 use crate::source::{self, Checksums, checksum_of};
 
-/// Runs stages on an engine, and publishes each stage with its own manifest.
+/// Runs the stages of one run on an engine.
 pub(crate) struct Runner<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) output: &'a Layout,
@@ -34,35 +34,30 @@ pub(crate) struct Runner<'a> {
     pub(super) control: &'a RunControl,
     /// The fingerprint of the run. Stages of other runs are not taken over.
     pub(super) fingerprint: &'a str,
-    /// Part of the name of each stage manifest. The key prevents a run from reusing the stages of the result that it replaces.
+    /// Part of the name of each stage manifest: see [`PreviousResult::key`](super::existing::PreviousResult::key).
     pub(super) key: String,
     reached: Mutex<RunProgress>,
-    /// The stages of earlier attempts, each checked once.
     earlier: Mutex<BTreeMap<String, FinishedStage>>,
 }
 
 pub(crate) struct StageWork<'w> {
-    /// The name of the stage in logs, records and file names.
     pub(crate) name: &'w str,
-    /// The tables that the stage writes.
     pub(crate) targets: Vec<TableTarget>,
     /// The columns that sort the rows in each partition. Empty if any order is allowed.
     pub(crate) sorted_by: &'static [&'static str],
     pub(crate) rows: Planned<'w>,
 }
 
-/// The plan of a stage, with its frames, the bytes that they shuffle, and the number of parts.
+/// The plan of a stage: a function from a number of partitions to frames, and the settings for their execution.
 pub(crate) struct Planned<'a> {
     pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
     /// The number of bytes that are shuffled between partitions. It determines the number of partitions.
     pub(crate) bytes: u64,
     /// The number of rows per batch. `None` for the engine's batch size.
     pub(crate) batch_rows: Option<usize>,
-    /// The number of parts in which the stage reads the source. Each part is published when it is written. With fewer than 2 parts, the
-    /// stage is published as a whole.
+    /// The number of parts in which the stage reads the source. With fewer than 2 parts, the stage is published as a whole.
     pub(crate) parts: usize,
-    /// Whether the plans run in this process instead of on the engine of the run. Used if the rows are in the memory of this process and
-    /// too many to send to a cluster.
+    /// Whether the plans run in this process instead of on the engine. Used for rows in memory that are too many to send to a cluster.
     pub(crate) runs_here: bool,
 }
 
@@ -74,7 +69,7 @@ impl Planned<'static> {
 }
 
 impl<'a> Planned<'a> {
-    /// Plans the frames that `frames` creates for a number of partitions. Any number gives the same rows.
+    /// Plans the frames that `frames` creates for a number of partitions. The rows do not depend on this number.
     pub(crate) fn made(
         bytes: u64,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
@@ -85,18 +80,16 @@ impl<'a> Planned<'a> {
 
 #[derive(Default)]
 struct RunProgress {
-    /// The number of stages.
     total: usize,
-    /// The number of stages that have begun.
+    /// The number of stages that have started.
     begun: usize,
     /// The number of stages that earlier attempts had finished.
     reused: usize,
-    /// The finished stages, by their numbers in the order in which they began.
+    /// The finished stages, by the order in which they started.
     done: BTreeMap<usize, FinishedStage>,
 }
 
 impl<'a> Runner<'a> {
-    /// Runs stages that write to `output` under `claim`.
     pub(crate) fn new(
         engine: &'a dyn Engine,
         (output, claim): (&'a Layout, &'a Claim),
@@ -108,13 +101,12 @@ impl<'a> Runner<'a> {
         Self { engine, output, claim, control, fingerprint, key, reached, earlier }
     }
 
-    /// Begins a run that consists of these stages.
+    /// Reports the start of a run with these stages.
     pub(super) fn begin(&self, stages: &[String]) {
         self.control.progress.run_begins(stages);
         self.expect(stages.len());
     }
 
-    /// Adds stages to the total.
     pub(crate) fn expect(&self, more: usize) {
         self.reached.lock().total += more;
     }
@@ -123,7 +115,7 @@ impl<'a> Runner<'a> {
         self.control.stop.is_cancelled()
     }
 
-    /// The number of stages that earlier attempts had finished.
+    /// The number of stages that were taken over from earlier attempts.
     pub(super) fn reused(&self) -> usize {
         self.reached.lock().reused
     }
@@ -140,12 +132,11 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().map(time).collect()
     }
 
-    /// Whether this run has finished the stage.
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.reached.lock().done.values().any(|done| done.stage == name)
     }
 
-    /// Returns the stage as an earlier attempt finished it. Returns `None` if the stage has not finished or its files are damaged.
+    /// Returns the stage as an earlier attempt finished it, unless its files are damaged.
     pub(super) async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
         if let Some(finished) = self.earlier.lock().get(name) {
             return Ok(Some(finished.clone()));
@@ -179,7 +170,6 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// The names of the stages that earlier attempts finished.
     pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
         self.output.stages(&self.key).await
     }
@@ -194,8 +184,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Takes over the files if an earlier attempt published the stage. Otherwise runs the frames one after the other, each into all tables
-    /// of the stage, and publishes the files.
+    /// Takes over the files if an earlier attempt published the stage. Otherwise runs the frames one after the other and publishes their
+    /// files. Each frame writes all tables of the stage.
     pub(crate) async fn run(&self, work: StageWork<'_>) -> Result<()> {
         let here = Local::new(self.engine.session().clone());
         let engine = if work.rows.runs_here { &here } else { self.engine };
@@ -233,8 +223,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs the frames. If a task runs out of memory, plans them with more partitions. The files of a failed plan are in no manifest and
-    /// are removed at the end of the run.
+    /// Runs the frames. If a task runs out of memory, plans them with more partitions. No manifest names the files of a failed plan, so
+    /// they are removed at the end of the run.
     async fn write(&self, engine: &dyn Engine, work: &StageWork<'_>) -> Result<StageFiles> {
         let (config, stage, frames) = (engine.config(), work.name, &work.rows.frames);
         let batch = config.batch_size().max(1);
@@ -243,7 +233,7 @@ impl<'a> Runner<'a> {
         let mut attempt = StageAttempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
-            // The caller found the stage finished and planned no frames, but the files are gone now.
+            // The stage was finished when the caller planned no frames, but its files are gone now.
             return Err(self.removed(stage));
         }
         if let [frame] = made.as_slice()
@@ -280,8 +270,8 @@ impl<'a> Runner<'a> {
         Ok(StageFiles { files, join: join.map(str::to_owned), read: Vec::new() })
     }
 
-    /// Returns the next attempt after a task ran out of memory in the frame with the index `frame`. It has more partitions, so that a task
-    /// keeps fewer rows in memory, or runs fewer tasks at once. Returns `None` if a task already had all the memory.
+    /// Returns the next attempt after a task ran out of memory in the frame with the index `frame`. It has fewer concurrent tasks, or
+    /// more partitions, so that a task keeps fewer rows in memory. Returns `None` if a task already had all the memory.
     async fn with_more_memory(
         &self,
         engine: &dyn Engine,
@@ -291,7 +281,8 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<StageAttempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
-        // More partitions help only if a task's memory grows with its number of rows. So more partitions and fewer tasks are tried in turn.
+        // More partitions help only if a task's memory grows with its number of rows. So the attempts alternate: more partitions, then
+        // fewer tasks.
         let fewer =
             || Some(StageAttempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
@@ -308,7 +299,7 @@ impl<'a> Runner<'a> {
             if divides(&plan) {
                 return Ok(Some(more));
             }
-            // More partitions would not reduce the memory of a task.
+            // More partitions would not reduce the memory of a sort.
             if sorts(&plan) && !tried.sorts_alone {
                 let config = session::sort_alone(config, engine.task_bytes());
                 return Ok(Some(StageAttempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
@@ -330,7 +321,7 @@ impl<'a> Runner<'a> {
         options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
         let why = || format!("cannot plan {}", work.name);
         let mut physical = state.create_physical_plan(&plan).await.context(why)?;
-        // A plan that reads the source in parts needs joins that keep one side in memory.
+        // To read the source in parts, a plan needs joins that keep one side in memory. Other plans use joins with less memory.
         if let Some(config) = holding_less(&physical, state.config())
             && source::parts(&physical).is_none()
         {
@@ -376,7 +367,6 @@ impl<'a> Runner<'a> {
         ))
     }
 
-    /// The files that a finished stage wrote into a table.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
         let reached = self.reached.lock();
         let files = reached.done.values().flat_map(|done| &done.files);
@@ -388,7 +378,6 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().flat_map(|done| done.read.iter().cloned()).collect()
     }
 
-    /// The number of rows that a finished stage wrote into a table.
     pub(super) fn rows(&self, table: &str) -> u64 {
         self.reached.lock().done.values().map(|done| done.rows(table)).sum()
     }
@@ -423,26 +412,22 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The configuration of an attempt at a stage.
 pub(super) struct StageAttempt {
     pub(super) config: SessionConfig,
     pub(super) partitions: usize,
-    /// Whether this attempt has more partitions than the previous attempt, with the same number of concurrent tasks.
     pub(super) is_divided: bool,
-    /// Whether the plan has a single partition, so that its sort can use all the memory.
+    /// Whether the plan has a single partition, so that its sort can use the memory of all tasks.
     pub(super) sorts_alone: bool,
 }
 
-/// The files that a stage wrote.
 pub(super) struct StageFiles {
     pub(super) files: Vec<File>,
-    /// The ranges of the source that were read.
+    /// The ranges of the source files that the stage read.
     pub(super) read: Vec<ReadRanges>,
-    /// The join of sketches and candidates, if the stage compares candidates.
+    /// The name of the join of sketches and candidates, if the stage compares candidates.
     pub(super) join: Option<String>,
 }
 
-/// Whether a plan repartitions rows by a key.
 fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let by_key = plan
         .downcast_ref::<RepartitionExec>()
@@ -450,12 +435,11 @@ fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
     by_key || plan.children().into_iter().any(divides)
 }
 
-/// Whether a plan sorts rows.
 fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
 }
 
-/// The number of rows to report for a stage. It counts the rows in public tables, or in all tables if no table is public.
+/// The number of rows to report for a stage: the rows in its public tables, or in all tables if none is public.
 fn rows_of(finished: &FinishedStage) -> u64 {
     let is_public = |file: &File| Table::named(&file.table).is_some();
     let any_public = finished.files.iter().any(is_public);

@@ -1,8 +1,8 @@
 //! The sketches that score candidates, and the texts that are read again to compute sketches.
 //!
-//! Usually few documents are in candidates, and a sketch consists almost entirely of shingles. Therefore stages write positions instead of
-//! shingles, and only the texts of candidates are read again. Shingles are stored if the shingles of all documents are needed, if they are
-//! needed more than once, or if the user keeps them.
+//! Usually few documents are in candidates, and shingles are nearly all of a sketch's bytes. So stages write the positions of texts
+//! instead of shingles, and only the texts of candidates are read again. Shingles are stored if the shingles of all documents are needed,
+//! if they are needed more than once, or if the user keeps them.
 
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::logical_expr::Expr;
@@ -32,17 +32,16 @@ impl BoundedRows {
     }
 }
 
-/// The columns of a sketch.
 pub(super) const SKETCH: [&str; 4] = ["doc", "shingle_count", "shingles", "signature"];
 
-/// The bytes of a row (document, file, position). The file takes few bytes.
+/// The number of bytes in a row (document, file, position). The names of files repeat, so they take few bytes.
 const BYTES_OF_POSITION: u64 = 32;
 
-/// The number of the source of new documents. Tables store it as null.
+/// Stands for the source of new documents while texts are read. Tables store null instead.
 const OWN: u64 = u64::MAX;
 
-/// Reads the texts at `places` (source, position, origin, ..). `select` selects columns of [`frames::documents`], the same for each source.
-/// Pass `cut` if only the shingles are needed, so that long texts are streamed.
+/// Reads the texts at `places` (source, position, origin, ..). `select` selects columns of [`frames::documents`], the same for each
+/// source. With `cut`, texts are split into shingles while they are read, so a long text is never in memory.
 pub(super) async fn read_texts(
     cx: &StageContext<'_>,
     places: DataFrame,
@@ -54,7 +53,7 @@ pub(super) async fn read_texts(
     };
     let mut sources = cx.reference.map(ReferenceDocuments::sources).unwrap_or_default();
     sources.push((OWN, &cx.job.source, listed));
-    // A frame without rows also needs the columns.
+    // Even a frame without rows needs the columns of the texts.
     let places =
         DocumentPlaces::from_frame(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
     let read = source::read_at(cx.session(), sources, places, cut).await?.into_iter();
@@ -70,8 +69,8 @@ pub(super) async fn read_texts(
     frames::union(texts)?.ok_or_else(|| Error::bug("no source is read"))
 }
 
-/// The positions (source, position, origin) of the texts of the documents `needed` (needed), among the run's own documents and the
-/// reference documents `known`. If this run has not written them, a stage writes them into `table`.
+/// The positions (source, position, origin) of the texts of the documents `needed` (needed). The documents are this run's own documents
+/// and the reference documents `known`. A stage writes the positions into `table`, unless this run has already written them.
 pub(super) async fn find_texts(
     cx: &StageContext<'_>,
     table: WorkTable,
@@ -91,7 +90,6 @@ pub(super) async fn find_texts(
     cx.table(table)
 }
 
-/// The number of documents, including reference documents.
 fn count(cx: &StageContext<'_>) -> u64 {
     cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE)
 }
@@ -107,7 +105,7 @@ fn stored_new(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     Ok(Some(stored.select(columns(SKETCH))?))
 }
 
-/// [`stored_new`], and the sketches of reference documents that may match new documents.
+/// The sketches in [`stored_new`], and the sketches of reference documents that may match new documents.
 fn stored(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let Some(new) = stored_new(cx)? else { return Ok(None) };
     Ok(Some(match cx.reference_documents()? {
@@ -116,12 +114,12 @@ fn stored(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     }))
 }
 
-/// The sketches of all documents, for jobs that need them.
+/// The sketches of all documents, for jobs that store them.
 pub(super) fn all(cx: &StageContext<'_>) -> Result<DataFrame> {
     stored(cx)?.ok_or_else(not_stored)
 }
 
-/// The sketches (doc, shingles, signature, ..) of the documents in the prefix join. They can include other documents too.
+/// The sketches (doc, shingles, signature, ..) of the documents in the prefix join, and possibly of more documents.
 pub(super) fn joined(cx: &StageContext<'_>) -> Result<BoundedRows> {
     match stored(cx)? {
         Some(frame) => Ok(BoundedRows { frame, count: count(cx) }),
@@ -129,7 +127,6 @@ pub(super) fn joined(cx: &StageContext<'_>) -> Result<BoundedRows> {
     }
 }
 
-/// The sketches of the documents in the prefix join.
 pub(super) fn to_join(cx: &StageContext<'_>) -> Result<DataFrame> {
     if cx.job.candidates.method.joins_all() {
         return frames::copies::without_copies(all(cx)?, cx.table(WorkTable::COPIES)?);
@@ -148,7 +145,6 @@ pub(super) fn new_to_join(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
 }
 
-/// The prefix join of the documents.
 pub(super) async fn join<'c>(cx: &'c StageContext<'_>) -> Result<&'c Join> {
     let join = cx.join.get_or_try_init(|| async {
         let (score, permutations) = (&cx.job.score, cx.job.minhash.permutations);
@@ -168,10 +164,8 @@ pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: BoundedRow
     Ok(BoundedRows { frame, count: cx.rows(at) + cx.rows(WorkTable::REFERENCE) })
 }
 
-/// Returns the sketches of the documents `needed` (needed), in the columns `names`.
-///
-/// Stored sketches and the `known` sketches of reference documents are read. All other sketches are computed from texts, whose positions
-/// a stage writes into `positions`.
+/// Returns the sketches of the documents `needed` (needed), in the columns `names`. Reads stored sketches and the `known` sketches of
+/// reference documents. Computes all other sketches from texts, whose positions a stage writes into `positions`.
 pub(super) async fn sketches(
     cx: &StageContext<'_>,
     positions: WorkTable,
@@ -216,7 +210,6 @@ pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
     Ok(Some(BoundedRows { frame, count: count(cx) }))
 }
 
-/// The average bytes of a sketch.
 pub(super) async fn average_bytes(cx: &StageContext<'_>) -> Result<u64> {
     let average = cx.bytes_of_sketch.get_or_try_init(|| async {
         let size = || columns(["shingle_count"]);

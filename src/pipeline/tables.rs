@@ -10,8 +10,7 @@ use crate::output::Layout;
 use crate::output::write::{TableRows, TableTarget};
 use crate::schema::{self, SourceTypes, Table};
 
-/// A table between stages. The run removes work tables at its end. The source file of a stage defines the names and columns of its work
-/// tables.
+/// A table between stages. The run removes it at its end. The file of the stage that writes a work table defines its name and columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkTable {
     name: &'static str,
@@ -41,7 +40,6 @@ pub(super) enum WorkColumns {
     Signature,
     /// The carried columns of the source.
     Carried,
-    /// The columns of an operator's output.
     Operator(fn() -> SchemaRef),
     /// Columns with nulls.
     Nullable(&'static WorkColumns),
@@ -75,7 +73,6 @@ impl WorkColumns {
 }
 
 impl WorkTable {
-    /// The table `name` with these columns.
     pub(super) const fn new(name: &'static str, columns: &'static [WorkColumns]) -> Self {
         Self { name, round: None, columns }
     }
@@ -84,7 +81,6 @@ impl WorkTable {
         Self { round: Some(round), ..self }
     }
 
-    /// The name of the table and of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
         match self.round {
             Some(round) => format!("{}_{round}", self.name).into(),
@@ -99,7 +95,6 @@ impl WorkTable {
     }
 }
 
-/// The columns of a document's sketch.
 pub(super) const SKETCH_COLUMNS: &[WorkColumns] = &[
     WorkColumns::Numbers(&["doc", "shingle_count"]),
     WorkColumns::NumberList("shingles"),
@@ -113,7 +108,6 @@ pub(super) const POSITION_COLUMNS: &[WorkColumns] = &[
     WorkColumns::Nullable(&WorkColumns::Numbers(&["origin"])),
 ];
 
-/// Pairs of documents.
 pub(super) const PAIR_COLUMNS: &[WorkColumns] = &[WorkColumns::Numbers(&["a", "b"])];
 
 pub(super) fn signature_type(job: &Job) -> DataType {
@@ -123,14 +117,11 @@ pub(super) fn signature_type(job: &Job) -> DataType {
     }
 }
 
-/// Says where the stages of a job find the sketches of all documents.
+/// The place where the stages of a job find the sketches of all documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllSketches {
-    /// In the table `documents`.
     InDocuments,
-    /// In the work table `sketches`.
     InSketches,
-    /// In the output that is reused.
     InOutput,
     /// Nowhere. The needed texts are read again.
     Nowhere,
@@ -154,7 +145,6 @@ impl AllSketches {
 
 pub(crate) type StageTables = Vec<(AnyTable, TableRows)>;
 
-/// A table that a stage writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyTable {
     Public(Table),
@@ -174,7 +164,6 @@ impl From<WorkTable> for AnyTable {
 }
 
 impl AnyTable {
-    /// The name of the table and of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
         match self {
             AnyTable::Public(table) => table.name().into(),
@@ -182,7 +171,6 @@ impl AnyTable {
         }
     }
 
-    /// The schema for `job` and a source with these types.
     pub(super) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         match self {
             AnyTable::Public(table) => schema::contract(table).over(source, job.columns()).arrow_schema(),
@@ -190,7 +178,7 @@ impl AnyTable {
         }
     }
 
-    /// The target of `rows` for the writer node.
+    /// The rows of this table that the writer node writes.
     pub(super) fn target(self, rows: TableRows, job: &Job, source: &SourceTypes) -> TableTarget {
         let carried =
             if matches!(self, AnyTable::Public(Table::Documents)) { source.columns.len() } else { 0 };

@@ -1,6 +1,5 @@
-//! Verification. Scores candidates, or every two documents, by their sketches.
-//!
-//! The join of sketches and candidates with the fewest moved bytes is used. The bytes are estimated.
+//! Scores candidates, or every two documents, by their sketches. Chooses the join of sketches and candidates that is estimated to move
+//! the fewest bytes.
 
 use std::sync::Arc;
 
@@ -29,17 +28,17 @@ pub(super) const BYTES_OF_PREFIX: u64 = 24;
 /// Signatures are compared first if a join with all shingles moves at least this many times as many bytes.
 const WORTH_A_PASS: f64 = 2.0;
 
-/// Only the sketches of candidates are read if at most one in this many documents is in a candidate.
+/// Only the sketches of candidates are read if at most one in this many documents occurs in a candidate.
 const FEW: u64 = 2;
 
 /// Slices per thread in the comparison of all pairs. Many small slices keep all threads busy until the end.
 const SLICES_PER_THREAD: usize = 16;
 
-/// The maximum share of a task's memory for sketches, if all of them are kept in memory.
+/// The maximum share of a task's memory for sketches that are kept in memory as a whole.
 const HELD_SHARE: f64 = 0.4;
 
-/// [`Engine::partitions`] leaves most of a task's memory for other rows. A partition that contains only sketches can have this many times
-/// as many bytes.
+/// [`Engine::partitions`] leaves most of a task's memory for other rows. Partitions with only sketches can have this many times as many
+/// bytes.
 const LARGER_SEGMENTS: u64 = 2;
 
 /// The number of bytes in a shuffled row: a pair, a pair with its home block, and a request (home, document).
@@ -47,16 +46,14 @@ const BYTES_OF_PAIR: f64 = 16.0;
 const BYTES_AT_HOME: f64 = 24.0;
 const BYTES_OF_REQUEST: f64 = 16.0;
 
-/// Pairs with at least this many bytes are kept in memory while sketches are streamed.
+/// Pairs with at least this many bytes wait in memory while sketches are streamed.
 const LEAST_WAITING: f64 = 4e6;
 
-/// The documents and candidates to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Load {
-    /// The maximum number of documents in candidates.
+    /// An upper bound on the number of documents in candidates.
     documents: u64,
     candidates: u64,
-    /// The average bytes of a sketch.
     sketch: u64,
 }
 
@@ -71,7 +68,6 @@ struct JoinCost {
 }
 
 impl Load {
-    /// The bytes of all sketches.
     fn sketches(self) -> f64 {
         self.documents as f64 * self.sketch as f64
     }
@@ -79,7 +75,7 @@ impl Load {
     /// Returns the cheapest join that `engine` can execute.
     fn cheapest_join(self, engine: &dyn Engine) -> JoinCost {
         let divided = self.cheapest_divided(engine, 1);
-        // The configuration can disable joins that keep a side in memory.
+        // The engine's configuration can disable joins that keep a side in memory.
         let holds = engine.config().options().optimizer.hash_join_single_partition_threshold > 0;
         if !holds || self.sketches() > HELD_SHARE * engine.task_bytes() as f64 {
             return divided;
@@ -100,8 +96,8 @@ impl Load {
         segments.filter(|segments| segments.moved <= blocks.moved).unwrap_or(blocks)
     }
 
-    /// The cost of [`SketchJoin::Segments`]. All sketches are written once. A partition reads them once for each batch of pairs that fits
-    /// in memory.
+    /// The cost of [`SketchJoin::Segments`]. All sketches are written once. Each partition reads its sketches once per batch of pairs
+    /// that fits in memory.
     fn by_segments(self, partitions: impl Fn(u64) -> usize) -> JoinCost {
         let shuffled = self.sketches() as u64 / LARGER_SEGMENTS;
         let (partitions, pairs) = (partitions(shuffled) as f64, self.candidates as f64 * BYTES_OF_PAIR);
@@ -116,7 +112,7 @@ impl Load {
         // A candidate needs at most two sketches.
         let most = 2.0 * self.candidates as f64;
         let bytes = |requests: f64| (requests * (self.sketch as f64 + BYTES_AT_HOME)) as u64;
-        // The expected number of distinct segments per document if its candidates are spread at random.
+        // The expected number of distinct segments per document, if its candidates are spread at random.
         let segments = segments(partitions(bytes(most))) as f64;
         let each = most / self.documents.max(1) as f64;
         let places = segments * -(-each / segments).exp_m1();
@@ -143,15 +139,14 @@ pub(super) fn candidates_to_compare(cx: &StageContext<'_>) -> Result<BoundedRows
     })
 }
 
-/// The table of all remaining candidates.
 fn candidate_table(cx: &StageContext<'_>) -> WorkTable {
     // Each of these tables is written by the stage of the same name.
     let later = [WorkTable::AGREEING, WorkTable::DENSE_CANDIDATES, WorkTable::ALL_CANDIDATES];
     later.into_iter().find(|table| cx.is_taken(*table)).unwrap_or(WorkTable::CANDIDATES)
 }
 
-/// Returns the scores between new documents and reference documents with the same shingles. No texts are read again for these scores. They
-/// are common, since most documents that are read again have not changed.
+/// Returns the scores between new documents and reference documents with the same shingles, without reading texts again. They are common,
+/// since most documents that a later run reads again have not changed.
 ///
 /// Returns `None` if there are no reference documents. Also returns `None` if documents in the same group are not compared, since copies
 /// are in one group.
@@ -173,7 +168,7 @@ pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     scores_of_equal_sets(new, known, cx.job.lsh.bands).map(Some)
 }
 
-/// Scores candidates by the sketches of their documents, and adds `scores`, which are already computed.
+/// Scores candidates by the sketches of their documents. Also returns the pairs in `scores`, which are computed already.
 pub(super) async fn verify<'a>(
     cx: &'a StageContext<'_>,
     documents: BoundedRows,
@@ -201,7 +196,7 @@ pub(super) fn agree<'a>(
     compare(cx, signatures, signature_bytes(job), candidates, agreeing)
 }
 
-/// Whether it is cheaper to drop candidates by their signatures first. Fewer shingles are then needed.
+/// Whether to drop candidates by their signatures first, which is cheaper if it saves enough shingles.
 pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     let job = cx.job;
     if !job.score.prefilter && job.score.by != ScoreBy::Signature {
@@ -209,11 +204,11 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     }
     let Some(signatures) = sketches::signatures(cx)? else { return Ok(false) };
     if cx.is_done(WorkTable::AGREEING).await? {
-        // An earlier attempt may already have found the positions of the texts of the agreeing candidates.
+        // An earlier attempt may have written the positions of the texts of these candidates.
         return Ok(true);
     }
     let candidates = cx.rows(candidate_table(cx));
-    // If there are few candidates, most of them can be pairs, and signatures would drop few.
+    // With so few candidates, most can be pairs, and signatures would drop few.
     if candidates < signatures.count {
         return Ok(false);
     }
@@ -224,7 +219,7 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     Ok(moved(signature_bytes(job)) * WORTH_A_PASS <= moved(sketches::average_bytes(cx).await?))
 }
 
-/// The bytes of a document's key and signature.
+/// The number of bytes in a document's key and signature.
 fn signature_bytes(job: &Job) -> u64 {
     scores::sketch_bytes_without_shingles(&job.minhash)
 }
@@ -249,7 +244,7 @@ fn compare<'a>(
     }
     let (join, megabytes) = (first.join, (first.moved / 1e6) as u64);
     let frames = move |partitions| {
-        // The runner asks for more partitions if the side that is kept in memory did not fit. A divided join is then used.
+        // If the side that is kept in memory did not fit, the runner asks for more partitions. A divided join is then used.
         let divided = || load.cheapest_divided(cx.engine(), partitions).join;
         let join = if partitions == at_first { first.join } else { divided() };
         let documents = match join {
@@ -294,7 +289,7 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
     blocks.collect()
 }
 
-/// Returns (slice, slices), with one row and one batch per slice. There are as many partitions as threads.
+/// Returns (slice, slices), with one row and one batch per slice, in as many partitions as threads.
 pub(crate) fn slices(session: &SessionContext) -> Result<DataFrame> {
     let threads = session.state().config().target_partitions();
     let slices = (threads * SLICES_PER_THREAD) as u64;

@@ -1,5 +1,3 @@
-//! Compares an output with an earlier output.
-
 use datafusion::prelude::SessionContext;
 
 use super::numbers::{settings, similarities};
@@ -12,8 +10,8 @@ use crate::lookup::rows::query;
 use crate::output::Stored;
 use crate::schema::Table;
 
-/// Returns the query that counts the documents of `table` that only one of the two outputs contains. Ids are compared as text, because the
-/// column can have different types in the outputs.
+/// Returns the query that counts the documents of `table` in only one of the two outputs. Ids are compared as text, since their types can
+/// differ.
 fn documents(table: &str) -> String {
     format!(
         "SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
@@ -29,9 +27,8 @@ const PAIRS: &str = "
     FULL JOIN (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM before_pairs) b
     ON n.a = b.a AND n.b = b.b AND n.r = b.r";
 
-/// Counts new, gone and changed clusters. A cluster is new if the earlier output has none of its documents in a cluster, and gone if this
-/// output has none of its documents in a cluster. Any other cluster is changed, unless a cluster of the earlier output contains exactly the
-/// same documents.
+/// Counts new, gone and changed clusters. A new cluster has no document that was in a cluster before, and a gone cluster has none that is
+/// in a cluster now. Any other cluster is changed unless a cluster of the earlier output has exactly its documents.
 const CLUSTERS: &str = "
     WITH n AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM clusters),
         b AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM before_clusters),
@@ -41,7 +38,7 @@ const CLUSTERS: &str = "
         (SELECT count(DISTINCT c) FROM b) - (SELECT count(DISTINCT bc) FROM both_have) AS gone,
         (SELECT count(DISTINCT nc) FROM both_have) - (SELECT count(*) FROM both_have WHERE common = ns AND common = bs) AS changed";
 
-/// Compares `finished` with the finished output at `url`. The session must contain the tables of `finished` and the view `removals`.
+/// Compares `finished` with the finished output at `url`. The session has the tables of `finished` and the view `removals`.
 pub(super) async fn compare(
     session: &SessionContext,
     finished: &Finished,

@@ -1,4 +1,4 @@
-//! Draws the largest, the loosest and a random cluster, finds the pairs that connect each cluster, and reads texts of its documents.
+//! Draws the largest, the loosest and a random cluster, with the pairs that connect them and texts of their documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,17 +19,16 @@ use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::page::{EXCERPT, sides};
 use crate::udf::stage_functions;
 
-/// The maximum number of listed documents per cluster.
 const MAX_MEMBERS: usize = 12;
-/// The maximum number of listed bridges per cluster.
+/// The maximum number of listed bridges, which are pairs without which a cluster falls into two parts.
 const MAX_BRIDGES: usize = 3;
-/// The maximum number of pairs in a cluster whose weakest link and bridges are searched. The pairs are in memory.
+/// The maximum number of pairs, in memory, of a cluster whose weakest link and bridges are searched.
 const MAX_EDGES: usize = 200_000;
 
-/// Pairs of documents with a phrase that describes the pair. The report shows the texts of these documents.
+/// Pairs of documents whose texts the report shows, each with a phrase about it.
 type ShownPairs = Vec<(&'static str, [Member; 2])>;
 
-/// Draws clusters from `finished` and reads texts of their documents. If the texts cannot be read, the second value is the reason.
+/// Draws clusters from `finished`, and reads texts of their documents. The second value is the reason if texts cannot be read.
 pub(super) async fn read(
     session: &SessionContext,
     finished: &Finished,
@@ -72,7 +71,7 @@ pub(super) async fn read(
     Ok((clusters, None))
 }
 
-/// Chooses clusters. Returns the reason for each choice (`largest`, `loosest` or `random`) and the id of the cluster.
+/// Chooses clusters. Returns the reasons (`largest`, `loosest` or `random`) and the ids.
 async fn choose(session: &SessionContext, has_links: bool, seed: u64) -> Result<Vec<(&'static str, String)>> {
     #[derive(Deserialize)]
     struct Cluster {
@@ -166,30 +165,26 @@ async fn read_cluster(
     Ok((cluster, pairs))
 }
 
-/// The pairs within a cluster.
 struct ClusterLinks {
-    /// The id of each paired document, and whether it is a reference document.
+    /// The id of each document in a pair, and whether it is a reference document.
     documents: Vec<(String, bool)>,
-    /// An edge for each pair. Its weight is the negative similarity.
+    /// The edges, whose weights are negative similarities.
     pairs: LinkGraph,
-    /// The minimum spanning tree of `pairs`, with its edges by weight.
+    /// The minimum spanning tree of `pairs`, with edges by weight.
     tree: LinkGraph,
 }
 
-/// A graph whose nodes have the numbers of documents.
 type LinkGraph = UnGraph<(), f64>;
 
-/// A pair in a cluster.
 type LinkEdge<'a> = EdgeReference<'a, f64>;
 
-/// Returns the similarity of a pair.
 fn jaccard(edge: LinkEdge<'_>) -> f64 {
     -edge.weight()
 }
 
 impl ClusterLinks {
-    /// Reads the pairs within the cluster in the table `drawn`. Returns `None` if there are more than [`MAX_EDGES`] pairs, or if some pairs
-    /// can be in other outputs.
+    /// Reads the pairs within the cluster in the table `drawn`. Returns `None` for more than [`MAX_EDGES`] pairs, or if other outputs can
+    /// contain some of them.
     async fn read(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         let known = session.table("drawn").await?.filter(col("reference"))?;
         if matches!(job.reference(), Some(Reference::Outputs { .. })) && known.count().await? > 1 {
@@ -229,15 +224,15 @@ impl ClusterLinks {
         Self { documents, pairs, tree }
     }
 
-    /// Returns the weakest pair that connects the cluster, unless it is between documents with the same shingles.
+    /// Returns the weakest pair that connects the cluster, unless its documents have the same shingles.
     fn weakest(&self) -> Option<LinkEdge<'_>> {
         self.tree.edge_references().next_back().filter(|edge| jaccard(*edge) < 1.0)
     }
 
-    /// Returns the bridges between different texts with the number of documents on each side. Bridges whose smaller side is larger come
-    /// first.
+    /// Returns the bridges between different texts, with the number of documents on each side. Bridges are sorted by the size of their
+    /// smaller side, descending.
     fn bridges(&self) -> Vec<(LinkEdge<'_>, [u64; 2])> {
-        // The number of documents in each subtree; 0 until all nodes below are visited. Every bridge is an edge of the tree.
+        // The number of documents in each subtree, or 0 until all nodes below are visited. Every bridge is an edge of the tree.
         let mut sizes = vec![0_u64; self.documents.len()];
         let mut walk = DfsPostOrder::empty(&self.tree);
         for start in self.tree.node_indices() {
@@ -274,7 +269,6 @@ mod tests {
 
     use super::*;
 
-    /// A pair with its similarity in per cent.
     type TestEdge = (u32, u32, u8);
 
     fn links(documents: usize, edges: &[TestEdge]) -> ClusterLinks {

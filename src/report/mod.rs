@@ -1,8 +1,5 @@
 //! A page about a finished output: its results, the removals and the shingles that they lose, example texts, and the expected recall.
-//!
-//! `view` contains the report as plain data, which `--json` prints. `numbers` reads the numbers from the tables. `draws` chooses clusters
-//! and reads the texts of their documents. `changes` compares the output with an earlier output. `page` renders the HTML page from the
-//! template `report.html`.
+//! `--json` prints the same data.
 
 mod changes;
 mod draws;
@@ -50,8 +47,7 @@ pub struct ReportSettings {
     pub memory: u64,
 }
 
-/// Reads the tables of the finished output at `url`, and the texts of the shown documents. If the texts cannot be read, the report contains
-/// the reason instead.
+/// Reads the tables of the finished output at `url`, and the texts of the shown documents, or the reason why they cannot be read.
 ///
 /// # Errors
 /// Returns the errors of [`Finished::open`] for both outputs, and of [`evaluate::evaluate`] and [`audit::judge`] if they are called.
@@ -77,26 +73,23 @@ pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettin
     Ok(report)
 }
 
-/// The fields that a report shows from a record, which `resemblance run --forecast --record FILE` writes.
+/// The fields of a record of `resemblance run --forecast --record FILE` that a report shows.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 struct ReportRecord {
-    /// The forecast of the run, if any.
     #[serde(default)]
     forecast: Option<Forecast>,
-    /// The peak memory of the process in bytes.
     #[serde(default)]
     peak_memory_bytes: Option<u64>,
     manifest: OutputIdentity,
 }
 
-/// The field of a manifest that identifies an output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct OutputIdentity {
     fingerprint: String,
 }
 
 impl ReportRecord {
-    /// Reads a record. Fails with `Kind::Input` if the file cannot be read, or is not the record of a successful run.
+    /// Reads a record. Fails with `Kind::Input` if the file is not the readable record of a successful run.
     fn read(file: &str) -> Result<Self> {
         let text = std::fs::read_to_string(file).context(|| format!("cannot read the record {file}"))?;
         serde_json::from_str(&text).map_err(|e| {
@@ -107,8 +100,8 @@ impl ReportRecord {
         })
     }
 
-    /// Adds the record to `report`. `fingerprint` identifies the output that the report describes. Fails with `Kind::Job` if the record
-    /// belongs to another output.
+    /// Adds the record to `report` about the output with this fingerprint. Fails with `Kind::Job` if the record belongs to another
+    /// output.
     fn add_to(&self, report: &mut Report, fingerprint: &str) -> Result<()> {
         if self.manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(

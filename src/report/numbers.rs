@@ -21,12 +21,10 @@ use crate::page::text::{count, either};
 use crate::page::{job_settings, shingle_name};
 use crate::schema::{Table, contract};
 
-/// The maximum number of listed groups.
 const MAX_GROUPS: usize = 30;
-/// The maximum number of listed warnings.
 const MAX_WARNINGS: usize = 50;
 
-/// Reads the numbers of the report on `finished`. The report has no clusters and texts yet, and is not compared with an earlier output.
+/// Reads the numbers of the report on `finished`, without clusters, texts and the comparison with an earlier output.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
     let (job, run) = (finished.job(), finished.manifest());
     let removals = decisions::removed(finished, job.source.group.as_deref(), None, None)?;
@@ -88,7 +86,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     })
 }
 
-/// Names a dataset by its first URL: by the last part of the path that is not a pattern. The number of further URLs follows.
+/// Names a dataset by the last part of its first URL that is no pattern, and the number of further URLs.
 pub(crate) fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
     let first = masked(first);
@@ -124,7 +122,7 @@ fn sentence(numbers: &ReportNumbers, method: Method) -> String {
     }
 }
 
-/// Counts removals by reason. A removed document is contained if the representative contains at least 98 % of its shingles (see
+/// Counts removals by reason. A removed document is contained if its representative has at least 98 % of its shingles (see
 /// `crate::apply`).
 const BY_REASON: &str = "
     SELECT CASE WHEN r.jaccard IS NULL THEN 'chain' WHEN r.jaccard = 1 THEN 'same_shingles' WHEN r.containment IS NULL THEN 'not_counted'
@@ -182,7 +180,7 @@ async fn removed(session: &SessionContext, finished: &Finished) -> Result<Remove
     })
 }
 
-/// Returns the number of equal intervals from similarity 0 to 1. Up to thirty of these intervals are above the threshold.
+/// Returns the number of equal intervals from similarity 0 to 1, of which up to thirty are above the threshold.
 fn per_unit(threshold: f64) -> u32 {
     match threshold {
         t if t < 0.6 => 20,
@@ -191,8 +189,8 @@ fn per_unit(threshold: f64) -> u32 {
     }
 }
 
-/// Counts the rows of the table `pairs` in each interval of similarity. The first interval contains the lowest similarity, and intervals
-/// without pairs are included. Pairs with similarity 1 have a separate interval.
+/// Counts the rows of the table `pairs` in each interval of similarity. The first interval contains the lowest similarity. Pairs with
+/// similarity 1 have an interval of their own.
 pub(super) async fn similarities(
     session: &SessionContext,
     pairs: &str,
@@ -218,8 +216,7 @@ pub(super) async fn similarities(
     Ok((first..=per_unit).map(bin).collect())
 }
 
-/// Counts the clusters in each interval of sizes. Intervals end at powers of two, but the last interval ends at the largest size. Intervals
-/// without clusters are included.
+/// Counts the clusters in each interval of sizes. Intervals end at powers of two, and the last one at the largest size.
 async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
     #[derive(Deserialize)]
     struct Size {
@@ -240,7 +237,6 @@ async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
     Ok((power(least)..=power(largest)).map(|power| interval(1 << power)).collect())
 }
 
-/// Counts the rejected documents by reason, with examples.
 async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> Result<Vec<Rejected>> {
     if rejects.is_empty() {
         return Ok(Vec::new());
@@ -264,7 +260,7 @@ const MOST_FREQUENT_PASSAGES: &str = "
     SELECT passage_id, arrow_cast(sample, 'Utf8') AS sample, words, documents, occurrences
     FROM passages ORDER BY documents DESC, occurrences DESC, passage_id LIMIT 10";
 
-/// Reads the most frequent passages; `None` if the job does not search for passages.
+/// Reads the most frequent passages, if the job searches for passages.
 async fn passages(session: &SessionContext, finished: &Finished) -> Result<Option<RepeatedPassages>> {
     if finished.job().passages.is_none() {
         return Ok(None);
@@ -277,7 +273,7 @@ async fn passages(session: &SessionContext, finished: &Finished) -> Result<Optio
     }))
 }
 
-/// Reads the most frequent shingles that comparisons ignore; `None` if all shingles are compared.
+/// Reads the most frequent shingles that comparisons ignore, if there are any.
 async fn frequent_shingles(
     session: &SessionContext,
     finished: &Finished,
@@ -341,19 +337,18 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
 #[derive(Deserialize)]
 struct PairsOfSimilarity {
     jaccard: f64,
-    /// Whether the exact Jaccard similarity is at least the threshold.
     reaches: bool,
     pairs: u64,
 }
 
-/// Returns the expected recall for all pairs. A found pair counts as 1 / p pairs, where p is the probability that the job finds a pair with
-/// this similarity (Horvitz and Thompson, 1952).
+/// Returns the expected recall for all pairs. A found pair counts as 1 / p pairs if the job finds such a pair with probability p (Horvitz
+/// and Thompson, 1952).
 fn expected(pairs: &[PairsOfSimilarity], job: &Job) -> Option<f64> {
     let curve = job.curve();
     let by_estimate = job.score.by == ScoreBy::Signature;
     let reaching = || pairs.iter().filter(|row| !by_estimate || row.reaches);
     let found: u64 = reaching().map(|row| row.pairs).sum();
-    // The minimum bounds the weight of pairs that the job is very unlikely to find.
+    // The minimum limits the weight of pairs that the job hardly ever finds.
     let all: f64 = reaching().map(|row| row.pairs as f64 / curve.kept(row.jaccard).max(1e-6)).sum();
     (found > 0).then(|| found as f64 / all)
 }
@@ -383,7 +378,6 @@ fn cost(finished: &Finished) -> Cost {
     }
 }
 
-/// Returns the settings that determine pairs and clusters.
 pub(super) fn settings(job: &Job) -> Vec<Setting> {
     let clusters = &job.clusters;
     let more = [

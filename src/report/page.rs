@@ -1,4 +1,4 @@
-//! The report as an HTML file without scripts. The page needs no fonts or other files.
+//! The report as an HTML file without scripts, fonts or other files.
 
 use askama::Template;
 
@@ -9,12 +9,11 @@ use crate::evaluate::{Estimate, Recall};
 use crate::page::text::decimal;
 use crate::page::{self, Axis, Chart, PageWords, Scale, Series, count};
 
-/// The data of the template.
 #[derive(Template)]
 #[template(path = "report.html", config = "src/page/askama.toml")]
 struct ReportPage<'a> {
     report: &'a Report,
-    /// The precision by threshold; `None` if there are no labels.
+    /// The precision by threshold, if there are labels.
     precision: Option<Chart>,
 }
 
@@ -27,7 +26,7 @@ pub fn html(report: &Report) -> Result<String> {
     page::html(&ReportPage { report, precision: judged.map(precision) })
 }
 
-/// Returns a chart of the share of true duplicates at each threshold, with both ends of the 95 % interval.
+/// Returns a chart of the share of true duplicates at each threshold, with its 95 % interval.
 fn precision(judged: &Judged) -> Chart {
     let series = |name: &str, value: fn(&Estimate) -> f64| {
         let points = judged.curve.iter().filter_map(|at| Some((at.threshold, value(at.share.as_ref()?))));
@@ -46,7 +45,7 @@ fn precision(judged: &Judged) -> Chart {
     }
 }
 
-/// Returns the length of the bar for `number`, as a percentage of the longest bar. `all` are the numbers of all bars.
+/// Returns the length of the bar for `number`, as a percentage of the longest bar of `all`.
 fn length(number: u64, all: impl Iterator<Item = u64>) -> String {
     decimal(100.0 * number as f64 / all.max().unwrap_or_default().max(1) as f64, 2)
 }
@@ -54,13 +53,11 @@ fn length(number: u64, all: impl Iterator<Item = u64>) -> String {
 impl PageWords for ReportPage<'_> {}
 
 impl ReportPage<'_> {
-    /// Returns the length of the bar that shows a number of pairs.
     fn bar(&self, pairs: &u64) -> String {
         let bins = self.report.similarities.iter().chain(self.before_bins());
         length(*pairs, bins.map(|bin| bin.pairs))
     }
 
-    /// Returns the length of the bar that shows a number of clustered documents.
     fn bar_of_documents(&self, documents: &u64) -> String {
         length(*documents, self.report.cluster_sizes.iter().map(|size| size.documents))
     }
@@ -73,7 +70,7 @@ impl ReportPage<'_> {
         self.report.before.as_ref().map_or(&[], |before| &before.similarities)
     }
 
-    /// Returns the intervals of both outputs in descending order of similarity, as tuples (from, to, pairs, pairs in the earlier output).
+    /// Returns the intervals of both outputs by descending similarity: (from, to, pairs, pairs in the earlier output).
     fn bins(&self) -> Vec<(f64, f64, u64, u64)> {
         let mut bins: Vec<(f64, f64, u64, u64)> =
             self.report.similarities.iter().map(|bin| (bin.from, bin.to, bin.pairs, 0)).collect();
@@ -112,12 +109,11 @@ impl ReportPage<'_> {
         }
     }
 
-    /// Whether the output contains weakest links. An output with `representative` clusters does not contain them.
+    /// Whether the output contains weakest links. The cluster method `representative` computes none.
     fn shows_links(&self, cluster: &DrawnCluster) -> bool {
         cluster.members.iter().any(|member| member.weakest_link.is_some())
     }
 
-    /// Whether the cluster has more documents than the list shows.
     fn lists_some(&self, cluster: &DrawnCluster) -> bool {
         (cluster.members.len() as u64) < cluster.size
     }

@@ -44,8 +44,7 @@ pub struct Report {
     pub clusters: Vec<DrawnCluster>,
     /// The reason why the texts could not be read; `None` if they were read.
     pub no_texts: Option<String>,
-    /// The spared documents by reason; `None` if the job does not spare documents. `apply` keeps spared documents besides the
-    /// representatives.
+    /// The spared documents by reason, which `apply` keeps besides the representatives; `None` if the job does not spare documents.
     pub spared: Option<Vec<Spared>>,
     /// Examples of spared documents.
     pub spared_examples: Vec<SpareExample>,
@@ -110,8 +109,7 @@ pub struct RemovedView {
     pub source_bytes: u64,
     /// The estimated bytes of the removed documents, in proportion to their shingles; `None` if the job has reference documents.
     pub about_bytes: Option<u64>,
-    /// The number of shingles in removed documents that no kept document in the same cluster contains; `None` if the run did not count
-    /// them.
+    /// The number of shingles that only removed documents of a cluster contain; `None` if the run did not count them.
     pub lost_shingles: Option<u64>,
 }
 
@@ -172,8 +170,8 @@ pub struct DrawnCluster {
     pub size: u64,
     /// Some of the documents, the representative first.
     pub members: Vec<MemberOf>,
-    /// The weakest link that connects the cluster. `None` if the cluster has too many pairs, if some pairs can be in other outputs, or if
-    /// all documents have the same shingles.
+    /// The weakest link that connects the cluster. `None` if it has too many pairs, if all documents have the same shingles, or if other
+    /// outputs can contain some pairs.
     pub weakest_link: Option<Link>,
     /// Pairs without which the cluster would fall into two parts. They are ordered by the size of the smaller part, descending.
     pub bridges: Vec<BridgeLink>,
@@ -297,8 +295,8 @@ pub struct RecallView {
     pub missed: Vec<String>,
     /// The expected recall for pairs whose similarity equals the threshold.
     pub at_threshold: f64,
-    /// The expected recall for all pairs with at least the threshold's exact similarity; `None` if there are no pairs. It is estimated from
-    /// the similarities of the found pairs.
+    /// The expected recall for all pairs whose exact similarity reaches the threshold, estimated from the found pairs; `None` if there
+    /// are none.
     pub expected: Option<f64>,
     /// The reason why the recall cannot be measured; `None` if it can be measured.
     pub refusal: Option<&'static str>,
@@ -396,8 +394,7 @@ pub struct ComparedOutputs {
     pub new: u64,
     /// The number of rows that only the earlier output contains.
     pub gone: u64,
-    /// The number of changed pairs or clusters; `None` for other kinds of rows. A changed pair has another similarity, and a changed
-    /// cluster has other documents.
+    /// The number of pairs with another similarity, or of clusters with other documents; `None` for other rows.
     pub changed: Option<u64>,
 }
 

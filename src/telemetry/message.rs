@@ -1,6 +1,5 @@
-//! The messages of OTLP in protobuf and JSON, the attributes of a command's span, and the metrics of a run.
-//!
-//! Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Fields that are optional and not needed are omitted.
+//! The messages of OTLP in protobuf and JSON. Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Optional
+//! fields that are not needed are omitted.
 
 use prometheus::proto::MetricFamily;
 use serde::{Serialize, Serializer};
@@ -35,14 +34,12 @@ pub(super) struct ScopeSpans {
     pub(super) spans: Vec<Span>,
 }
 
-/// The program that is observed.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// The instrumentation library.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Scope {
     #[prost(string, tag = "1")]
@@ -97,7 +94,6 @@ pub(super) struct Event {
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// The status of a failed span.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Status {
     #[prost(string, tag = "2")]
@@ -122,7 +118,6 @@ pub(super) struct AnyValue {
     pub(super) value: Option<Value>,
 }
 
-/// The value of an attribute.
 #[derive(Clone, PartialEq, prost::Oneof, Serialize)]
 pub(super) enum Value {
     #[prost(string, tag = "1")]
@@ -176,7 +171,7 @@ pub(super) struct Metric {
     pub(super) name: String,
     #[prost(string, tag = "2")]
     pub(super) description: String,
-    /// The unit `s` or `By`, or an empty text for a plain number.
+    /// The unit `s` or `By`, or an empty text for a number without a unit.
     #[prost(string, tag = "3")]
     pub(super) unit: String,
     #[prost(message, optional, tag = "5")]
@@ -196,7 +191,7 @@ pub(super) struct DataPoint {
     #[prost(fixed64, tag = "3")]
     #[serde(serialize_with = "in_quotes")]
     pub(super) time_unix_nano: u64,
-    /// The value. The field is optional, so that 0 is also encoded. A point without a value is invalid.
+    /// The value. Optional, so that 0 is encoded too, since a point without a value is invalid.
     #[prost(double, optional, tag = "4")]
     pub(super) as_double: Option<f64>,
     #[prost(message, repeated, tag = "7")]
@@ -238,12 +233,12 @@ impl From<Vec<String>> for Value {
     }
 }
 
-/// Serializes bytes as hexadecimal digits. In this case, OTLP deviates from the JSON mapping of protobuf.
+/// Serializes bytes as hexadecimal digits, where OTLP deviates from the JSON mapping of protobuf.
 fn hexadecimal<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Serializes a 64-bit number as a string, according to the JSON mapping of protobuf.
+/// Serializes a 64-bit number as a string, as the JSON mapping of protobuf requires.
 fn in_quotes<S: Serializer>(number: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&number.to_string())
 }
@@ -264,7 +259,6 @@ pub(crate) fn job_attributes(job: &Job) -> Vec<KeyValue> {
     ]
 }
 
-/// Returns the attributes of a run's result.
 pub(crate) fn run_attributes(outcome: &Outcome) -> Vec<KeyValue> {
     let manifest = &outcome.manifest;
     let counts = &manifest.counts;
@@ -290,7 +284,6 @@ pub(crate) fn run_attributes(outcome: &Outcome) -> Vec<KeyValue> {
     with_numbers(texts, numbers)
 }
 
-/// Returns the attributes of a result of `apply` in the folder `to`.
 pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue> {
     let manifest = &outcome.manifest;
     let written = || manifest.files.iter().flat_map(|file| &file.written);
@@ -310,7 +303,6 @@ pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue
     with_numbers(texts, numbers)
 }
 
-/// Adds each number that is not `None`.
 fn with_numbers<const N: usize>(
     mut attributes: Vec<KeyValue>,
     numbers: [(&str, Option<u64>); N],
@@ -342,7 +334,7 @@ pub(super) fn gauges(families: &[MetricFamily], time: u64) -> Vec<Metric> {
     families.iter().map(gauge).collect()
 }
 
-/// Returns the UCUM unit of a metric, which is determined by the suffix of its name.
+/// Returns the UCUM unit of a metric, by the suffix of its name.
 fn unit(name: &str) -> &'static str {
     match name.rsplit_once('_') {
         Some((_, "seconds")) => "s",

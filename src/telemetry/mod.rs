@@ -1,7 +1,5 @@
-//! The OpenTelemetry spans and metrics of a command, and in `lineage` the OpenLineage events of a run.
-//!
-//! Spans and metrics are sent in at most two requests of OTLP/HTTP, version 1 (<https://opentelemetry.io/docs/specs/otlp/>). The command
-//! line sends the requests when the command ends.
+//! The OpenTelemetry spans and metrics of a command, and in `lineage` the OpenLineage events of a run. The command line sends spans and
+//! metrics at its end, in at most two requests of OTLP/HTTP, version 1 (<https://opentelemetry.io/docs/specs/otlp/>).
 
 pub(crate) mod lineage;
 #[cfg(feature = "otlp")]
@@ -20,7 +18,7 @@ pub(crate) use settings::TelemetrySettings;
 
 use crate::environment::Environment;
 
-/// Returns the variable that names a collector. Returns `None` if there is no such variable, or if telemetry is disabled.
+/// Returns the variable that names a collector, unless telemetry is disabled.
 pub(crate) fn collector_variable(environment: &Environment) -> Option<&'static str> {
     let endpoints = [
         "OTEL_EXPORTER_OTLP_ENDPOINT",

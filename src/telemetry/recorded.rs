@@ -23,7 +23,6 @@ const INTERNAL: i32 = 1;
 /// `STATUS_CODE_ERROR`.
 const FAILED: i32 = 2;
 
-/// A POST request to a collector.
 pub(crate) struct CollectorRequest {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
@@ -33,7 +32,7 @@ pub(crate) struct CollectorRequest {
 /// The record of a command from its start to its end.
 pub(crate) struct Recorded {
     settings: TelemetrySettings,
-    /// The start in nanoseconds since 1970. `began` is the start on the monotonic clock, which measures durations.
+    /// The start in nanoseconds since 1970. `began` is the same time on the monotonic clock, which measures durations.
     start: u64,
     began: Instant,
     command: Span,
@@ -41,7 +40,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Begins the record of `command`. `at` is the start in seconds since 1970.
+    /// Starts the record of `command`, at `at` seconds since 1970.
     pub(crate) fn begin(settings: TelemetrySettings, command: &str, run_id: Option<&str>, at: f64) -> Self {
         let start = (at * 1e9) as u64;
         let parent = settings.parent.as_ref();
@@ -60,13 +59,11 @@ impl Recorded {
         Self { settings, start, began: Instant::now(), command: span, metrics: Vec::new() }
     }
 
-    /// Converts a time to nanoseconds since 1970.
     fn nanoseconds(&self, time: Instant) -> u64 {
         let since = time.saturating_duration_since(self.began);
         self.start.saturating_add(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Sets attributes of the command's span.
     pub(crate) fn set(&mut self, attributes: impl IntoIterator<Item = KeyValue>) {
         let kept = &mut self.command.attributes;
         for attribute in attributes {
@@ -75,7 +72,6 @@ impl Recorded {
         }
     }
 
-    /// Sets the metrics of the run, if metrics are sent.
     pub(crate) fn measure(&mut self, metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) -> Result<()> {
         if self.settings.metrics.is_some() {
             self.metrics = metrics()?;
@@ -83,8 +79,8 @@ impl Recorded {
         Ok(())
     }
 
-    /// Ends the record of the command and returns the requests with its spans and metrics. `events` are the events of its stages. The span
-    /// of a failed command contains the kind of its error and a description in one line without secrets.
+    /// Ends the record of the command, and returns the requests with its spans and metrics. `events` are the events of its stages. The
+    /// span of a failed command contains the kind of its error, and a description in one line without secrets.
     pub(crate) fn end(
         mut self,
         exit_code: u8,
@@ -108,7 +104,7 @@ impl Recorded {
 
         let (settings, resource) = (&self.settings, self.resource());
         let mut requests = Vec::new();
-        // A parent that is not sampled excludes its children.
+        // The children of a parent that is not sampled are not sent.
         let is_sampled = settings.parent.as_ref().is_none_or(|parent| parent.is_sampled);
         if let Some(to) = settings.traces.as_ref().filter(|_| is_sampled) {
             let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans }];
@@ -123,7 +119,7 @@ impl Recorded {
         Ok(requests)
     }
 
-    /// Returns the spans of the ended stages and the spans of the running stages. Adds recoveries to the command's span.
+    /// Returns the spans of ended and of running stages. Adds recoveries to the command's span.
     fn add_stages(&mut self, events: &[(Instant, StageEvent)]) -> (Vec<Span>, Vec<Span>) {
         let (mut ended, mut running) = (Vec::new(), Vec::<Span>::new());
         for (time, event) in events {
@@ -163,7 +159,7 @@ impl Recorded {
 fn new_span(name: String, trace_id: Vec<u8>, now: u64) -> Span {
     Span {
         trace_id,
-        // The first half of a random UUID contains fixed bits, so the second half is used.
+        // The first half of a random UUID contains fixed bits.
         span_id: Uuid::new_v4().into_bytes()[8..].to_vec(),
         kind: INTERNAL,
         start_time_unix_nano: now,

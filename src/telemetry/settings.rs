@@ -1,5 +1,5 @@
-//! The settings of OpenTelemetry from its standard environment variables: endpoints, attributes and the parent span. The parent span
-//! follows W3C Trace Context (<https://www.w3.org/TR/trace-context/>).
+//! The settings of OpenTelemetry from its standard environment variables: endpoints, attributes and the parent span in the form of W3C
+//! Trace Context (<https://www.w3.org/TR/trace-context/>).
 
 use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -9,19 +9,14 @@ use super::collector_variable;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// The settings of spans and metrics.
 #[derive(Debug)]
 pub(crate) struct TelemetrySettings {
-    /// The endpoint for spans, if spans are sent.
     pub(super) traces: Option<SignalEndpoint>,
-    /// The endpoint for metrics, if metrics are sent.
     pub(super) metrics: Option<SignalEndpoint>,
-    /// The attributes of this program.
     pub(super) resource: Vec<(String, String)>,
     pub(super) parent: Option<ParentSpan>,
 }
 
-/// The endpoint of one signal: URL, encoding, headers.
 #[derive(Debug, PartialEq)]
 pub(super) struct SignalEndpoint {
     pub(super) url: Url,
@@ -29,20 +24,19 @@ pub(super) struct SignalEndpoint {
     pub(super) headers: HeaderMap,
 }
 
-/// The encoding of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyEncoding {
     Protobuf,
     Json,
 }
 
-/// The variables for one signal. These variables take precedence over the variables for all signals.
+/// The variables for one signal (spans or metrics), which take precedence over the variables for all signals.
 struct Signal {
     exporter: &'static str,
     endpoint: &'static str,
     protocol: &'static str,
     headers: &'static str,
-    /// The path of this signal, which is appended to the endpoint for all signals.
+    /// The path of this signal below the endpoint for all signals.
     path: [&'static str; 2],
 }
 
@@ -60,11 +54,10 @@ const METRICS: Signal = Signal {
     headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     path: ["v1", "metrics"],
 };
-/// The variable with the endpoint for all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 impl TelemetrySettings {
-    /// Reads the settings. Returns `None` if no signal is sent. Fails with `Kind::Job` if a variable has an invalid value.
+    /// Reads the settings, if any signal is sent. Fails with `Kind::Job` if a variable has an invalid value.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if collector_variable(environment).is_none() {
             return Ok(None);
@@ -119,10 +112,10 @@ impl Signal {
         Ok(Some(SignalEndpoint { url, encoding, headers }))
     }
 
-    /// Parses an endpoint. If it is the endpoint for all signals, appends the path of this signal.
+    /// Parses an endpoint. Adds the path of this signal to the endpoint for all signals.
     fn url(&self, name: &str, text: &str) -> Result<Url> {
         let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        // The message does not contain the URL, which may include a password.
+        // The URL may include a password, so the message omits it.
         let mut url = url.ok_or_else(|| {
             Error::job(format!(
                 "the variable {name} is not the http:// or https:// URL of a collector, such as http://collector:4318"
@@ -170,18 +163,16 @@ fn malformed(variable: &str) -> Error {
 /// The span of another program that started this command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParentSpan {
-    /// The trace id, 16 bytes.
     pub(super) trace_id: Vec<u8>,
-    /// The span id, 8 bytes.
     pub(super) span_id: Vec<u8>,
-    /// The trace state of other programs. Every span repeats this state.
+    /// The trace state of other programs, which every span repeats.
     pub(super) state: String,
     /// Whether the parent is recorded.
     pub(super) is_sampled: bool,
 }
 
 impl ParentSpan {
-    /// Reads TRACEPARENT and TRACESTATE. According to the standard, an invalid parent is ignored.
+    /// Reads TRACEPARENT and TRACESTATE. The standard requires that an invalid parent is ignored.
     fn read(environment: &Environment) -> Option<Self> {
         let text = environment.get("TRACEPARENT")?;
         let parent = parse(text);
@@ -200,7 +191,7 @@ fn parse(text: &str) -> Option<ParentSpan> {
     let mut parts = text.split('-');
     let [version, trace_id, span_id, flags] = std::array::from_fn(|_| parts.next());
     let (version, flags) = (bytes(version?, 1)?[0], bytes(flags?, 1)?[0]);
-    // Later versions may have more parts.
+    // Later versions can have more parts.
     if version == 0xff || (version == 0 && parts.next().is_some()) {
         return None;
     }
@@ -229,7 +220,6 @@ mod tests {
         TelemetrySettings::read(&Environment::new(variables.collect()))
     }
 
-    /// Returns the URLs for spans and metrics.
     fn urls(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
         let settings = read(variables).unwrap().unwrap();
         let url = |destination: Option<SignalEndpoint>| destination.map(|to| to.url.to_string());

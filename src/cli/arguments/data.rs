@@ -75,21 +75,17 @@ pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
     name.parse().map_err(|e: Error| e.to_string().replacen(&format!("{name:?}: "), "", 1))
 }
 
-/// A job over data without a job file.
 pub(crate) struct DataJob {
     pub(crate) job: Job,
-    /// The noun for a document: `file`, `line` or `document`.
     pub(crate) noun: &'static str,
-    /// Files that are skipped, with the reasons.
     pub(crate) skipped: Vec<(String, &'static str)>,
-    /// The temporary folder with the spills of the job, and with its output if no other place is given.
+    /// The temporary folder for the spills of the job, and for its output if no other place is given.
     pub(crate) folder: SpillFolder,
 }
 
 impl FromData {
-    /// Creates a job from these arguments. If `output` is `None`, the output is in a temporary folder. `change` sets further keys. A
-    /// description of the data is shown on the screen. Returns the errors of [`inspect::look`], and `Kind::Job` if several columns could
-    /// contain the texts, or none.
+    /// Creates a job from these arguments, and shows a description of the data on the screen. If `output` is `None`, the output is in a
+    /// temporary folder. `change` sets further keys. Fails like [`file`].
     pub(crate) fn job(
         &self,
         screen: &Screen,
@@ -123,8 +119,8 @@ impl FromData {
     }
 }
 
-/// Creates a job file for `data`. Also returns the noun for a document and the inspected files. A description of the data is shown on the
-/// screen. Returns the errors of [`look`], and `Kind::Job` if several columns could contain the texts, or none.
+/// Creates a job file for `data`, and shows a description of the data on the screen. Also returns the noun for a document and the
+/// inspected files. Returns the errors of [`look`], and `Kind::Job` if several columns could contain the texts, or none.
 pub(crate) fn file(
     screen: &Screen,
     command: &str,

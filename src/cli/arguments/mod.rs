@@ -20,13 +20,12 @@ use crate::lookup::workbook::workbook;
 use crate::output::Stored;
 use crate::pipeline::{OnExisting, first_day};
 
-/// The maximum number of pairs in an audit. Their texts are held in memory.
+/// The maximum number of pairs in an audit, whose texts are held in memory.
 pub(crate) const MAX_AUDITED: usize = 100_000;
 
-/// The maximum number of rows that a command prints. The rows are sorted in memory.
+/// The maximum number of rows that a command prints, which are sorted in memory.
 pub(crate) const MAX_TOP: usize = 1_000_000;
 
-/// Parses the id of a run.
 pub(crate) fn run_id(text: &str) -> ParsedArgument<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     if (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
@@ -35,13 +34,11 @@ pub(crate) fn run_id(text: &str) -> ParsedArgument<String> {
     Err("expected 1 to 128 characters out of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned())
 }
 
-/// Parses the URL of a scheduler.
 pub(crate) fn scheduler(text: &str) -> ParsedArgument<String> {
     job::EngineSettings::on_cluster(text, 0).map(|_| text.to_owned())
 }
 
-/// Returns the engine settings of a command. Without `scheduler`, the command uses this machine; otherwise it uses the cluster of this
-/// scheduler. Fails with `Kind::Job` if the URL is invalid.
+/// Returns the engine settings of a command: the cluster of the scheduler at this URL, or else this machine.
 pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::EngineSettings> {
     match scheduler {
         None => Ok(job::EngineSettings::local(memory)),
@@ -50,7 +47,6 @@ pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::Engine
     }
 }
 
-/// Returns what happens to an existing result, depending on `--overwrite`.
 pub(crate) fn on_existing(overwrite: bool) -> OnExisting {
     if overwrite { OnExisting::Overwrite } else { OnExisting::Fail }
 }
@@ -93,8 +89,8 @@ fn is_named(path: &Path, extension: &str) -> bool {
 }
 
 impl CsvArguments {
-    /// Prints rows as JSON lines if `json` is set, as the options ask for, and otherwise as `text`. `names` are the columns. `source` is
-    /// the source of the documents.
+    /// Prints rows as the options ask: as JSON lines if `json` is set, as CSV, or as `text`. `names` are the columns. `source` determines
+    /// the dialect of the CSV.
     pub(crate) fn print(
         &self,
         json: bool,
@@ -109,12 +105,11 @@ impl CsvArguments {
         print::result(&if json { rows::json_lines(rows)? } else { text()? })
     }
 
-    /// Returns whether the options ask for CSV or a workbook.
     pub(crate) fn is_set(&self) -> bool {
         self.csv || self.excel.is_some()
     }
 
-    /// Prints rows as CSV, or writes them to the file that the options name. Control characters are escaped if the output is a terminal.
+    /// Prints rows as CSV, or writes them to the file of `--excel`. Control characters are escaped if the output is a terminal.
     pub(crate) fn print_rows(&self, names: &[&str], rows: &[RecordBatch], source: &Source) -> Result<()> {
         let style = if self.csv { CsvStyle::Exact } else { CsvStyle::like(source) };
         let csv = || rows::csv(names, rows, style);
@@ -145,13 +140,12 @@ pub(crate) struct JobArguments {
 }
 
 impl JobArguments {
-    /// Loads and resolves the job.
     pub(crate) fn load(&self) -> Result<job::Job> {
         job::Job::load(&self.job, &self.sets)
     }
 
-    /// Loads and resolves the job. If the job reuses a finished output, reads the job that made this output. On the first day of a daily
-    /// job, returns the job without reference outputs.
+    /// Loads and resolves the job. If it reuses a finished output, takes settings from the job of this output. On the first day of a
+    /// daily job, returns the job without reference outputs.
     pub(crate) fn load_over_output(&self) -> Result<job::Job> {
         let draft = job::Draft::read(&self.job, &self.sets)?;
         let made = draft.reuse()?.map(|url| made_by(&url)).transpose()?;
@@ -170,13 +164,12 @@ impl JobArguments {
         })
     }
 
-    /// Returns the name of the job file without its ending. It serves as the name of the job if the file cannot be read.
+    /// Returns the name of the job file without its ending, which names the job if the file cannot be read.
     pub(crate) fn stem(&self) -> String {
         self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()
     }
 }
 
-/// Returns the job that made the finished output at `url`.
 pub(crate) fn made_by(url: &str) -> Result<job::Job> {
     on_session(MANIFEST_MEMORY, async |session, _| Ok(Stored::open(session, url).await?.job().clone()))
 }
@@ -209,7 +202,7 @@ fn rules(text: &str) -> Vec<&str> {
 }
 
 impl KeepArguments {
-    /// Returns the rules. The rule `first` is added unless a rule already decides between any two documents.
+    /// Returns the rules. Adds the rule `first`, which decides between any two documents, unless `first` or `last` is among them.
     pub(crate) fn rules(&self) -> Vec<&str> {
         let mut rules = rules(&self.keep);
         if !rules.iter().any(|rule| matches!(*rule, "first" | "last")) {
@@ -218,7 +211,7 @@ impl KeepArguments {
         rules
     }
 
-    /// Adds the rules to a job file. Also adds the columns of the data that the rules need.
+    /// Adds the rules to a job file, and the columns that they need.
     pub(crate) fn set(&self, file: &mut JobFile) {
         let rules = self.rules();
         let entries = rules.iter().flat_map(|rule| Preference::entries(rule));

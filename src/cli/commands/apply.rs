@@ -1,5 +1,4 @@
-//! `resemblance apply`: writes a copy of the source of a finished output without the duplicates. Also formats lines that other commands
-//! print about results of apply, and about rows and files that a run skipped.
+//! `resemblance apply`: writes a copy of a source without the duplicates. Also formats counts that other commands print.
 
 use serde::Serialize;
 
@@ -89,7 +88,6 @@ pub(crate) struct Apply {
     memory: u64,
 }
 
-/// The result of `apply` or `dedup`.
 #[derive(Serialize)]
 pub(crate) struct ApplyRecord {
     #[serde(flatten)]
@@ -104,13 +102,11 @@ pub(crate) struct ApplyRecord {
     already_finished: bool,
     dry_run: bool,
     files_reused: Option<u64>,
-    /// The words before the number of superseded reference documents.
+    /// The words before the number of superseded reference documents, which differ between `apply` and `dedup`.
     #[serde(skip)]
     about_superseded: &'static str,
-    /// A shingle in words, such as `5 words in a row`.
     #[serde(skip)]
     shingle: String,
-    /// The line about the written files.
     #[serde(skip)]
     pub(crate) written: String,
 }
@@ -213,7 +209,6 @@ impl Apply {
         text + &record.written
     }
 
-    /// Adds the lines about passages that were marked or cut out.
     fn passage_lines(&self, numbers: &mut NumberColumn, counts: PassageCounts) {
         let PassageCounts { spans, documents, words, bytes, too_short } = counts;
         let verb = match self.passages {
@@ -230,7 +225,6 @@ impl Apply {
     }
 }
 
-/// Returns a table with the counts of each group.
 fn group_table(groups: &[GroupCounts]) -> String {
     let row = |counts: &GroupCounts| {
         let name = counts.group.clone().unwrap_or_else(|| "(without a group)".to_owned());
@@ -250,7 +244,7 @@ pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
     }
 }
 
-/// Writes the dataset without its duplicates to `to`. Without `to`, only counts the changes. The error for a full disk includes the
+/// Writes the dataset without its duplicates to `to`. Without `to`, only counts the changes. The error for a full disk states the
 /// required space.
 pub(crate) async fn finish(
     engine: &dyn Engine,
@@ -297,7 +291,7 @@ pub(crate) async fn finish(
     })
 }
 
-/// Adds the lines with the counts of documents. `kept` and `rejected` are the words after the counts of kept and of rejected documents.
+/// Adds the lines with the counts of documents. `kept` and `rejected` are the words after the two counts.
 pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, kept: &str, rejected: &str) {
     numbers.line(counts.read, "", "documents read");
     numbers.line(counts.kept, "", kept);
@@ -305,7 +299,6 @@ pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, ke
     numbers.line(counts.rejected, "", rejected);
 }
 
-/// Returns the line about the files that were written to the folder `to`.
 fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
     if outcome.already_finished {
         return format!("{to} is finished already; nothing was written\n");
@@ -322,7 +315,7 @@ fn written_files(outcome: &ApplyOutcome) -> u64 {
     outcome.manifest.files.iter().map(|file| file.written.len() as u64).sum()
 }
 
-/// Returns how many rows and files a run skipped. Each number is followed by words that say why. Zeros are not returned.
+/// Returns how many rows and files a run skipped, and words that say why. Zeros are left out.
 pub(crate) fn left_out(counts: &RunCounts) -> Vec<(u64, String)> {
     let all = [
         (counts.files_left_out, "file", "by source.where"),
@@ -346,8 +339,7 @@ pub(crate) fn shingle_in_words(shingle: &Shingle) -> String {
     }
 }
 
-/// Returns the number of texts that are at most as long as a shingle, and the words that follow the number. Returns `None` if there are no
-/// such texts.
+/// Returns the number of texts that are at most as long as a shingle, and the words that follow the number. `None` if there are none.
 pub(crate) fn short_texts(counts: &RunCounts, shingle: &Shingle) -> Option<(u64, String)> {
     let n = counts.single_shingle_documents.filter(|n| *n > 0)?;
     let has = print::either(n, "has", "have");

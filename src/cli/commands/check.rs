@@ -50,7 +50,6 @@ impl Check {
     }
 }
 
-/// Returns the job, with the types of its columns resolved, and the contents of its source.
 fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     on_session(LOOK_MEMORY, async |session, _| {
         let job = keep_values::settled(session, job).await?;
@@ -64,7 +63,7 @@ fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     })
 }
 
-/// Returns the similarities at which the S-curve is printed. They include the threshold.
+/// Returns the similarities at which the S-curve is printed, including the threshold.
 fn similarities(threshold: f64) -> Vec<f64> {
     let mut similarities: Vec<f64> = (1..=20).map(|i| f64::from(i) / 20.0).collect();
     if !similarities.iter().any(|s| (s - threshold).abs() < 1e-9) {
@@ -97,7 +96,6 @@ fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     print::json(&checked)
 }
 
-/// Returns the stages of the run with their descriptions.
 fn stages(job: &Job) -> Vec<String> {
     pipeline::stage::describe(job)
         .into_iter()
@@ -125,7 +123,6 @@ fn as_text(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     Ok(text)
 }
 
-/// Returns a text about the bands and their S-curve.
 fn recall(job: &Job) -> String {
     let (lsh, mut text) = (&job.lsh, String::new());
     let choice = match lsh.choice {
@@ -197,7 +194,6 @@ fn as_value(job: &Job) -> Result<Value> {
     serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))
 }
 
-/// Formats the contents of the source for people.
 fn data_text(job: &Job, contents: &InspectedContents) -> String {
     let mut text = String::new();
     let rows = match contents.rows {
@@ -245,7 +241,6 @@ fn data_text(job: &Job, contents: &InspectedContents) -> String {
     text
 }
 
-/// Formats the contents of the source for programs.
 fn data_json(job: &Job, contents: &InspectedContents) -> Value {
     let disk = contents.disk(job);
     json!({

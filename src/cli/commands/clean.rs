@@ -50,7 +50,7 @@ impl Clean {
         })
     }
 
-    /// Removes the files that interrupted runs left. In a dry run, only lists these files.
+    /// Removes the files that interrupted runs left. A dry run only lists them.
     async fn clean(&self, output: &Layout, stop: &CancellationToken) -> Result<Garbage> {
         if !output.exists().await? {
             let shown = output.shown();
@@ -65,12 +65,12 @@ impl Clean {
         if self.dry_run {
             return ownership::survey(output, &Attempt::random()).await;
         }
-        // This fails if another program wrote the manifest, so that no claim is written then.
+        // Fails before a claim is written if another program wrote the manifest.
         output.manifest().await?;
         let claim = claim::take(output, "clean", stop).await?;
         let cleaned = async {
-            // A run that died after it wrote its manifest can have left logs that list files of the previous result. These files are about
-            // to be removed, so the logs are updated first. Tables without a log get a log in the next run that requires one.
+            // A run that ended right after it wrote its manifest can leave logs that list files of the previous result. These files are
+            // removed below, so the logs are updated first. Tables without a log get one from the next run that needs it.
             delta::publish(output, job::TableFormat::Parquet).await?;
             let found = ownership::survey(output, claim.attempt()).await?;
             claim.verify().await?;

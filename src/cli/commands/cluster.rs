@@ -56,7 +56,6 @@ pub(crate) struct ClusterCommand {
     json: bool,
 }
 
-/// The number of clusters and the number of rows that were written.
 #[derive(serde::Serialize)]
 struct WrittenClusters {
     clusters: u64,
@@ -67,7 +66,7 @@ impl ClusterCommand {
     pub(crate) fn run(&self) -> Result<()> {
         self.check_target()?;
         let found = on_session(self.memory, async |session, _| {
-            // The minimum and maximum in footers ignore NaN, so the engine could wrongly treat a column as constant.
+            // The minimum and maximum in Parquet footers ignore NaN, so the engine could take a column with NaN for a constant.
             session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
             let pairs = self.pairs(session).await?;
             let clusters = clusters_of_pairs(pairs, self.threshold, self.method)?;
@@ -84,7 +83,7 @@ impl ClusterCommand {
         })
     }
 
-    /// Checks, before the clusters are found, that a new file can be written.
+    /// Fails early if the file cannot be created.
     fn check_target(&self) -> Result<()> {
         if std::fs::symlink_metadata(&self.to).is_ok() {
             return Err(Error::job(format!(
@@ -97,7 +96,6 @@ impl ClusterCommand {
         partial_file(folder, "").map(drop).map_err(cannot)
     }
 
-    /// Writes and counts all rows.
     async fn write(&self, clusters: DataFrame) -> Result<WrittenClusters> {
         let mut batches = clusters.execute_stream().await?;
         let mut file = NewFile::create(&self.to, batches.schema(), WriterProperties::builder())?;

@@ -1,4 +1,4 @@
-//! `resemblance compare`: measures three methods that find similar pairs. Also contains the arguments and the output that `sweep` shares.
+//! `resemblance compare`: measures three methods that find similar pairs. `sweep` shares its arguments and output.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -87,8 +87,7 @@ pub(crate) struct MeasureArguments {
 }
 
 impl MeasureArguments {
-    /// Runs `work` on a session for the job. Returns the result of `work`, and the series that `--add-series` adds to a chart. The series
-    /// are read before `work` runs.
+    /// Runs `work` on a session for the job. Returns its result, and the series of `--add-series`, which are read before `work` runs.
     pub(crate) fn run<T>(
         &self,
         screen: &Screen,
@@ -104,7 +103,7 @@ impl MeasureArguments {
         Ok((result?, added))
     }
 
-    /// Prints `measured` as JSON, or prints `text`. If `--plots` names a folder, also writes the page and the charts.
+    /// Prints `measured` as JSON or as `text`. With `--plots`, also writes the page and the charts.
     pub(crate) fn publish(
         &self,
         measured: &impl Serialize,
@@ -118,7 +117,7 @@ impl MeasureArguments {
         if self.json { Ok(()) } else { print::result(&format!("written in {}: {files}\n", folder.display())) }
     }
 
-    /// Reads the series for `--add-series` and creates the folder for charts, so that errors occur before the measurement.
+    /// Reads the series and creates the folder for charts, so that errors occur before the measurement.
     fn prepare(&self) -> Result<Vec<Series>> {
         let added = match &self.add_series {
             Some(file) => pages::read_series(file).context(|| "--add-series".to_owned())?,

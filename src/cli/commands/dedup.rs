@@ -24,10 +24,10 @@ use crate::pipeline::OnExisting;
 /// The maximum number of removed documents that --dry-run lists.
 const SHOWN: usize = 20;
 
-/// The maximum number of removed documents whose texts --dry-run shows.
+/// The maximum number of removed documents that --dry-run shows with their texts.
 const EXAMPLES_SHOWN: usize = 3;
 
-/// The maximum number of characters that --dry-run shows of a text.
+/// The maximum number of characters of each text in --dry-run.
 const BEGINNING: usize = 300;
 
 /// Write a copy of data without near-duplicates, without a job file
@@ -69,14 +69,13 @@ struct FirstRemoved {
     jaccard: Option<f64>,
 }
 
-/// The result of the command.
 #[derive(Serialize)]
 struct DedupRecord {
     #[serde(flatten)]
     applied: ApplyRecord,
-    /// The first documents that would be removed, or `None` if the data were written.
+    /// The documents that --dry-run lists.
     first_removed: Option<Vec<FirstRemoved>>,
-    /// The table of these documents, and some of their texts.
+    /// The table of [`Self::first_removed`], and some of their texts.
     #[serde(skip)]
     preview: String,
 }
@@ -122,8 +121,8 @@ impl Dedup {
     }
 }
 
-/// Returns an error if less than half of the documents could be compared, or fewer than two documents. Such data were probably read with
-/// wrong settings.
+/// Refuses data of which fewer than half of the documents, or fewer than two, could be compared. They were probably read with wrong
+/// settings.
 fn check_compared(run: &Run, paths: &[String]) -> Result<()> {
     let compared = run.counts.documents;
     let rejected: u64 = run.rejects.values().sum();
@@ -140,7 +139,7 @@ fn check_compared(run: &Run, paths: &[String]) -> Result<()> {
     )))
 }
 
-/// Writes the data without duplicates to the folder `to`. If `to` is `None`, only determines which documents would be removed.
+/// Writes the data without duplicates to the folder `to`. Without `to`, only determines the removed documents.
 fn apply_to(
     job: &job::Job,
     settings: ApplySettings,
@@ -168,7 +167,7 @@ fn apply_to(
     })
 }
 
-/// Returns the beginnings of some removed texts. Each is side by side with the text that is kept instead.
+/// Returns the beginnings of some removed texts, each side by side with the text that is kept instead.
 async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<String> {
     let example = |first: &FirstRemoved| Some(([first.id.own(), first.kept_id.own()], first.jaccard?));
     let examples: Vec<_> = removed.iter().take(EXAMPLES_SHOWN).filter_map(example).collect();
@@ -190,7 +189,6 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// Returns the table of the first documents that would be removed, and some of their texts.
 async fn preview(finished: &Finished, removed: &[FirstRemoved], applied: &ApplyRecord) -> Result<String> {
     if removed.is_empty() {
         return Ok(String::new());

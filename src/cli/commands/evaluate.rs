@@ -65,7 +65,6 @@ impl Evaluate {
         print::json_or(self.json, &evaluation, || text(&evaluation))
     }
 
-    /// Writes a pack of pairs that people or programs judge.
     fn draw(&self, pairs: usize) -> Result<()> {
         let paths = pack_paths(&self.to)?;
         let settings = audit::AuditSettings { pairs, seed: self.settings.seed, places: self.source.clone() };
@@ -90,7 +89,6 @@ pub(crate) fn measure(job: &Job, sample: usize) -> Result<Evaluation> {
     on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
 }
 
-/// Formats an estimate: the value, and the interval.
 fn interval(estimate: Option<Estimate>) -> [String; 2] {
     match estimate {
         Some(Estimate { value, low, high }) => [format!("{value:.4}"), format!("{low:.4} to {high:.4}")],
@@ -101,10 +99,9 @@ fn interval(estimate: Option<Estimate>) -> [String; 2] {
 /// The maximum number of unknown ids that are shown.
 const NAMED_IDS: usize = 5;
 
-/// If the lower end of a recall's interval is below this, a larger sample is suggested.
+/// A larger sample is suggested if the lower end of the interval for the recall is below this.
 const ENOUGH: f64 = 0.95;
 
-/// Formats an evaluation for people.
 pub(crate) fn text(evaluation: &Evaluation) -> String {
     let Evaluation { recall, missed_pairs, .. } = evaluation;
     let row = |name: &str, estimate| [vec![name.to_owned()], interval(estimate).to_vec()].concat();
@@ -191,11 +188,9 @@ pub(crate) fn text(evaluation: &Evaluation) -> String {
     text
 }
 
-/// The names of the files in a pack.
 const FILES: [&str; 3] = ["audit.html", "audit.csv", "audit.parquet"];
 
-/// Returns the paths of the files in a pack. `folder` is the folder of the pack. Fails with `Kind::Job` if one of the files exists, because
-/// an existing file can contain labels.
+/// Returns the paths of the files of a pack in `folder`. Fails with `Kind::Job` if a file exists, because it can contain labels.
 fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
     let paths = FILES.map(|name| Path::new(folder).join(name));
     match paths.iter().find(|path| path.exists()) {
@@ -218,7 +213,6 @@ fn write_pack(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Formats a pack for people.
 fn pack_text(pack: &Pack, paths: &[PathBuf; 3], output: &str) -> String {
     let row = |stratum: &StratumOfPack| {
         let (pairs, drawn) = (print::count(stratum.pairs), print::count(stratum.drawn));
@@ -240,7 +234,6 @@ fn pack_text(pack: &Pack, paths: &[PathBuf; 3], output: &str) -> String {
     text
 }
 
-/// Formats the estimates from labels for people.
 fn judged_text(judged: &Judged) -> String {
     let Judged { rows, unsure, missing, pairs, all, strata, curve, .. } = judged;
     let has_chained = strata.iter().any(|stratum| stratum.name == "chained");

@@ -9,7 +9,7 @@ use crate::cli::signals::signalled;
 use crate::engine::cluster::executor::{self, ExecutorSettings};
 use crate::error::{Error, Result};
 
-/// The minimum memory per task in bytes. A sort needs this amount for its buffers.
+/// The minimum memory per task in bytes, which the buffers of a sort need.
 const MIN_MEMORY: u64 = 64 << 20;
 
 /// Run an executor of a cluster: it asks a scheduler for tasks; on SIGTERM, it finishes its tasks and ends

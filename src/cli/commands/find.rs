@@ -56,7 +56,6 @@ pub(crate) struct Find {
     html: Option<String>,
 }
 
-/// The default maximum number of pairs on a page.
 const PAIRS_ON_PAGE: usize = 1_000;
 
 fn pairs_to_show(text: &str) -> ParsedArgument<usize> {
@@ -64,7 +63,7 @@ fn pairs_to_show(text: &str) -> ParsedArgument<usize> {
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
-/// Returns at most `most` pairs of the finished job, the pairs with the highest similarities first, and their texts.
+/// Returns the `most` pairs of the finished job with the highest similarities, and their texts.
 fn first_pairs(job: &Job, most: usize) -> Result<(PairsView, MemberTexts)> {
     JobRuntime::start(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
@@ -103,7 +102,6 @@ impl Find {
         self.csv.print(self.json, &COLUMNS, pairs, &job.source, || self.text(&job, noun, run, pairs))
     }
 
-    /// Sets the measure and the method for `--contains`.
     fn set(&self, file: &mut JobFile) {
         let Some(share) = self.contains else { return };
         (file.score.measure, file.score.threshold) = (Measure::Containment, share);
@@ -113,7 +111,6 @@ impl Find {
         }
     }
 
-    /// Formats the pairs, the counts, and the texts of the first pairs.
     fn text(&self, job: &Job, noun: &str, manifest: &Run, pairs: &TopPairs) -> Result<String> {
         let cells = rows::cells(pairs)?;
         let counts = &manifest.counts;
@@ -147,5 +144,4 @@ impl Find {
     }
 }
 
-/// The columns of the CSV output.
 const COLUMNS: [&str; 5] = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"];

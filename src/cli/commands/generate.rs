@@ -69,10 +69,10 @@ pub(crate) struct Generate {
     json: bool,
 }
 
-/// The output in the job. It is not used, because only the source of the job is read.
+/// The URL of the job's output. Nothing is written there, because only the source of the job is read.
 const NO_OUTPUT: &str = "not-written";
 
-/// The size of a generated word in a Parquet file, in bytes. With 50,000,000 documents of 100 words, 2.9 bytes were measured.
+/// The size of a generated word in a Parquet file, in bytes. 2.9 were measured for 50,000,000 documents of 100 words.
 const BYTES_PER_WORD: u64 = 3;
 
 impl Generate {
@@ -131,7 +131,7 @@ impl Generate {
         print::json_or(self.json, generated, || generated.text())
     }
 
-    /// Writes the documents of `from` and planted documents.
+    /// Writes the documents of the source `from`, and planted documents.
     fn plant(&self, screen: &Screen, from: &str) -> Result<()> {
         if self.out.extension().is_none_or(|ending| ending != "parquet") {
             return Err(Error::job(format!(
@@ -169,8 +169,7 @@ impl Generate {
         })
     }
 
-    /// Checks that the file of --truth can be written. The file must be outside the folder of documents, since it would be read as
-    /// documents there.
+    /// Checks that the file of --truth can be written outside the folder of documents. Inside, it would be read as documents.
     fn check_truth(&self) -> Result<()> {
         let Some(truth) = &self.truth else { return Ok(()) };
         if absolute(truth)?.starts_with(absolute(&self.out)?) {
@@ -185,7 +184,6 @@ impl Generate {
     }
 }
 
-/// The result of the command.
 #[derive(Serialize)]
 struct Generated {
     documents: GeneratedFiles,
@@ -230,7 +228,6 @@ impl Generated {
     }
 }
 
-/// Returns a job that reads `data` and splits texts into shingles of `size` words.
 fn source_job(screen: &Screen, data: &DataArguments, size: usize) -> Result<Job> {
     let (mut file, ..) = file(screen, "generate --from", data, NO_OUTPUT)?;
     file.shingle =

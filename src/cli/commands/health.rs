@@ -1,4 +1,4 @@
-//! `resemblance health`: checks the health of a scheduler or an executor. It serves container images that have no other HTTP client.
+//! `resemblance health`: checks the health of a scheduler or an executor, for container images without another HTTP client.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Returns [`Kind::Engine`](crate::error::Kind::Engine) if the scheduler or executor is not healthy or does not answer.
+    /// Fails with [`Kind::Engine`](crate::error::Kind::Engine) if the scheduler or executor is not healthy or does not answer.
     pub(crate) fn run(&self) -> Result<()> {
         let path = if self.ready { "readyz" } else { "healthz" };
         let (scheme, client) = client()?;
@@ -41,8 +41,7 @@ impl Health {
     }
 }
 
-/// Returns the URL scheme of schedulers and executors, and a client for requests to them. The client uses TLS if the environment names a
-/// certificate authority to trust.
+/// Returns the scheme of the cluster's URLs, and an HTTP client. Both use TLS if the environment names a certificate authority to trust.
 fn client() -> Result<(&'static str, ClientBuilder)> {
     let client = Client::builder().no_proxy();
     #[cfg(feature = "cluster")]

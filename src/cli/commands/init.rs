@@ -54,7 +54,7 @@ impl Init {
         print::result(&format!("wrote {shown}; next: resemblance check {shown}\n"))
     }
 
-    /// Returns the name of the data, without the ending of the file.
+    /// Returns the name of the data's file or folder, without the ending.
     fn stem(&self) -> String {
         let path = self.data.paths.first().map_or("job", String::as_str).trim_end_matches('/');
         let mut name =

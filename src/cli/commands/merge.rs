@@ -49,7 +49,7 @@ impl Merge {
         print::result(&run::as_text(&job, &ran.outcome, &ran.pairs)?)
     }
 
-    /// Returns the job that merges the outputs. It has the settings of the last output and the engine settings of this command.
+    /// Returns the job that merges the outputs, with the settings of the last output and the engine of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
         let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;

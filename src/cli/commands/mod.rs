@@ -34,7 +34,7 @@ use clap::Subcommand;
 use crate::cli::screen::Screen;
 use crate::error::Result;
 
-/// Declares the commands in the order in which the help lists them. The parameter that a command needs is in parentheses.
+/// Declares the commands in the order of the help. The parentheses contain the parameters of a command's function `run`.
 macro_rules! commands {
     (|$screen:ident, $line:ident| $($(#[$cfg:meta])* $name:ident: $module:ident::$arguments:ident($($needed:ident)?),)*) => {
         #[derive(Subcommand)]
@@ -43,7 +43,6 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Runs the command.
             pub(crate) fn run(
                 &self,
                 $screen: &Screen,
@@ -90,7 +89,7 @@ commands! {
 }
 
 impl Command {
-    /// Returns the run id of the command `run`; `None` for other commands.
+    /// Returns the run id of the command `run`.
     pub(crate) fn run_id(&self) -> Option<&str> {
         match self {
             Command::Run(command) => Some(command.id()),
@@ -98,7 +97,7 @@ impl Command {
         }
     }
 
-    /// Returns the name of the command if its spans and metrics are recorded. Returns `None` for other commands.
+    /// Returns the name of the command if its spans and metrics are recorded.
     pub(crate) fn traced(&self) -> Option<&'static str> {
         match self {
             Command::Run(_) => Some("run"),
@@ -110,12 +109,12 @@ impl Command {
         }
     }
 
-    /// Whether the log of the command omits the lines about stages.
+    /// Whether the log omits the lines about stages.
     pub(crate) fn is_brief(&self) -> bool {
         matches!(self, Command::Find(_) | Command::Dedup(_))
     }
 
-    /// Whether the command runs a scheduler or an executor. These write a log, and show no progress.
+    /// Whether the command runs a scheduler or an executor, which write a log and show no progress.
     pub(crate) fn is_role(&self) -> bool {
         #[cfg(feature = "cluster")]
         return matches!(self, Command::Scheduler(_) | Command::Executor(_));

@@ -58,7 +58,7 @@ struct QueryArguments {
     text: Option<String>,
 }
 
-/// The columns of the printed table. They have the same names as in the table `pairs`.
+/// The columns of the printed table, named as in the table `pairs`.
 const COLUMNS: [&str; 9] = [
     "id",
     "estimate",
@@ -93,7 +93,7 @@ impl NeighborsCommand {
         print::result(&(text + &shown))
     }
 
-    /// Finds the neighbors. Also returns the formatted texts of the first neighbors if `--show` is given.
+    /// Finds the neighbors. With `--show`, also returns the formatted texts of the first neighbors.
     async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
         let finished = Finished::open(context, &self.output).await?.with_source_in(self.source.clone());
         let job = finished.job();
@@ -143,7 +143,6 @@ impl NeighborsCommand {
         Ok((found, shown))
     }
 
-    /// Formats the text of the query and the text of each neighbor in two columns.
     fn show_texts(&self, text: &str, nearest: &[Neighbor], texts: &MemberTexts, job: &Job) -> Result<String> {
         let mut shown = String::new();
         for neighbor in nearest {
@@ -156,8 +155,7 @@ impl NeighborsCommand {
         Ok(shown)
     }
 
-    /// Opens the source of an output that does not contain shingles. Returns `None` if the source cannot be read but estimates are
-    /// sufficient.
+    /// Opens the source of an output without shingles. Returns `None` if the source cannot be read and estimates are sufficient.
     async fn readable_source<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
         match (Reread::open(finished, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
@@ -169,7 +167,7 @@ impl NeighborsCommand {
         }
     }
 
-    /// Returns the name of the query for messages.
+    /// Returns the name of the queried document for messages.
     fn query_name(&self) -> String {
         match (&self.query.id, &self.query.text) {
             (Some(id), _) => id.clone(),
@@ -178,7 +176,7 @@ impl NeighborsCommand {
         }
     }
 
-    /// Returns a sentence if fewer neighbors exist than `--top` asks for.
+    /// Returns a note if fewer neighbors exist than `--top` asks for.
     fn sentence(&self, found: &neighbors::Neighbors) -> Option<String> {
         let (asked, top) = (self.query_name(), self.top);
         let other = if self.query.id.is_some() { "other " } else { "" };
@@ -194,7 +192,7 @@ impl NeighborsCommand {
     }
 }
 
-/// Reads a text from a file or from standard input, as the source format `text` does. A byte order mark is removed.
+/// Reads a text from a file or from standard input, like the source format `text`. Removes a byte order mark.
 fn text(path: &str, output: &str) -> Result<String> {
     let mut bytes = Vec::new();
     let read = match path {

@@ -1,4 +1,4 @@
-//! `resemblance plan`: forecasts the time, memory, disk and requests of a run. `run --forecast` also uses these functions.
+//! `resemblance plan`: forecasts the time, memory, disk and requests of a run. `run --forecast` uses these functions too.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -44,13 +44,12 @@ impl PlanCommand {
     }
 }
 
-/// The maximum number of listed stages. The stages with the most seconds are listed.
+/// The maximum number of listed stages, which are the ones with the most seconds.
 const LISTED: usize = 6;
-/// The maximum number of listed passages, and the maximum number of characters that are shown of a passage.
+/// The maximum number of listed passages, and of characters of each.
 const PASSAGES: usize = 10;
 const PASSAGE_CHARACTERS: usize = 90;
 
-/// Forecasts a run of `job`. Samples and tables are written to a temporary folder.
 pub(crate) fn make(job: &Job, settings: &ForecastSettings, screen: &Screen) -> Result<Forecast> {
     let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
     let folders = spill.into_iter().chain(files::temporary_folders()).collect();
@@ -75,7 +74,6 @@ fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) ->
     [shown(value), range]
 }
 
-/// Returns the table row of a passage. The text is cut off, and control characters are escaped.
 fn passage(template: &Template) -> Vec<String> {
     let shown = visible(&template.text).into_owned();
     let shown = match shown.char_indices().nth(PASSAGE_CHARACTERS) {
@@ -85,7 +83,6 @@ fn passage(template: &Template) -> Vec<String> {
     vec![format!("{:.1} %", 100.0 * template.share), count(template.shingles), shown]
 }
 
-/// Formats a forecast for people.
 pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
     let sample = &forecast.sample;
     let mut text = format!(
@@ -155,7 +152,6 @@ pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
     text
 }
 
-/// Formats a forecast for people, next to the measurements of the run.
 pub(crate) fn compared(forecast: &Forecast, measured: &Manifest, peak_memory: Option<u64>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, [value, range]: [String; 2], measured: String| {

@@ -75,7 +75,7 @@ impl RunCommand {
         self.run_with(screen, |job, progress, existing| run_job(job, progress, existing, Some(self.top)))
     }
 
-    /// Loads the job, and calls `run` to run it. Prints the result of a successful run. Writes the record and the metrics and sends the
+    /// Loads the job, and calls `run` to run it. Prints the result of a successful run. Writes the record and the metrics, and sends the
     /// events, even if the run fails.
     fn run_with(
         &self,
@@ -94,7 +94,6 @@ impl RunCommand {
         let lineage = Lineage::begin(&self.run_id, &name, job.as_ref().ok());
         let existing = arguments::on_existing(self.overwrite);
         let mut forecast = None;
-        // The number of events before the run.
         let mut earlier = usize::MAX;
         let ran = panics::caught(|| {
             let job = job?;
@@ -162,14 +161,13 @@ impl RunCommand {
     }
 }
 
-/// Logs an error as a warning. The error does not change the result of the run.
+/// Logs an error as a warning, if there is one.
 fn warn_on_error(written: Result<()>) {
     if let Err(e) = written {
         tracing::warn!("{}", print::one_line(&e));
     }
 }
 
-/// Formats the counts, the most similar pairs and the tables of a run for people.
 pub(crate) fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
     let manifest = &outcome.manifest;
     let mut text = finished_already(job, outcome);
@@ -192,7 +190,6 @@ pub(crate) fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<
     Ok(text)
 }
 
-/// Returns the lines with the counts of a run.
 fn numbers(job: &Job, manifest: &Manifest) -> String {
     let (counts, mut numbers) = (&manifest.counts, NumberColumn::default());
     let more = |n: Option<u64>| print::count(n.unwrap_or_default());
@@ -257,7 +254,7 @@ fn numbers(job: &Job, manifest: &Manifest) -> String {
     numbers.0
 }
 
-/// Returns `count`; `None` if it is 0.
+/// Returns `count` unless it is 0.
 fn positive(count: Option<u64>) -> Option<u64> {
     count.filter(|&n| n > 0)
 }
@@ -272,7 +269,7 @@ mod tests {
     use crate::cli::screen::log::LogFormat;
     use crate::error::Kind;
 
-    /// Returns a command that runs a job in `folder`. The record and the metrics are also written there.
+    /// Returns a command that runs a job in `folder` and writes the record and the metrics there.
     fn command(folder: &std::path::Path) -> RunCommand {
         let job = folder.join("job.toml");
         std::fs::write(&job, "source = { format = 'text', url = 'in' }\noutput.url = 'out'").unwrap();

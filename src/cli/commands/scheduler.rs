@@ -1,5 +1,5 @@
-//! `resemblance scheduler`: runs a scheduler, the process of a cluster that assigns tasks to executors. Also contains checks and parsers
-//! that `executor` shares.
+//! `resemblance scheduler`: runs a scheduler, which assigns tasks to the executors of a cluster. `executor` shares functions of this
+//! file.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -38,17 +38,16 @@ impl SchedulerCommand {
     }
 }
 
-/// The stack size of each thread in bytes. Decoding deeply nested plans needs a large stack.
+/// The stack size of each thread in bytes. Decoding a deeply nested plan needs much stack.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Returns the runtime of a scheduler or an executor. It has one thread per core.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     build_runtime(builder.enable_all().thread_stack_size(STACK_BYTES))
 }
 
-/// Refuses an address that other machines can reach if the cluster has no token, because connections are not authenticated without a token.
-/// If `allowed` is true, every address is accepted. Fails with `Kind::Job` with a description of the risk.
+/// Refuses an address that other machines can reach if the cluster has no token, since connections are then not authenticated. If
+/// `allowed` is true, accepts every address. Fails with `Kind::Job` and a description of the risk.
 pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     if allowed || ClusterToken::from_environment().is_some() || is_loopback(bind) {
         return Ok(());
@@ -60,7 +59,6 @@ pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     )))
 }
 
-/// Whether only processes on this machine can reach an address.
 pub(crate) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

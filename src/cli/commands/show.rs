@@ -1,4 +1,4 @@
-//! `resemblance show`: shows pairs of a finished output with their texts. For a result of apply, shows removed documents with their texts.
+//! `resemblance show`: shows pairs of a finished output, or removed documents of a result of apply, with their texts.
 
 use std::collections::BTreeMap;
 
@@ -86,29 +86,26 @@ enum Which {
     Random,
 }
 
-/// The pairs that the command shows.
 struct ShowView {
     pairs: Vec<PairRow>,
     texts: Option<MemberTexts>,
-    /// The id of the cluster that contains the pairs; `None` without `--cluster`.
+    /// The id of the cluster that contains the pairs, with `--cluster`.
     cluster_id: Option<Id>,
-    /// The lines that are printed before the pairs.
     head: String,
-    /// The noun for the counted items, such as pairs or documents.
+    /// The noun for the items that `all` counts, such as pairs or documents.
     noun: &'static str,
-    /// The total number of items, including items that are not shown.
+    /// The number of items, including items that are not shown.
     all: u64,
     job: Job,
 }
 
-/// A pair with both texts, as `--json` prints it.
+/// A pair with both texts for `--json`.
 #[derive(Serialize)]
 struct PairLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
     pair: &'a PairRow,
-    /// Whether the document is a reference document, from a reference output or a second source.
     reference_a: bool,
     reference_b: bool,
     text_a: &'a str,
@@ -241,7 +238,6 @@ impl Show {
         })
     }
 
-    /// Writes the pairs to a page.
     fn page(&self, page: &OwnFile, shown: ShowView) -> Result<()> {
         let ShowView { pairs, head, noun, all, job, .. } = shown;
         let texts = shown.texts.unwrap_or_else(|| BTreeMap::new().into());
@@ -285,7 +281,7 @@ impl ShowView {
             ("text_a", Utf8),
             ("text_b", Utf8),
         ];
-        // The column with the cluster id is printed only with `--cluster`.
+        // The first column is the cluster id. It is printed only with `--cluster`.
         let columns = &columns[usize::from(self.cluster_id.is_none())..];
         // For a result of apply, the names say which document stays.
         let shown = |name: &str| match name.rsplit_once('_') {
@@ -306,7 +302,7 @@ impl ShowView {
         self.lines(common)?.iter().map(print::json_line).collect()
     }
 
-    /// Returns the pairs with both texts, and with the passages that `common` finds.
+    /// Returns the pairs with both texts, and the passages that `common` finds in them.
     fn lines(
         &self,
         common: impl Fn([&str; 2]) -> Result<(Vec<CommonPassage>, bool)>,
@@ -332,7 +328,7 @@ impl ShowView {
     }
 }
 
-/// Returns the id of a compared document. Any other id is an error.
+/// Returns the id of a compared document. Fails if no compared document has this id.
 async fn document(finished: &Finished, id: &str) -> Result<Id> {
     if let Some(found) = finished.id(id)
         && finished.has(&found).await?

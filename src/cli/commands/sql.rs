@@ -96,20 +96,17 @@ impl Sql {
     }
 }
 
-/// A complete input.
 enum PromptInput {
-    /// A query to run.
     Query(String),
     Help,
     Leave,
 }
 
-/// The lines of a query that is not complete yet.
 #[derive(Default)]
 struct QueryLines(String);
 
 impl QueryLines {
-    /// Adds a line. Returns the input if the line completes it.
+    /// Adds a line. Returns the input that this line completes.
     fn add(&mut self, line: &str) -> Option<PromptInput> {
         match line.trim() {
             "" => None,
@@ -124,7 +121,7 @@ impl QueryLines {
         }
     }
 
-    /// Removes the lines that were read so far, and returns them as a query without the semicolon. Returns `None` if there is no query.
+    /// Takes the lines as a query without the semicolon, if there are any.
     fn rest(&mut self) -> Option<String> {
         let query = std::mem::take(&mut self.0);
         let query = query.trim().trim_end_matches(';').trim_end();
@@ -132,7 +129,7 @@ impl QueryLines {
     }
 }
 
-/// Runs the queries from a file or a pipe. The first query that fails ends the command.
+/// Runs the queries from a file or a pipe, until one fails.
 fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let mut lines = QueryLines::default();
     for line in input.lines() {
@@ -150,7 +147,6 @@ fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()>
     }
 }
 
-/// Runs the queries that the user enters at a prompt.
 fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
@@ -169,7 +165,7 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
         match lines.add(&line) {
             None => {}
             Some(PromptInput::Query(query)) => {
-                // An error is ignored, because the prompt also works without a history.
+                // The prompt also works without a history.
                 let _ = editor.add_history_entry(format!("{query};"));
                 match answer(&query) {
                     Ok(()) => {}

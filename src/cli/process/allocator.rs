@@ -4,9 +4,9 @@
 //! M_MMAP_THRESHOLD and M_TRIM_THRESHOLD when large blocks are freed (`mallopt(3)`). As a result, a run with a budget of 512 MiB used up to
 //! 840 MB, while its operators reserved at most 360 MB. glibc does not change thresholds that a program sets.
 //!
-//! Freed memory is kept for two more reasons. First, threads share arenas in turn, so every arena grows to the maximum need of
-//! any thread. Therefore, the number of arenas is limited to the number of computing threads. Second, glibc does not
-//! return free memory in the middle of an arena by itself. Therefore, this memory is returned at intervals.
+//! Freed memory is kept for two more reasons. Threads share arenas in turn, so every arena grows to the maximum need of any thread.
+//! Therefore the number of arenas is limited to the number of computing threads. glibc does not return free memory in the middle of an
+//! arena by itself. Therefore [`give_back_in_intervals`] returns it.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ const MAPPED_PART: u64 = 128;
 /// Free memory at the end of an arena is returned if it exceeds the memory budget divided by this number.
 const FREE_PART: u64 = 32;
 
-/// The maximum of both thresholds in bytes. It is the largest value that M_MMAP_THRESHOLD accepts. Large thresholds save time, because
+/// The maximum of both thresholds in bytes, which is the largest value that M_MMAP_THRESHOLD accepts. Large thresholds save time, because
 /// mapping and clearing memory is slow.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// The interval at which free memory inside arenas is returned.
+/// The interval of [`give_back_in_intervals`].
 const RETURNED_EVERY: Duration = Duration::from_secs(2);
 
 /// Configures glibc to return freed memory. `memory` is the memory budget in bytes, and `threads` is the number of computing threads. Does
@@ -30,11 +30,11 @@ pub(crate) fn give_back(memory: u64, threads: usize) {
     set(mapped, free, i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
 }
 
-/// Returns free memory inside arenas to the system at intervals. This function does not return, unless the runtime shuts down.
+/// Returns free memory inside arenas to the system at intervals, until the runtime shuts down.
 pub(crate) async fn give_back_in_intervals() {
     loop {
         tokio::time::sleep(RETURNED_EVERY).await;
-        // The call can take some milliseconds, so it must not block a thread of the runtime.
+        // The call takes some milliseconds, so it must not block a thread of the runtime.
         if tokio::task::spawn_blocking(trim).await.is_err() {
             return;
         }
@@ -91,7 +91,7 @@ mod tests {
 
         use super::super::*;
 
-        /// The variable is set in the process that measures itself. Its value says whether the process returns memory.
+        /// The variable is set in the process that measures itself. Its value says whether this process returns memory.
         const INSIDE: &str = "RESEMBLANCE_TEST_ALLOCATOR";
 
         #[test]

@@ -1,4 +1,4 @@
-//! Local files of commands: writes files that the user names, creates temporary folders, and explains the error for a full disk.
+//! Local files: files that the user names, temporary folders, and the error for a full disk.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,7 +17,6 @@ use crate::output::partial_file;
 /// Identifies a kind of file that this program writes. A command replaces only files of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileMark {
-    /// The first characters of every file of this kind.
     pub(crate) beginning: &'static str,
     /// The noun for files of this kind, in messages.
     pub(crate) noun: &'static str,
@@ -31,7 +30,7 @@ impl FileMark {
     }
 }
 
-/// A file to write, which an argument names. An existing file is replaced only if it is empty or has the right mark. Links are not
+/// A file to write, which an argument names. An existing file is replaced only if it is empty or begins with the mark. Links are not
 /// followed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OwnFile {
@@ -41,8 +40,8 @@ pub(crate) struct OwnFile {
 }
 
 impl OwnFile {
-    /// Checks that the file `path` can be written. `argument` is the argument that names it. Fails with `Kind::Job` if the folder of the
-    /// file does not exist, or if the file exists and must not be replaced.
+    /// Checks that the file `path`, which `argument` names, can be written. Fails with `Kind::Job` if its folder does not exist, or if
+    /// the file exists and must not be replaced.
     pub(crate) fn at(argument: &'static str, path: impl Into<PathBuf>, mark: FileMark) -> Result<Self> {
         let path = path.into();
         if path.file_name().is_none() {
@@ -80,13 +79,12 @@ impl OwnFile {
         Err(Error::job(format!("{argument}: {shown} {fault}")))
     }
 
-    /// Writes the file atomically.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
         write(&self.path, text.as_bytes(), self.exists()?)
     }
 }
 
-/// Writes a file atomically. An existing file is replaced if `replaces` is set; otherwise an existing file is an error.
+/// Writes a file atomically. An existing file is replaced if `replaces` is set, and otherwise an error.
 pub(crate) fn write(path: &Path, content: &[u8], replaces: bool) -> Result<()> {
     let written = || -> io::Result<()> {
         let mut file = partial_file(folder(path), "")?;
@@ -102,7 +100,6 @@ pub(crate) fn write(path: &Path, content: &[u8], replaces: bool) -> Result<()> {
     written().context(|| format!("cannot write {}", path.display()))
 }
 
-/// Returns the folder that contains a file.
 pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -110,7 +107,7 @@ pub(crate) fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Returns folders in which a temporary folder can be created. The system's folder for temporary files comes first.
+/// Returns folders for temporary folders. The system's folder comes first.
 pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     let mut folders = vec![std::env::temp_dir()];
     folders.extend(Environment::process().cache_folders());
@@ -120,8 +117,7 @@ pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Creates a temporary folder in the first of `folders` that is outside all `paths`. Temporary files below one of `paths` would be read as
-/// documents.
+/// Creates a temporary folder in the first of `folders` that is outside all `paths`. Inside, its files would be read as documents.
 pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
     let searched = paths.iter().filter_map(|path| searched_folder(path)).collect::<Vec<_>>();
     let mut failed = None;
@@ -145,7 +141,7 @@ pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) 
     })
 }
 
-/// Returns the local folder in which the files of `path` are searched, with links resolved; `None` if `path` is not local.
+/// Returns the local folder in which the files of `path` are searched, with links resolved.
 fn searched_folder(path: &str) -> Option<PathBuf> {
     let path = local_folder(path)?;
     // The files of a pattern are searched in the folder before the first wildcard.
@@ -155,7 +151,6 @@ fn searched_folder(path: &str) -> Option<PathBuf> {
     address::absolute(plain).ok()
 }
 
-/// A local folder to which a command writes.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteFolder {
     /// The key or option that sets the folder.
@@ -164,19 +159,18 @@ pub(crate) struct WriteFolder {
 }
 
 impl WriteFolder {
-    /// Returns the folder at `url`; `None` if `url` is in an object store.
+    /// Returns the folder at `url`, unless it is in an object store.
     pub(crate) fn from_url(setting: &'static str, url: &str) -> Option<Self> {
         Some(Self { setting, folder: local_folder(url)? })
     }
 
-    /// Returns the folder in which operators spill.
     pub(crate) fn spills(engine: &EngineSettings) -> Self {
         let folder = engine.spill.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
         Self { setting: "engine.spill", folder }
     }
 }
 
-/// Returns the local path of a URL or path; `None` if it is in an object store.
+/// Returns the local path of a URL or path, unless it is in an object store.
 fn local_folder(url: &str) -> Option<PathBuf> {
     match address::scheme(url) {
         None => Some(PathBuf::from(url)),
@@ -187,7 +181,6 @@ fn local_folder(url: &str) -> Option<PathBuf> {
     }
 }
 
-/// Whether a full disk caused the error.
 pub(crate) fn is_disk_full(error: &Error) -> bool {
     chain(error).any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -196,8 +189,8 @@ pub(crate) fn is_disk_full(error: &Error) -> bool {
     })
 }
 
-/// Replaces an error that a full disk caused. The new message contains the free space of `places`, and the `needed` bytes unless they are
-/// unknown. Other errors are returned unchanged.
+/// Explains an error that a full disk caused: states the free space of `places`, and the `needed` bytes if they are known. Other errors
+/// are returned unchanged.
 pub(crate) fn explain_full_disk(error: Error, places: &[WriteFolder], needed: Option<u64>) -> Error {
     if !is_disk_full(&error) {
         return error;

@@ -1,5 +1,4 @@
-//! The process: threads, memory, panics and local files. `run_job` runs a job in this process, and `rejects_file` lists the documents that
-//! were not compared.
+//! The process: threads, memory, panics and local files.
 
 pub(crate) mod allocator;
 pub(crate) mod files;
@@ -26,12 +25,12 @@ use panics::Panics;
 const UPLOADS_END: Duration = Duration::from_secs(10);
 /// The time limit for ending threads. Without the limit, a slow name lookup could keep the process alive.
 const THREADS_END: Duration = Duration::from_secs(3);
-/// The number of threads that must start in addition to the worker threads. The runtime reads local files on such threads.
+/// The number of threads that must start besides the worker threads. The runtime reads local files on them.
 const SPARE_THREADS: usize = 8;
 /// The memory limit of sessions that read only manifests, in bytes.
 pub(crate) const MANIFEST_MEMORY: u64 = 64 << 20;
 
-/// Executes `work` until it ends or a signal stops it. The local session has a memory limit of `memory` bytes.
+/// Executes `work` on a local session with a memory limit of `memory` bytes, until it ends or a signal stops it.
 pub(crate) fn on_session<T>(
     memory: u64,
     work: impl AsyncFnOnce(&SessionContext, &CancellationToken) -> Result<T>,
@@ -42,19 +41,17 @@ pub(crate) fn on_session<T>(
     runtime.run(work(&session, &runtime.stop))
 }
 
-/// A runtime with as many threads as the engine settings require, and a token that Ctrl-C and SIGTERM cancel.
-///
-/// Dropping the runtime drops its tasks and cancels their unfinished uploads.
+/// A runtime with as many threads as the engine settings require, and a token that Ctrl-C and SIGTERM cancel. Dropping the runtime drops
+/// its tasks and cancels their uploads.
 pub(crate) struct JobRuntime {
-    /// The runtime; `None` only while it is dropped.
     runtime: Option<Runtime>,
-    /// The token that the first signal cancels.
+    /// Cancelled by the first signal.
     pub(crate) stop: CancellationToken,
 }
 
 impl JobRuntime {
-    /// Starts the threads, and configures the allocator for the memory budget in `engine`. Fails with `Kind::Engine` if the system does not
-    /// let this process start enough threads.
+    /// Starts the threads, and configures the allocator for the memory budget in `engine`. Fails with `Kind::Engine` if the system
+    /// refuses a thread.
     pub(crate) fn start(engine: &EngineSettings) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;
@@ -79,12 +76,13 @@ impl JobRuntime {
         }
     }
 
-    /// Executes `work` until it ends or a signal stops it. The error after a signal does not say that the same command continues the work.
+    /// Executes `work` until it ends or a signal stops it. The error after a signal does not promise that the same command continues the
+    /// work.
     pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.run_resumable(work).map_err(not_resumable)
     }
 
-    /// Executes `work` until it ends or a signal stops it. The error after a signal says that the same command continues the work.
+    /// Like [`Self::run`], but the error after a signal says that the same command continues the work.
     pub(crate) fn run_resumable<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.block_on(async {
             tokio::select! {
@@ -96,12 +94,11 @@ impl JobRuntime {
     }
 }
 
-/// Replaces the error after a signal by an error that does not say that the same command continues the work.
+/// Replaces the error after a signal by one that does not promise that the same command continues the work.
 pub(crate) fn not_resumable(error: Error) -> Error {
     if error.kind() == Kind::Interrupted { Error::stopped() } else { error }
 }
 
-/// Returns a warning if the memory budget exceeds the memory of this machine.
 pub(crate) fn above_machine(engine: &EngineSettings) -> Option<String> {
     let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
@@ -122,7 +119,7 @@ impl Drop for JobRuntime {
 
 /// Ends a runtime. Its work must have ended or been dropped.
 pub(crate) fn end(runtime: Runtime) {
-    // A dropped task ends only when the runtime polls it the next time, and its uploads are cancelled then.
+    // A dropped task ends only when the runtime polls it next. Its uploads are cancelled then.
     if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads_ended()).await }).is_err() {
         tracing::warn!(
             "uploads in progress could not be cancelled within {} seconds: the bucket's rule for incomplete uploads \
@@ -144,13 +141,13 @@ pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     builder.build().map_err(|e| Error::engine("the threads of this program cannot be started").because(e))
 }
 
-/// Checks that the system lets this process start all threads that the runtime needs, since a runtime that lacks a thread hangs. The
-/// threads are started at the same time and then ended.
+/// Checks that the system lets this process start all threads of the runtime, since a runtime that lacks a thread hangs. Starts the same
+/// number of threads at once, and ends them.
 fn check_threads(threads: usize) -> Result<()> {
     let needed = threads + SPARE_THREADS;
     let gate = RwLock::new(());
     std::thread::scope(|scope| {
-        // The gate is closed until all threads have started.
+        // The threads wait at this gate until all have started.
         let _closed = gate.write();
         for started in 0..needed {
             let wait = || drop(gate.read());

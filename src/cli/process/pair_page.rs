@@ -1,4 +1,4 @@
-//! Writes pages of pairs.
+//! Writes pages with pairs of texts.
 
 use super::files::{FileMark, OwnFile};
 use crate::cli::screen::print;
@@ -11,13 +11,13 @@ use crate::report::dataset;
 /// The maximum number of characters of a text on a page.
 const MAX_CHARACTERS: usize = 100_000;
 
-/// Checks that a page of pairs can be written to the file that `--html` names.
 pub(crate) fn page_file(path: Option<&str>) -> Result<Option<OwnFile>> {
     let mark = FileMark { beginning: PAIRS_MARK, noun: "a page of pairs that this program wrote" };
     path.map(|path| OwnFile::at("--html", path, mark)).transpose()
 }
 
-/// Writes a page with these pairs and their texts. `intro` are paragraphs under the title. With `is_whole`, long texts are not cut off.
+/// Writes a page with these pairs and their texts. `intro` contains the paragraphs under the title. With `is_whole`, long texts are not
+/// cut.
 pub(crate) fn write_page(
     file: &OwnFile,
     job: &Job,

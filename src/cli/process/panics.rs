@@ -1,7 +1,7 @@
 //! Handles panics. Every panic is a bug in this program, and ends the command with a single line and the exit code for bugs.
 //!
 //! If a task panics, the engine resumes the panic in the waiting task, or reports a closed channel. If no task waits, the panic is lost.
-//! Therefore a panic hook also records every panic, in the panic record that the thread inherited.
+//! Therefore a hook records every panic in [`Panics`], which threads inherit.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,23 +14,20 @@ use crate::cli::screen;
 use crate::error::guard::is_guarded;
 use crate::error::{Error, Kind, Result};
 
-/// A panic record: the first panic on any of the threads that share the record.
+/// The first panic on any of the threads that share this record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panics(Arc<Mutex<Option<String>>>);
 
 thread_local! {
-    /// The panic record of this thread.
     static CURRENT: RefCell<Option<Panics>> = const { RefCell::new(None) };
 }
 
 impl Panics {
-    /// Returns the panic record of the calling thread, if it has one.
     pub(crate) fn current() -> Option<Self> {
         // A thread that is ending may already have dropped its thread locals.
         CURRENT.try_with(|current| current.try_borrow().ok()?.clone()).ok().flatten()
     }
 
-    /// Sets the panic record of the calling thread, and returns the previous record.
     pub(crate) fn enter(panics: Option<Self>) -> Option<Self> {
         CURRENT.with(|current| current.replace(panics))
     }
@@ -50,12 +47,12 @@ pub(crate) fn watch() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| match Panics::current() {
-            // The guard turns the panic into an error about the input.
+            // The guard will turn this panic into an error about the input.
             _ if is_guarded() => {}
             Some(panics) => {
                 let description = describe(panic);
                 panics.add(&description);
-                // If the thread panicked while it wrote to the log, it must not write again.
+                // A thread that panicked while it wrote to the log must not write to it again.
                 if !screen::is_writing() {
                     tracing::error!("{description}");
                 }
@@ -79,7 +76,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         }
         (Ok(result), None) => result,
         (Ok(Ok(_)), Some(panic)) => Err(Error::bug(panic)),
-        // If a signal stopped the command, it reports the interruption, even if a task panicked.
+        // After a signal, an interruption is reported even if a task panicked.
         (Ok(Err(error)), Some(_)) if error.kind() == Kind::Interrupted => Err(error),
         (Ok(Err(error)), Some(panic)) => Err(Error::bug(panic).because(error)),
     }
@@ -170,7 +167,7 @@ mod tests {
         is_told(result, "unseen");
     }
 
-    /// The panic occurs on a thread of the runtime, behind a shuffle, so that many parts of the engine pass it on.
+    /// Panics on a thread of the runtime, behind a shuffle, so that many parts of the engine pass the panic on.
     #[test]
     fn a_panic_in_a_plan_is_a_bug_and_does_not_hang() {
         watch();

@@ -1,4 +1,4 @@
-//! The file that lists the documents that a run did not compare.
+//! The file that lists the documents that a run did not compare: `--rejects`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::{self, Finished};
 use crate::schema::Table;
 
-/// The columns of the file.
 const COLUMNS: [&str; 4] = ["source", "position", "id", "reason"];
 
 /// The reason for files that were skipped because they have another format or are hidden.
@@ -25,7 +24,7 @@ pub(crate) const LEFT_OUT: &str = "left_out";
 /// The reason for files that contain no text. A job that reads them gives the same reason.
 pub(crate) const NOT_TEXT: &str = "not_text";
 
-/// A new file for documents that were not compared. The ending of its name determines its format.
+/// A new file for documents that were not compared. The ending of its name determines the format.
 #[derive(Debug, Clone)]
 pub(crate) struct RejectsFile {
     path: PathBuf,
@@ -33,7 +32,6 @@ pub(crate) struct RejectsFile {
 }
 
 impl RejectsFile {
-    /// Parses the path of the file.
     pub(crate) fn parse(text: &str) -> ParsedArgument<Self> {
         let ending = Path::new(text).extension().unwrap_or_default().to_ascii_lowercase();
         let format = match ending.to_str() {
@@ -55,8 +53,8 @@ impl RejectsFile {
         Err(Error::job(format!("--rejects: {} {fault}", self.path.display())))
     }
 
-    /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons, sorted by file and position. Position and id
-    /// are null for skipped files.
+    /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons, sorted by file and position. Skipped files
+    /// have neither position nor id.
     pub(crate) fn write(&self, job: &Job, skipped: &[(String, &str)]) -> Result<()> {
         let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, skipped))?;
         let content = match self.format {
@@ -72,7 +70,6 @@ impl RejectsFile {
     }
 }
 
-/// Returns the rows of the file.
 async fn rejects(job: &Job, skipped: &[(String, &str)]) -> Result<RecordBatch> {
     let session = lookup::session(&job.engine)?;
     let finished = Finished::open(&session, &job.output.url).await?;

@@ -15,20 +15,17 @@ use crate::job::Job;
 use crate::lookup::{self, Finished};
 use crate::pipeline::{self, OnExisting, Outcome};
 
-/// The pairs with the highest similarities in the output of a run.
+/// The pairs of a run with the highest similarities.
 pub(crate) type TopPairs = Vec<arrow::array::RecordBatch>;
 
-/// The result of a job that ran to its end.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
-    /// The pairs with the highest similarities.
     pub(crate) pairs: TopPairs,
-    /// The verdicts on the job's alarms.
     pub(crate) verdicts: Vec<AlarmVerdict>,
 }
 
 impl Ran {
-    /// Warns about each exceeded bound. If `alarms.fail` is set, returns an error instead.
+    /// Warns of each exceeded limit. If `alarms.fail` is set, returns an error instead.
     pub(crate) fn raise_alarms(&self, job: &Job) -> Result<()> {
         alarms::raise(&self.verdicts, job.alarms.fail, &job.output.url)
     }
@@ -54,7 +51,7 @@ pub(crate) fn run_job(
         tokio::select! {
             biased;
             result = run => result,
-            // Some work does not check the token, such as listing an object store, so it is dropped after a while.
+            // Some work does not check the token, such as listing an object store. So the run is dropped after a while.
             () = stopped_for_long(stop) => Err(Error::interrupted()),
         }
     })
@@ -78,7 +75,7 @@ async fn run_on(
     Ok(Ran { outcome, pairs, verdicts })
 }
 
-/// Explains the error if a full disk caused it. Other errors are returned unchanged.
+/// Explains an error that a full disk caused. Other errors are returned unchanged.
 async fn explain(error: Error, job: &Job) -> Error {
     if !files::is_disk_full(&error) {
         return error;
@@ -86,7 +83,7 @@ async fn explain(error: Error, job: &Job) -> Error {
     let mut folders: Vec<WriteFolder> =
         WriteFolder::from_url("output.url", &job.output.url).into_iter().collect();
     folders.extend(job.engine.scheduler_address().is_none().then(|| WriteFolder::spills(&job.engine)));
-    // Commands without a job file can have the output and the spills in one temporary folder.
+    // Without a job file, the output and the spills can share a temporary folder.
     if let ([output, spills], Some(_)) = (folders.as_slice(), &job.engine.spill)
         && output.folder.starts_with(&spills.folder)
         && files::temporary_folders().iter().any(|folder| output.folder.starts_with(folder))
@@ -105,7 +102,7 @@ async fn explain(error: Error, job: &Job) -> Error {
     files::explain_full_disk(error, &folders, needed)
 }
 
-/// Returns a line that says that the output was already finished. The text is empty if the run made the output.
+/// Returns a line that says that the output was already finished, or an empty text.
 pub(crate) fn finished_already(job: &Job, outcome: &Outcome) -> String {
     if !outcome.already_finished {
         return String::new();

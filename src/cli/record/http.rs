@@ -1,5 +1,4 @@
-//! Sends HTTP requests with a time limit, and starts the threads that send events, spans and metrics. A command waits for these threads
-//! when it ends.
+//! Sends HTTP requests with a time limit, and runs the threads that send events, spans and metrics.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -14,8 +13,8 @@ use crate::address::masked;
 use crate::cli::screen::print::one_line;
 use crate::error::{Error, Result, chain};
 
-/// Sends a request. Returns the status, and the first line of the body, cut off at 200 characters. Fails with `Kind::Engine` if there is no
-/// answer within `limit`.
+/// Sends a request. Returns the status, and the first line of the body, cut off at 200 characters. Fails with `Kind::Engine` if no answer
+/// arrives within `limit`.
 pub(crate) fn exchange(
     limit: Duration,
     client: ClientBuilder,
@@ -37,13 +36,13 @@ pub(crate) fn exchange(
         let first = masked(body.lines().next().unwrap_or_default());
         Ok((status, first.chars().take(200).collect()))
     });
-    // This does not wait for a DNS lookup that hangs.
+    // Does not wait for a DNS lookup that hangs.
     runtime.shutdown_background();
     answer
 }
 
-/// Sends `body` to `url`. Any status that is not a success is an error. `noun` names the body in messages. Fails with `Kind::Input` if the
-/// status is not a success, or if there is no answer within `limit`.
+/// Sends `body` to `url`. `noun` names the body in messages. Fails with `Kind::Input` if the status is not a success, or if no answer
+/// arrives within `limit`.
 pub(crate) fn send(
     limit: Duration,
     method: Method,
@@ -67,23 +66,21 @@ pub(crate) fn without_secrets(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// The maximum time for which a command waits for its senders when it ends.
+/// The maximum time for which a command waits for its senders at its end.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// The senders that were started on this thread.
     static SENDERS: RefCell<Vec<Sender>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Sender {
-    /// The noun for the sent data in messages, in the plural and with an article.
+    /// The noun for the sent data in messages: plural, with an article.
     noun: &'static str,
-    /// The channel that receives the result of the thread. If the thread panics, the channel is closed without a result.
+    /// Receives the result of the thread. It is closed without a result if the thread panics.
     ended: Receiver<Result<()>>,
 }
 
-/// Starts a thread that calls `send`. `noun` names the sent data in messages, in the plural and with an article. Fails with `Kind::Engine`
-/// if the thread cannot be started.
+/// Starts a thread that calls `send`. Fails with `Kind::Engine` if the thread cannot be started.
 pub(crate) fn start(noun: &'static str, send: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (done, ended) = mpsc::channel();
     let span = tracing::Span::current();

@@ -16,17 +16,13 @@ use crate::job::Job;
 use crate::machine;
 use crate::telemetry::lineage::{EventDestination, Events, LineageSettings, RunEnd};
 
-/// The time limit for sending one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
 
-/// The events of a run, and the queue to the thread that sends them. `None` if the environment does not request events.
-///
-/// Errors are logged as warnings, and do not end the run.
+/// The events of a run, and the queue to the thread that sends them, if the environment requests events. Errors are logged as warnings.
 pub(crate) struct Lineage(Option<(Events, Sender<Value>)>);
 
 impl Lineage {
-    /// Sends the start event of a run. `run_id` is the id of the run, and `name` is the name of the job. `job` is `None` if the job cannot
-    /// be read.
+    /// Sends the start event of the run `run_id` of the job `name`. `job` is `None` if it cannot be read.
     pub(crate) fn begin(run_id: &str, name: &str, job: Option<&Job>) -> Self {
         let opened = LineageSettings::read(Environment::process()).and_then(|settings| {
             settings.map(|settings| start_thread(Events::new(settings, run_id, name, job))).transpose()
@@ -37,7 +33,6 @@ impl Lineage {
         }))
     }
 
-    /// Sends the end event.
     pub(crate) fn end(self, ran: Result<&Ran, &Error>) {
         let Some((events, queue)) = self.0 else { return };
         let end = match ran {

@@ -1,6 +1,5 @@
-//! Writes the metrics of a run in Prometheus' text format to a file or a Pushgateway.
-//!
-//! All metrics are gauges. They contain the values of the last run of a job.
+//! Writes the metrics of a run to a file or a Pushgateway, in Prometheus' text format. All metrics are gauges with the values of the last
+//! run.
 
 use std::time::Duration;
 
@@ -16,10 +15,8 @@ use crate::error::{Error, Result};
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
-/// The time limit for sending the metrics to a Pushgateway.
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
 
-/// The destination of the metrics.
 #[derive(Debug, PartialEq)]
 pub(crate) enum MetricsDestination {
     /// A file for node_exporter's textfile collector.
@@ -29,7 +26,7 @@ pub(crate) enum MetricsDestination {
 }
 
 impl MetricsDestination {
-    /// Parses the value of `--metrics`. Messages do not contain the URL, because the URL can contain a password.
+    /// Parses the value of `--metrics`. Messages omit the URL, because it can contain a password.
     pub(crate) fn parse(text: &str) -> Result<MetricsDestination> {
         if !text.contains("://") {
             let mark = FileMark { beginning: MARK, noun: "the metrics of a run" };
@@ -86,7 +83,7 @@ pub(crate) fn metrics(
     Ok(page.registry.gather())
 }
 
-/// Formats metrics for node_exporter and the Pushgateway.
+/// Formats metrics in Prometheus' text format.
 pub(crate) fn text(metrics: &[MetricFamily]) -> Result<String> {
     TextEncoder::new().encode_to_string(metrics).map_err(unexpected)
 }
@@ -108,7 +105,7 @@ impl MetricsPage<'_> {
         let bytes: u64 = manifest.inputs.iter().map(|input| input.bytes).sum();
         self.one("input_bytes", "Bytes of the files that were read.", &[], bytes as f64)?;
         for (name, help, count) in manifest.counts.all() {
-            // Rejects follow below, counted for each reason.
+            // Rejects follow below, one number per reason.
             if let Some(count) = count.filter(|_| name != "rejects") {
                 self.one(name, help, &[], count as f64)?;
             }
@@ -134,7 +131,7 @@ impl MetricsPage<'_> {
         Ok(())
     }
 
-    /// Sets a gauge with the label `label`. `values` contains the label's values, each with the value of the gauge.
+    /// Sets a gauge for each value of the label `label`.
     fn each<'v>(
         &self,
         metric: &str,

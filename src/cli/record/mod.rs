@@ -1,5 +1,4 @@
-//! Writes the record of a run, which contains its name, its end and its result. Events, spans and metrics contain parts of the record for
-//! other programs.
+//! Writes the record of a run: its name, its end and its result. The submodules send parts of the record to other programs.
 
 pub(crate) mod http;
 pub(crate) mod lineage;
@@ -26,10 +25,8 @@ use crate::output::manifest::{Run as Manifest, StageTime};
 /// The first characters of every record.
 pub(crate) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
 
-/// A run that ended.
 #[derive(Debug, Serialize)]
 pub(crate) struct EndedRun<'a> {
-    /// The name of the job.
     pub(super) name: &'a str,
     #[serde(rename = "run_id")]
     pub(super) id: &'a str,
@@ -39,7 +36,7 @@ pub(crate) struct EndedRun<'a> {
     pub(super) at: f64,
     #[serde(skip)]
     pub(super) stages: Vec<StageTime>,
-    /// The number of times that a cluster lost finished work or submitted a stage again.
+    /// The number of times that the cluster lost finished work, or that a stage was submitted again.
     pub(super) recoveries: u64,
     /// The peak memory of the process, if the system reports it.
     #[serde(rename = "peak_memory_bytes")]
@@ -70,7 +67,6 @@ struct Success<'a> {
     failure: Option<FailureRecord<'a>>,
 }
 
-/// The error that ended a run, and the stages that were finished before the error.
 #[derive(Serialize)]
 struct FailureRecord<'a> {
     error: String,
@@ -80,7 +76,7 @@ struct FailureRecord<'a> {
 }
 
 impl<'a> EndedRun<'a> {
-    /// Ends the run `id` of the job `name` that began at `began`. `events` are the events of its stages.
+    /// Creates the record of the run `id` of the job `name`, which began at `began`. `events` are the events of its stages.
     pub(crate) fn new(name: &'a str, id: &'a str, began: Instant, events: &[(Instant, StageEvent)]) -> Self {
         let (mut stages, mut recoveries) = (Vec::new(), 0);
         for (_, event) in events {
@@ -125,7 +121,6 @@ impl<'a> EndedRun<'a> {
         self.record(alarm.map_or(0, |alarm| alarm.kind().exit_code()), success)
     }
 
-    /// Returns the record of a failed run as JSON. `error` is the error that ended the run.
     pub(crate) fn failure(&self, error: &Error) -> Result<String> {
         self.record(error.kind().exit_code(), self.described(error))
     }

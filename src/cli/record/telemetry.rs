@@ -1,6 +1,5 @@
-//! Records the spans and metrics of a command, and sends them to an OpenTelemetry collector when the command ends.
-//!
-//! Without the feature `otlp`, nothing is recorded. If an environment variable names a collector, a warning is logged.
+//! Records the spans and metrics of a command, and sends them to an OpenTelemetry collector at its end. Without the feature `otlp`, only
+//! warns if the environment names a collector.
 
 #[cfg(not(feature = "otlp"))]
 pub(crate) use disabled::{applied, begin, end, measured, ran, runs};
@@ -28,12 +27,11 @@ mod enabled {
         CollectorRequest, Recorded, TelemetrySettings, apply_attributes, job_attributes, run_attributes,
     };
 
-    /// The time limit for a request. It is shorter than the time for which a command waits for its senders, so that the error of the
-    /// request is reported.
+    /// The time limit for a request. Commands wait longer for their senders, so the error of a request is still reported.
     const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
 
     thread_local! {
-        /// The command on this thread, if the environment names a collector.
+        /// The record of the command on this thread, if the environment names a collector.
         static CURRENT: RefCell<Option<Recorded>> = const { RefCell::new(None) };
     }
 
@@ -51,22 +49,18 @@ mod enabled {
         CURRENT.set(Some(Recorded::begin(settings, command, run_id, machine::now())));
     }
 
-    /// Records the job that the command runs.
     pub(crate) fn runs(job: &Job) {
         with_current(|recorded| recorded.set(job_attributes(job)));
     }
 
-    /// Records the result of a run.
     pub(crate) fn ran(outcome: &Outcome) {
         with_current(|recorded| recorded.set(run_attributes(outcome)));
     }
 
-    /// Records the result of `apply` in the folder `to`.
     pub(crate) fn applied(to: &str, outcome: &ApplyOutcome) {
         with_current(|recorded| recorded.set(apply_attributes(to, outcome)));
     }
 
-    /// Records the metrics of a run.
     pub(crate) fn measured(metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) {
         with_current(|recorded| {
             if let Err(error) = recorded.measure(metrics) {
@@ -75,7 +69,7 @@ mod enabled {
         });
     }
 
-    /// Ends the record of the command with the events of its stages and starts sending its requests.
+    /// Ends the record with the events of the command's stages, and starts to send it.
     pub(crate) fn end(error: Option<&Error>, events: &[(Instant, StageEvent)]) {
         let Some(recorded) = CURRENT.take() else { return };
         let failure = error.map(|error| (error.kind().name(), one_line(error)));
@@ -108,7 +102,6 @@ mod disabled {
     use crate::pipeline::Outcome;
     use crate::telemetry::collector_variable;
 
-    /// Warns if the environment names a collector.
     pub(crate) fn begin(_command: &str, _run_id: Option<&str>) {
         if let Some(variable) = collector_variable(Environment::process()) {
             tracing::warn!(

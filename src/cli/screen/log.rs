@@ -23,19 +23,18 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The target of events that every filter lets through.
+/// The target of events that every filter accepts.
 const ALWAYS: &str = "resemblance::always";
 
-/// Directives that drop events of Ballista, because this program reports the same. The driver reports a failed job together with its
-/// recovery, and the executor reports once that a scheduler does not answer.
+/// Directives that drop events of Ballista. This program reports the same itself: the driver reports a failed job with its recovery, and
+/// the executor reports once that a scheduler does not answer.
 const REPEATED: [&str; 3] = [
     "ballista_core::execution_plans=off",
     "ballista_scheduler::display=off",
     "ballista_executor::execution_loop=error",
 ];
 
-/// Returns the filter `given` if it is valid, otherwise `default`. The directives [`REPEATED`] are added unless the filter mentions
-/// Ballista.
+/// Returns the filter `given` if it is valid, and otherwise `default`. Adds [`REPEATED`] unless the filter mentions Ballista.
 pub(crate) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     let given = given.and_then(|given| Some((given, EnvFilter::try_new(given).ok()?)));
     let (text, mut filter) = given.unwrap_or_else(|| (default, EnvFilter::new(default)));
@@ -49,12 +48,11 @@ pub(crate) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     filter
 }
 
-/// Returns a span that adds the run id to log lines.
 pub(crate) fn span(run_id: &str) -> tracing::Span {
     tracing::error_span!(target: ALWAYS, "run", run_id)
 }
 
-/// Returns the format of fields in text lines. Control characters are escaped, and every line of the field `plan` starts on a new line.
+/// Returns the format of fields in text lines. Escapes control characters, and starts every line of the field `plan` on a new line.
 pub(crate) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         let value = format!("{value:?}");
@@ -67,7 +65,7 @@ pub(crate) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static 
     debug_fn(field).delimited(" ")
 }
 
-/// Masks the secrets in a log line. Control characters in JSON lines are escaped.
+/// Masks the secrets in a log line, and escapes control characters in JSON lines.
 pub(crate) fn without_secrets(line: &str, format: LogFormat) -> String {
     let masked = masked(line);
     if format == LogFormat::Text {
@@ -91,13 +89,11 @@ fn mask_strings(value: &mut Value) {
     }
 }
 
-/// Logs the error that ends the command.
 pub(crate) fn failed(error: &Error) {
     let (kind, exit_code) = (error.kind().name(), error.kind().exit_code());
     tracing::error!(target: ALWAYS, kind, exit_code, "{}", print::sentences(error).join("\n  because: "));
 }
 
-/// Whether the arguments ask for a JSON log. Other arguments can be invalid.
 pub(crate) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let arguments: Vec<_> = arguments.collect();
     arguments.iter().any(|a| a == "--log-format=json")

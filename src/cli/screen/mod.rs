@@ -28,18 +28,15 @@ use time_left::Costs;
 #[derive(Clone)]
 pub(crate) struct Screen {
     bar: ProgressBar,
-    /// The format of log lines.
     format: LogFormat,
     is_quiet: bool,
-    /// The forecast costs of the stages in the next run; `None` without a forecast.
+    /// The forecast costs of the stages in the next run, if there is a forecast.
     costs: Arc<Mutex<Option<Costs>>>,
-    /// The events of the command's stages.
     pub(crate) journal: Journal,
 }
 
 impl Screen {
-    /// Returns a screen. If standard error is a terminal and `is_plain` is false, it shows a progress bar. `format` is the format of log
-    /// lines. If `is_quiet` is true, the screen shows only errors.
+    /// Creates a screen. Progress is a bar if standard error is a terminal and `is_plain` is false. A quiet screen shows only errors.
     pub(crate) fn new(is_plain: bool, format: LogFormat, is_quiet: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() && !is_plain {
             ProgressBar::no_length().with_style(style(UNKNOWN))
@@ -49,12 +46,11 @@ impl Screen {
         Self { bar, format, is_quiet, costs: Arc::default(), journal: Journal::default() }
     }
 
-    /// Sets the forecast costs of the stages in the next run.
     pub(crate) fn expect(&self, costs: Costs) {
         *self.costs.lock() = Some(costs);
     }
 
-    /// Shows a line on standard error, unless the screen is quiet. If log lines are JSON, the line is logged as an event.
+    /// Shows a line on standard error, unless the screen is quiet. With the format JSON, the line is a log event.
     pub(crate) fn say(&self, line: &str) {
         match self.format {
             _ if self.is_quiet => {}
@@ -65,8 +61,8 @@ impl Screen {
         }
     }
 
-    /// Starts the log. By default, the log contains warnings and errors. If there is no bar, it also contains a line per stage, provided
-    /// that `stages` is set or the format is JSON. `verbose` and `RESEMBLANCE_LOG` change the defaults.
+    /// Starts the log of warnings and errors. Without a bar, it also has a line per stage if `stages` is set or the format is JSON.
+    /// `verbose` and `RESEMBLANCE_LOG` change these defaults.
     pub(crate) fn start_log(&self, verbose: u8, stages: bool) {
         let format = self.format;
         let has_stages = self.bar.is_hidden() && (stages || format == LogFormat::Json);
@@ -113,12 +109,11 @@ thread_local! {
     static WRITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is writing a log line.
 pub(crate) fn is_writing() -> bool {
     WRITING.try_with(Cell::get).unwrap_or(true)
 }
 
-/// Writes complete log lines. Errors are ignored, because a full disk or a closed pipe must not end a run.
+/// Writes complete log lines. Ignores errors, because a full disk or a closed pipe must not end a run.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.format);

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result, distinct_messages};
 use crate::page::side_by_side::COLOURS;
 pub(crate) use crate::page::text::{bytes, count, counted, either, plural};
 
-/// Writes a result to standard output. Control characters are escaped, except for the escape sequences of this program's colours.
+/// Writes a result to standard output. Escapes control characters, except in the colours of this program.
 pub(crate) fn result(text: &str) -> Result<()> {
     let shown = escaped(text);
     if !colour() {
@@ -25,7 +25,7 @@ pub(crate) fn result(text: &str) -> Result<()> {
     exact(coloured.as_bytes())
 }
 
-/// Writes a result to standard output unchanged. A pipe that the reader closed, as `head` does, is not an error.
+/// Writes bytes to standard output unchanged. A pipe that the reader closed, as `head` does, is not an error.
 pub(crate) fn exact(content: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(content).and_then(|()| stdout.flush()) {
@@ -36,12 +36,12 @@ pub(crate) fn exact(content: &[u8]) -> Result<()> {
     }
 }
 
-/// Prints a result as indented JSON if `is_json` is true, and otherwise as the text that `people` returns.
+/// Prints a result as indented JSON, or as the text that `people` returns.
 pub(crate) fn json_or(is_json: bool, result: &impl Serialize, people: impl FnOnce() -> String) -> Result<()> {
     self::result(&if is_json { json(result)? } else { people() })
 }
 
-/// Prints a result as a line of JSON if `is_json` is true, and otherwise as the text that `people` returns.
+/// Prints a result as a line of JSON, or as the text that `people` returns.
 pub(crate) fn json_line_or(
     is_json: bool,
     result: &impl Serialize,
@@ -50,12 +50,10 @@ pub(crate) fn json_line_or(
     self::result(&if is_json { json_line(result)? } else { people() })
 }
 
-/// Formats a result as indented JSON.
 pub(crate) fn json(result: &impl Serialize) -> Result<String> {
     with_newline(serde_json::to_string_pretty(result))
 }
 
-/// Formats a result as a line of JSON.
 pub(crate) fn json_line(result: &impl Serialize) -> Result<String> {
     with_newline(serde_json::to_string(result))
 }
@@ -64,19 +62,18 @@ fn with_newline(json: serde_json::Result<String>) -> Result<String> {
     json.map(|text| format!("{text}\n")).map_err(|e| Error::bug("the result cannot be written").because(e))
 }
 
-/// Writes an error to standard error, in colour on a terminal. Failures to write are ignored, because the exit code also reports the error.
+/// Writes an error to standard error, in colour on a terminal. Ignores failures to write, because the exit code also reports the error.
 pub(crate) fn error(text: &str) {
     let colour = std::io::stderr().is_terminal() && Environment::process().allows_colour();
     let label = if colour { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
     message(&format!("{label} {text}\n"));
 }
 
-/// Writes a text to standard error. Failures to write are ignored.
 pub(crate) fn message(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Returns the error and its causes for a terminal, one per line, with secrets masked.
+/// Returns the error and its causes, one per line, with secrets masked and control characters escaped.
 pub(crate) fn explain(error: &Error) -> String {
     let lines: Vec<_> = sentences(error).iter().map(|sentence| visible(sentence).into_owned()).collect();
     lines.join("\n  because: ")
@@ -87,7 +84,7 @@ pub(crate) fn one_line(error: &Error) -> String {
     sentences(error).join("; because: ")
 }
 
-/// Returns the messages of the error and its causes, with secrets masked. For missing permissions and for bugs, advice is added.
+/// Returns the messages of the error and its causes, with secrets masked. Adds advice about missing permissions and bugs.
 pub(crate) fn sentences(error: &Error) -> Vec<String> {
     let mut messages = distinct_messages(error);
     if messages.iter().any(|message| is_no_permission(message)) {
@@ -102,7 +99,6 @@ pub(crate) fn sentences(error: &Error) -> Vec<String> {
     messages.iter().map(|message| masked(message)).collect()
 }
 
-/// Whether standard output shows colour.
 pub(crate) fn colour() -> bool {
     std::io::stdout().is_terminal() && Environment::process().allows_colour()
 }
@@ -112,7 +108,7 @@ pub(crate) fn width() -> usize {
     terminal_size::terminal_size_of(std::io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
 }
 
-/// Formats a Markdown table with right-aligned numbers. Control characters are escaped.
+/// Formats a Markdown table with right-aligned numbers. Escapes control characters.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header.iter().map(|name| visible(name)));
@@ -131,7 +127,7 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 pub(crate) struct NumberColumn(pub(crate) String);
 
 impl NumberColumn {
-    /// Adds a line with the number `n`, the noun in singular or plural, and `rest`. Adds no line if `n` is `None`.
+    /// Adds a line with the number `n`, the noun in singular or plural, and `rest`. Does nothing if `n` is `None`.
     pub(crate) fn line(&mut self, n: impl Into<Option<u64>>, noun: &str, rest: &str) {
         let Some(n) = n.into() else { return };
         let noun = if noun.is_empty() { String::new() } else { plural(n, noun) };
@@ -139,14 +135,14 @@ impl NumberColumn {
     }
 }
 
-/// Returns the number of rejected documents for each reason, such as `2 empty_text, 1 invalid_utf8`. `before` and `after` enclose this
-/// text. Without rejects, the result is empty.
+/// Returns the number of rejected documents for each reason, such as `2 empty_text, 1 invalid_utf8`, between `before` and `after`. Empty
+/// if there are no rejects.
 pub(crate) fn reasons(rejects: &BTreeMap<String, u64>, [before, after]: [&str; 2]) -> String {
     let reasons: Vec<_> = rejects.iter().map(|(reason, &n)| format!("{} {reason}", count(n))).collect();
     if reasons.is_empty() { String::new() } else { format!("{before}{}{after}", reasons.join(", ")) }
 }
 
-/// Formats a duration in seconds, minutes or hours, depending on its length.
+/// Formats a duration in seconds, minutes or hours.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 10.0 => format!("{s:.1} s"),

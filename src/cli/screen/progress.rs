@@ -18,7 +18,7 @@ const ROWS: &str = "{spinner} {prefix} {percent}% of {human_len} rows, {speed}{m
 const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {speed}{msg} ({elapsed})";
 const PARTITIONS: &str = "{spinner} {prefix} {percent}% of {human_len} partitions, {speed}{msg} ({elapsed})";
 
-/// The time before a rate is shown. At the beginning, data that is already available would distort the rate.
+/// The time before a rate is shown. Data that was available at the beginning would distort an earlier rate.
 const FIRST_RATE: Duration = Duration::from_millis(500);
 
 /// Returns the style for `template`. A test checks that all templates are valid.
@@ -26,8 +26,8 @@ pub(super) fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Returns the mean rate and the remaining time at this rate, such as `8,230 rows/s, 12 s left, `. The text is empty for the first half
-/// second, and while the rate is close to 0.
+/// Returns the mean rate and the remaining time, such as `8,230 rows/s, 12 s left, `. Empty at the beginning, and if the rate is close to
+/// 0.
 fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     let rate = done as f64 / since.as_secs_f64();
     if since < FIRST_RATE || rate < 1e-3 {
@@ -47,36 +47,33 @@ const TARGET: &str = "resemblance::progress";
 /// The minimum interval between two log lines about the progress within a stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shows and records the progress of a run.
 pub(super) struct Bar {
     bar: ProgressBar,
-    /// The format of log lines.
     format: LogFormat,
     costs: Arc<Mutex<Option<Costs>>>,
     journal: Journal,
     stage: Mutex<RunningStage>,
-    /// The remaining time of the run and its start time; `None` if no job runs.
+    /// The remaining time of the run, and its start time.
     run: Mutex<Option<(TimeLeft, Instant)>>,
 }
 
-/// The stage that began last.
 #[derive(Default)]
 struct RunningStage {
     name: String,
     number: usize,
     stages: usize,
-    /// The number of stages of the run that have ended.
+    /// The number of stages that have ended.
     ended: usize,
-    /// A text about the tasks on a cluster. It is empty if the run is on one machine.
+    /// A text about the tasks on a cluster. Empty on one machine.
     tasks: String,
-    /// The unit of the input; `None` until the stage has reported its progress.
+    /// The unit of the input, once the stage has reported its progress.
     unit: Option<InputUnit>,
     /// The time of the last log line about the progress within the stage.
     logged: Option<Instant>,
 }
 
 impl Bar {
-    /// Shows the progress of a run on `bar`, or in log lines in `format`. `costs` has the forecast of the next run.
+    /// Shows progress on `bar`, or in log lines in `format`. `costs` contains the forecast of the next run.
     pub(super) fn new(
         bar: ProgressBar,
         format: LogFormat,
@@ -90,7 +87,7 @@ impl Bar {
         self.journal.lock().push((Instant::now(), event));
     }
 
-    /// Changes the estimate of the remaining time. Returns the remaining seconds, or `None` if they cannot be estimated.
+    /// Changes the estimate of the remaining time. Returns the remaining seconds if they can be estimated.
     fn left(&self, change: impl FnOnce(&mut TimeLeft)) -> Option<f64> {
         let mut run = self.run.lock();
         let (left, began) = run.as_mut()?;
@@ -99,12 +96,11 @@ impl Bar {
         Some((seconds * 10.0).round() / 10.0)
     }
 
-    /// Shows a stage and the remaining seconds of the run.
     fn show(&self, RunningStage { name, number, stages, .. }: &RunningStage, left: Option<f64>) {
         self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
     }
 
-    /// Switches the bar to `unit`. The rate is measured from now on, so the amount `counted`, which is already done, does not count.
+    /// Switches the bar to `unit`. The rate is measured from now on, so the finished amount `counted` does not count.
     fn count_in(&self, unit: InputUnit, counted: u64) {
         let template = match unit {
             InputUnit::Rows => ROWS,
@@ -141,7 +137,7 @@ impl Progress for Bar {
         self.bar.enable_steady_tick(Duration::from_millis(120));
         self.bar.set_message("");
         self.bar.tick();
-        // A visible bar already shows the stage. Text logs have a line only at the end of a stage.
+        // A visible bar already shows the stage. A text log has a line only when a stage ends.
         if self.bar.is_hidden() && self.format == LogFormat::Json {
             tracing::info!(stage = name, number, stages, left_seconds, "begins");
         }
@@ -165,7 +161,7 @@ impl Progress for Bar {
         let left_seconds = self.left(|run| run.reaches(name, done as f64 / all.max(1) as f64));
         let mut stage = self.stage.lock();
         self.show(&stage, left_seconds);
-        // The bar shows the stage that began last.
+        // The bar only shows the stage that started last.
         if stage.name != name {
             return;
         }

@@ -14,10 +14,10 @@ use crate::lookup::show::{MemberTexts, PairRow};
 use crate::page::passages::MAX_UNITS;
 use crate::page::side_by_side::{PassageMark, View, side_by_side};
 
-/// The maximum number of lines that are shown of two texts, unless the user asks for the whole texts.
+/// The maximum number of lines that are shown of two texts, unless the user asks for whole texts.
 pub(crate) const FIRST_LINES: usize = 200;
 
-/// Formats pairs: the similarity of each pair, followed by at most `most` lines of the two texts in two columns.
+/// Formats pairs like [`two`], each with its similarity.
 pub(crate) fn pairs(
     pairs: &[PairRow],
     texts: &MemberTexts,
@@ -60,8 +60,7 @@ pub(crate) fn two(
     Ok(shown)
 }
 
-/// Returns a sentence that contains the number of items that are not shown, and the `option` that shows all items. If all items are shown,
-/// the text is empty.
+/// Returns a sentence with the number of items that are not shown, and the `option` that shows them. Empty if all items are shown.
 pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),
@@ -74,7 +73,7 @@ pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> Stri
     }
 }
 
-/// Formats a passage: its counts, a sample, and tables of the places where it occurs in documents and in reference documents.
+/// Formats a passage: its counts, a sample, and its places in documents and in reference documents.
 pub(crate) fn passage(passage: &Passage) -> Result<String> {
     let Passage { id, words, occurrences, documents, sample, places, reference, .. } = passage;
     let all = &places.all;
@@ -93,7 +92,7 @@ pub(crate) fn passage(passage: &Passage) -> Result<String> {
     Ok(text)
 }
 
-/// Returns a table of places, followed by the number of places that are not shown.
+/// Returns a table of places, and the number of places that are not in it.
 fn table(columns: &[&str], places: &PassagePlaces) -> Result<String> {
     let shown: usize = places.first.iter().map(RecordBatch::num_rows).sum();
     let table = print::table(columns, &rows::cells(&places.first)?);

@@ -1,16 +1,15 @@
 //! Estimates the remaining time of a run from the costs of its stages and its speed so far.
 //!
-//! Costs are seconds from a forecast, or proportions from typical runs. If a run has been twice as slow as its forecast so far, the
-//! remaining stages are expected to be twice as slow too.
+//! Costs are seconds from a forecast, or proportions from typical runs. If a run takes twice as long as its forecast, the remaining
+//! stages are expected to take twice as long too.
 
 use std::collections::BTreeMap;
 
 use crate::cli::screen::print;
 use crate::forecast::Forecast;
 
-/// The costs of stages in typical runs, relative to 100 for [`FIRST`]. Most were measured on generated documents and on news, with
-/// thresholds of 0.5 and 0.8, bands and prefixes, lines and runs of words. Costs of stages that read texts or reference documents again are
-/// estimates. The measured speed of a run corrects the costs.
+/// The costs of stages in typical runs, relative to 100 for [`FIRST`]. Most were measured on generated documents and on news. Costs of
+/// stages that read texts or reference documents again are guesses. The speed of a run corrects the costs.
 const TYPICAL: [(&str, f64); 25] = [
     (FIRST, 100.0),
     ("left_out", 20.0),
@@ -42,13 +41,13 @@ const TYPICAL: [(&str, f64); 25] = [
 /// The stage that reads texts in every run.
 const FIRST: &str = "sketches";
 
-/// The cost of stages that are not listed in [`TYPICAL`]. Most of these stages only sort a few rows.
+/// The cost of stages that are not in [`TYPICAL`]. Most of them only sort a few rows.
 const SMALL: f64 = 2.0;
 
-/// The minimum share of a run that must be done before typical costs give an estimate.
+/// The share of a run that must be done before typical costs give an estimate.
 const ENOUGH: f64 = 0.02;
 
-/// The weight of a forecast in seconds. The forecast counts like measured time for this share of the run.
+/// The weight of a forecast in seconds: it counts like measured time for this share of the run.
 const TRUST: f64 = 0.1;
 
 /// The costs of stages. All costs have the same unit.
@@ -57,18 +56,17 @@ pub(crate) struct Costs {
     stages: BTreeMap<String, f64>,
     /// The cost of each stage that is not in `stages`.
     other: f64,
-    /// Whether costs are seconds on this machine.
+    /// Whether costs are seconds on this machine, not only proportions.
     in_seconds: bool,
 }
 
 impl Costs {
-    /// Returns the costs of typical runs.
     pub(crate) fn typical() -> Self {
         let stages = TYPICAL.into_iter().map(|(name, cost)| (name.to_owned(), cost)).collect();
         Self { stages, other: SMALL, in_seconds: false }
     }
 
-    /// Returns the costs from a forecast. If `is_here` is false, the run is on a cluster, and only the proportions of the costs are used.
+    /// Returns the costs from a forecast. On a cluster (`is_here` is false), only their proportions are used.
     pub(crate) fn forecast(forecast: &Forecast, is_here: bool) -> Self {
         let stages = forecast.stages.iter().map(|stage| (stage.name.clone(), stage.seconds.value)).collect();
         Self { stages, other: 0.0, in_seconds: is_here }
@@ -79,28 +77,25 @@ impl Costs {
     }
 }
 
-/// The progress of a run, in units of cost.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TimeLeft {
     costs: Costs,
-    /// The stages that have not yet begun, with their costs.
+    /// The stages that have not started, with their costs.
     waiting: Vec<(String, f64)>,
-    /// The running stages as tuples (name, cost, share of the input that was read).
+    /// The running stages: name, cost, and share of the input that was read.
     running: Vec<(String, f64, f64)>,
-    /// The total cost of the stages that this run has finished.
+    /// The total cost of the stages that this run executed.
     done: f64,
     /// Whether all stages of the run have ended and other work follows.
     is_over: bool,
 }
 
 impl TimeLeft {
-    /// Creates the progress of a run that has not begun.
     pub(crate) fn new(costs: Costs, stages: &[String]) -> Self {
         let waiting = stages.iter().map(|name| (name.clone(), costs.stage(name))).collect();
         Self { costs, waiting, running: Vec::new(), done: 0.0, is_over: false }
     }
 
-    /// Records that a stage begins.
     pub(crate) fn begins(&mut self, name: &str) {
         self.is_over |= self.waiting.is_empty() && self.running.is_empty();
         let cost = match self.waiting.iter().position(|(waiting, _)| waiting == name) {
@@ -110,14 +105,13 @@ impl TimeLeft {
         self.running.push((name.to_owned(), cost, 0.0));
     }
 
-    /// Records which share of its input a stage has read.
     pub(crate) fn reaches(&mut self, name: &str, share: f64) {
         if let Some((_, _, reached)) = self.running.iter_mut().find(|(running, ..)| running == name) {
             *reached = share.clamp(0.0, 1.0);
         }
     }
 
-    /// Records that a stage ends. If an earlier run had finished the stage (`reused`), it does not affect the speed.
+    /// Records that a stage ends. If an earlier run had finished it (`reused`), it does not affect the speed.
     pub(crate) fn ends(&mut self, name: &str, reused: bool) {
         if let Some(at) = self.running.iter().position(|(running, ..)| running == name) {
             let (_, cost, _) = self.running.remove(at);
@@ -125,8 +119,8 @@ impl TimeLeft {
         }
     }
 
-    /// Estimates the seconds until the end of the run. `elapsed` is the number of seconds since its start. Returns `None` until an estimate
-    /// is possible, and after the end of the run.
+    /// Estimates the seconds until the end of the run, `elapsed` seconds after its start. Returns `None` while no estimate is possible,
+    /// and after the end.
     pub(crate) fn seconds(&self, elapsed: f64) -> Option<f64> {
         let done = self.done + self.running.iter().map(|(_, cost, share)| cost * share).sum::<f64>();
         let running: f64 = self.running.iter().map(|(_, cost, share)| cost * (1.0 - share)).sum();
@@ -139,7 +133,6 @@ impl TimeLeft {
     }
 }
 
-/// Formats the name and the number of a stage, and the remaining seconds of the run.
 pub(crate) fn text(name: &str, (number, stages): (usize, usize), left: Option<f64>) -> String {
     let left = left.map(|seconds| format!(", {} to go", print::duration(seconds.ceil()))).unwrap_or_default();
     format!("[stage {number} of {stages}{left}] {name}")
@@ -166,7 +159,7 @@ mod tests {
         run.reaches("a", 0.01);
         assert_eq!(run.seconds(1.0), None, "0.6 % of the run is too little");
         run.reaches("a", 0.5);
-        // Costs of 30 out of 100 took 6 seconds.
+        // The finished work costs 30 of 100 and took 6 seconds.
         assert_eq!(run.seconds(6.0), Some(14.0));
         run.ends("a", false);
         assert_eq!(run.seconds(12.0), Some(8.0));
@@ -190,8 +183,8 @@ mod tests {
         assert_eq!(run.seconds(0.0), Some(100.0));
         run.begins("a");
         run.reaches("a", 0.5);
-        // The forecast was 30 seconds, but 70 seconds have passed. The remaining stages are expected to be slower too, although the
-        // forecast still has the weight of a tenth of the run.
+        // The forecast was 30 seconds, but 70 have passed. So the remaining stages are expected to be slower. The forecast counts like
+        // measured time for a tenth of the run.
         assert_eq!(run.seconds(70.0), Some(70.0 * 80.0 / 40.0));
     }
 

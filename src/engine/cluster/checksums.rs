@@ -1,7 +1,5 @@
-//! Checksums of shuffled files. The checksums detect bytes that changed on a disk before a task reads them as rows.
-//!
-//! A task writes the checksums of its files next to the files. An executor checks a file before one of its tasks reads it, and before it
-//! serves the file to other processes.
+//! Checksums of shuffled files, which detect bytes that changed on a disk. A task writes the checksums of its files next to them. An
+//! executor checks a file before one of its tasks reads it, and before it serves the file to other processes.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -36,20 +34,17 @@ const BLOCK: usize = 1 << 18;
 /// The number of bytes before the message in the body of a gRPC request: a flag and a length.
 const GRPC_PREFIX: usize = 5;
 
-/// The shuffled files that a task reads and writes.
 #[derive(Debug)]
 pub(super) struct TaskFiles {
-    /// The folder of the task's executor.
     folder: String,
     job: JobId,
     /// The number of the task's query stage.
     stage: usize,
-    /// The input files in this folder, each with the partition that the task reads.
+    /// The input files in the executor's folder, each with the partition that the task reads.
     inputs: Vec<(PathBuf, usize)>,
 }
 
 impl TaskFiles {
-    /// Returns the files of a task that runs `plan`.
     pub(super) fn new(folder: &str, job: JobId, stage: usize, plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let mut inputs = Vec::new();
         plan.apply(|node| {
@@ -68,7 +63,6 @@ impl TaskFiles {
         here.try_for_each(|(file, partition)| check(file, *partition))
     }
 
-    /// Writes the checksums of the output files.
     pub(super) fn write_checksums(&self, output: &[ShuffleWritePartition]) -> Result<()> {
         let path = |part: &ShuffleWritePartition| {
             let (partition, sorted) = (part.partition_id as usize, part.is_sort_shuffle);
@@ -82,12 +76,11 @@ impl TaskFiles {
     }
 }
 
-/// Returns the path of a shuffled file's checksums.
 fn checksum_path(file: &Path) -> PathBuf {
     file.with_extension("arrow.crc32")
 }
 
-/// Returns the start and the end of each part that has a checksum: the header and each partition of the file, or the whole file.
+/// Returns the start and end of each part with a checksum: the header and the partitions of the file, or the whole file.
 fn parts(file: &Path) -> io::Result<Vec<(u64, u64)>> {
     if !is_sort_shuffle_output(file) {
         return Ok(vec![(0, std::fs::metadata(file)?.len())]);
@@ -98,7 +91,6 @@ fn parts(file: &Path) -> io::Result<Vec<(u64, u64)>> {
     Ok(all.map(|(begin, end)| (begin.unsigned_abs(), end.unsigned_abs())).collect())
 }
 
-/// Returns the CRC-32 of a part of a file.
 fn checksum(file: &Path, (begin, end): (u64, u64)) -> io::Result<[u8; 4]> {
     let mut file = File::open(file)?;
     file.seek(SeekFrom::Start(begin))?;
@@ -113,7 +105,7 @@ fn checksum(file: &Path, (begin, end): (u64, u64)) -> io::Result<[u8; 4]> {
     }
 }
 
-/// Fails with the name of the file if the header or the partition is damaged.
+/// Fails with the name of the file if its header or the partition is damaged.
 fn check(file: &Path, partition: usize) -> Result<(), Error> {
     let is_whole = || -> io::Result<bool> {
         let (written, parts) = (std::fs::read(checksum_path(file))?, parts(file)?);
@@ -132,7 +124,7 @@ fn check(file: &Path, partition: usize) -> Result<(), Error> {
     Err(Error::engine(format!("{}: {why}", file.display())))
 }
 
-/// Returns `routes` with a check that refuses damaged files. `routes` serve the shuffled files in `folder`, the folder of `executor`.
+/// Returns `routes`, which serve the shuffled files in the `folder` of `executor`, with a check that refuses damaged files.
 pub(super) fn refuse_damaged(routes: Router, folder: String, executor: String) -> Router {
     routes.layer(from_fn_with_state((folder, executor), serve))
 }
@@ -147,7 +139,7 @@ async fn serve(State((folder, executor)): State<(String, String)>, request: Requ
     }
 }
 
-/// Checks the file that `request` asks for, and returns `request`.
+/// Checks the file that `request` asks for, and returns the request.
 async fn checked(request: Request, folder: &str) -> Result<Request, BoxError> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, MESSAGE_BYTES as usize).await?;

@@ -1,14 +1,14 @@
 //! Both sides of a cluster's connections, with its token and TLS.
 //!
 //! With a certificate and an authority, all connections use TLS. With a token, every call carries the token. Ballista lets the caller set
-//! only one header on all connections of a client: the user agent. This header therefore carries the token. The token is sent as a SHA-256
-//! digest, because a header allows only some characters.
+//! only one header on all connections of a client, the user agent, so this header carries the token. It is sent as a SHA-256 digest,
+//! because a header allows only some characters.
 //!
-//! A server limits the number of connections whose first request is not yet answered, and closes such a connection after some time.
-//! Otherwise, anybody could use up all connections of a process with requests that never end.
+//! A server limits the number of connections without an answered request, and closes them after some time. Otherwise, anybody could use
+//! up all connections of a process with requests that never end.
 //!
-//! No process answers requests of web pages. A browser on the scheduler's machine can reach the scheduler, and any page could make the
-//! browser send a request.
+//! No process answers requests of web pages. A browser on the scheduler's machine can reach the scheduler, and any page could make it
+//! send a request.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -60,8 +60,8 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Reads the file that the environment names. Returns `None` if the environment names no file. Fails with `Kind::Job` if the file
-    /// cannot be read or contains no certificate.
+    /// Reads the file that the environment names, if it names one. Fails with `Kind::Job` if the file cannot be read or contains no
+    /// certificate.
     pub(crate) fn from_environment() -> Result<Option<Self>> {
         Environment::process().get(CLUSTER_CA).map(|path| Self::read(path.as_ref())).transpose()
     }
@@ -76,13 +76,12 @@ impl Trust {
         Ok(Self { grpc, rest })
     }
 
-    /// Returns `client` restricted to these authorities.
     pub(crate) fn add_to_client(&self, client: ClientBuilder) -> ClientBuilder {
         let client = client.tls_built_in_root_certs(false);
         self.rest.iter().cloned().fold(client, ClientBuilder::add_root_certificate)
     }
 
-    /// Returns `endpoint` over TLS. Ballista's executor always connects to its scheduler by `http`.
+    /// Returns `endpoint` over TLS. Ballista's executor always uses `http` for its scheduler.
     fn secure(&self, mut endpoint: Endpoint) -> Result<Endpoint, Box<dyn std::error::Error + Send + Sync>> {
         if endpoint.uri().scheme() != Some(&Scheme::HTTPS) {
             let mut parts = endpoint.uri().clone().into_parts();
@@ -97,7 +96,7 @@ impl Trust {
     }
 }
 
-/// Returns the TLS acceptor of the servers of this process, or `None` if the environment names no certificate. Fails with `Kind::Job` if a
+/// Returns the TLS acceptor of the servers of this process, if the environment names a certificate. Fails with `Kind::Job` if a
 /// certificate or its key is missing or cannot be used.
 pub(super) fn acceptor() -> Result<Option<TlsAcceptor>> {
     let environment = Environment::process();
@@ -125,7 +124,7 @@ pub(super) fn acceptor() -> Result<Option<TlsAcceptor>> {
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
-/// Reads the certificates from the file that `variable` names.
+/// Reads the certificates in the file that `variable` names.
 fn certificates(variable: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = found.map_err(|e| unusable(variable, path).because(e))?;
@@ -140,15 +139,13 @@ fn unusable(variable: &str, path: &Path) -> Error {
     Error::job(format!("{variable} names {}: expected a file with {expected} as PEM", path.display()))
 }
 
-/// The secret of a cluster.
+/// The secret of a cluster, in the form of the user agent that clients send.
 #[derive(Clone)]
 pub(crate) struct ClusterToken {
-    /// The user agent that clients with the secret send.
     user_agent: Arc<str>,
 }
 
 impl ClusterToken {
-    /// Reads the secret from the environment of this process. Returns `None` if no secret is set.
     pub(crate) fn from_environment() -> Option<Self> {
         Environment::process().get(CLUSTER_TOKEN).map(Self::new)
     }
@@ -163,12 +160,11 @@ impl ClusterToken {
         Self { user_agent: user_agent.into() }
     }
 
-    /// The user agent of a client that knows the secret.
     pub(super) fn user_agent(&self) -> &str {
         &self.user_agent
     }
 
-    /// Returns `routes` with a check that rejects requests without the secret.
+    /// Returns `routes` with a check that refuses requests without the secret.
     fn guard(&self, routes: Router) -> Router {
         let token = self.clone();
         routes.layer(from_fn(move |request: Request, next: Next| {
@@ -187,27 +183,26 @@ impl ClusterToken {
         let given = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
         // Clients append their own names to the user agent.
         let given = given.and_then(|given| given.split(' ').next()).unwrap_or_default();
-        // All bytes are compared, so that the time does not reveal how many bytes are correct.
+        // Compares all bytes, so that the time does not reveal how many are correct.
         let differing = given.bytes().zip(self.user_agent.bytes()).fold(0, |bits, (a, b)| bits | (a ^ b));
         differing == 0 && given.len() == self.user_agent.len()
     }
 }
 
-/// The time limit of a new connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The interval of probes on a connection with waiting requests.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time limit of an answer to a probe. Even a busy process needs less time. After this time, the connection is closed and its requests
+/// The time limit of an answer to a probe. Even a busy process answers in time. Otherwise the connection is closed, and its requests
 /// fail.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the function that configures the endpoints of Ballista's clients.
 ///
-/// Ballista sets no timeout for fetching shuffled partitions. If packets are lost silently, TCP resends them for up to a quarter of an hour
-/// while the task waits. The task would keep its slot even if its stage is cancelled, because a scheduler cannot cancel tasks that polling
-/// executors have begun.
+/// Ballista sets no timeout for fetching shuffled partitions. If packets are lost silently, TCP resends them for up to a quarter of an
+/// hour while the task waits. The task would keep its slot even after its stage is cancelled, because a scheduler cannot cancel tasks
+/// that polling executors have started.
 pub(super) fn endpoints(trust: Option<&Trust>) -> EndpointOverrideFn {
     let (token, trust) = (ClusterToken::from_environment(), trust.cloned());
     Arc::new(move |mut endpoint| {
@@ -228,26 +223,24 @@ pub(super) fn with_endpoints(config: SessionConfig, trust: Option<&Trust>) -> Se
     config.with_ballista_override_create_grpc_client_endpoint(endpoints(trust))
 }
 
-/// Returns the scheme of the cluster's URLs.
 pub(super) fn scheme(trust: Option<&Trust>) -> &'static str {
     if trust.is_some() { "https" } else { "http" }
 }
 
-/// The time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first byte of a TLS connection. No HTTP request starts with it.
 const HANDSHAKE: u8 = 22;
 
-/// The maximum number of bytes that are read from a request without TLS.
+/// The maximum number of bytes that are read of a request without TLS.
 const MAX_REQUEST: u64 = 64 << 10;
 
-/// The answer to a request without TLS. The answer tells the client to use TLS.
+/// The answer to a request without TLS, which tells the client to use TLS.
 const WITHOUT_TLS: &[u8] =
     b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 26\r\nConnection: close\r\n\r\nthis cluster asks for TLS\n";
 
-/// Serves `routes` to clients with the token of this process, and `open` to all clients. If the process has no token, `routes` are also
-/// served to all clients. Serving ends when `stopped` is ready. Handlers can read the client's address.
+/// Serves `routes` to clients with the token of this process, or to all clients if there is no token. Serves `open` to all clients. Ends
+/// when `stopped` is ready. Handlers can read the client's address.
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Router,
@@ -256,7 +249,7 @@ pub(super) async fn serve(
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (token, strangers) = (ClusterToken::from_environment(), Strangers::default());
-    // A certificate proves the server's name, so the host of a request is not checked.
+    // A certificate proves the name of the server, so the host of a request need not be checked.
     let named_locally =
         token.is_none() && acceptor.is_none() && listener.local_addr()?.ip().to_canonical().is_loopback();
     let routes = strangers.forget_after_request(routes);
@@ -267,7 +260,7 @@ pub(super) async fn serve(
     match acceptor {
         Some(acceptor) => {
             let handshakes = FuturesUnordered::new();
-            // Axum passes the address of a client only for its own listener types.
+            // Axum only passes on the address of a client for its own types of listeners.
             let listener = TlsListener { listener, acceptor, handshakes }.tap_io(|_| {});
             axum::serve(listener, service).with_graceful_shutdown(stopped).await
         }
@@ -275,7 +268,7 @@ pub(super) async fn serve(
     }
 }
 
-/// A TLS connection with the address of its client, or `None` if the handshake failed.
+/// A TLS connection with the address of its client. `None` if the handshake failed.
 type Shaken = Option<(TlsStream<TcpStream>, SocketAddr)>;
 
 /// Accepts TLS connections. A slow client does not block other clients.
@@ -324,23 +317,23 @@ async fn handshake(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<T
     if stream.peek(&mut first).await? > 0 && first != [HANDSHAKE] {
         stream.write_all(WITHOUT_TLS).await?;
         stream.shutdown().await?;
-        // Closing a connection with unread bytes can discard the answer.
+        // Closing a connection with unread bytes could discard the answer.
         tokio::io::copy(&mut stream.take(MAX_REQUEST), &mut tokio::io::sink()).await?;
         return Err(io::Error::other("the client speaks no TLS"));
     }
     acceptor.accept(stream).await
 }
 
-/// The time limit for answering the first request of a client.
+/// The time limit for the first request of a client and its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The maximum number of strangers at the same time. A new stranger replaces the oldest stranger.
+/// The maximum number of strangers at the same time. A new stranger then replaces the oldest one.
 const MAX_STRANGERS: usize = 256;
 
-/// A connection whose first request is not yet answered.
+/// A client whose first request is not yet answered.
 struct Stranger {
     address: SocketAddr,
-    /// A second handle of the connection, which is used to close it.
+    /// A second handle of the connection, to close it.
     connection: std::net::TcpStream,
 }
 
@@ -349,7 +342,7 @@ struct Stranger {
 struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
 
 impl Strangers {
-    /// Returns `routes` with a layer that removes a client from the strangers at its first request.
+    /// Returns `routes` with a layer that takes a client off the strangers at its first request.
     fn forget_after_request(&self, routes: Router) -> Router {
         let strangers = self.clone();
         routes.layer(from_fn(
@@ -364,7 +357,7 @@ impl Strangers {
         let connection = std::net::TcpStream::from(stream.as_fd().try_clone_to_owned()?);
         let first = {
             let mut strangers = self.0.lock();
-            // An earlier connection from the same address has ended.
+            // An earlier connection from this address has ended.
             strangers.retain(|stranger| stranger.address != address);
             strangers.push_back(Stranger { address, connection });
             if strangers.len() > MAX_STRANGERS { strangers.pop_front() } else { None }
@@ -400,7 +393,7 @@ impl Listener for Entrance {
     async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // Without this option, the end of an answer can be delayed by 40 ms until the client acknowledges its beginning.
+            // Without this option, the end of an answer can wait 40 ms until the client acknowledges its beginning.
             let ready = stream.set_nodelay(true).and_then(|()| self.strangers.add(&stream, address));
             match ready {
                 Ok(()) => {
@@ -421,8 +414,8 @@ impl Listener for Entrance {
     }
 }
 
-/// Returns `routes` with a check that refuses requests of web pages. With `named_locally`, host names with a domain are also refused. A
-/// page can reach this machine under the page's own host name (DNS rebinding), and such requests look like requests of programs.
+/// Returns `routes` with a check that refuses requests of web pages. With `named_locally`, also refuses host names with a domain: a page
+/// can reach this machine under its own host name (DNS rebinding), and its requests then look like requests of programs.
 fn without_web_pages(routes: Router, named_locally: bool) -> Router {
     routes.layer(from_fn(move |request: Request, next: Next| async move {
         if request.headers().contains_key(ORIGIN) || named_locally && !is_named_locally(&request) {
@@ -432,7 +425,7 @@ fn without_web_pages(routes: Router, named_locally: bool) -> Router {
     }))
 }
 
-/// Whether the request's host is an address or a name without a domain, such as localhost.
+/// Whether the request's host is an address, or a name without a domain such as localhost.
 fn is_named_locally(request: &Request) -> bool {
     let header = || request.headers().get(HOST)?.to_str().ok()?.parse::<Authority>().ok();
     let Some(authority) = request.uri().authority().cloned().or_else(header) else { return false };
@@ -440,7 +433,7 @@ fn is_named_locally(request: &Request) -> bool {
     host.parse::<IpAddr>().is_ok() || !host.trim_end_matches('.').contains('.')
 }
 
-/// Listens on `address`, the value of the command-line option `option`. Fails with `Kind::Input` if the address cannot be used.
+/// Listens on `address`, the value of the option `option`. Fails with `Kind::Input` if the address cannot be used.
 pub(super) async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener> {
     let refused = match TcpListener::bind(address).await {
         Ok(listener) => return Ok(listener),
@@ -499,7 +492,7 @@ mod tests {
     #[tokio::test]
     async fn the_reason_is_a_used_or_a_foreign_address() {
         let taken = listen("127.0.0.1:0".parse().unwrap(), "--bind").await.unwrap();
-        // 192.0.2.0/24 is reserved for documentation, so no machine has such an address.
+        // No machine has an address in 192.0.2.0/24, which is reserved for documentation.
         for (address, why) in [
             (taken.local_addr().unwrap(), "another process listens there"),
             ("192.0.2.1:50050".parse().unwrap(), "this machine has no such address"),

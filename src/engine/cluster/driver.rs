@@ -41,30 +41,28 @@ use crate::output::write::Write;
 use crate::plan::{OperatorExec, file_scan};
 use crate::source::{NumberRows, ParseFiles, files_of_partition};
 
-/// The interval between two polls of a running job, or of a scheduler that does not yet answer.
+/// The interval between two polls of a running job, or of a scheduler that does not answer yet.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// While tasks run, the time limit for a stall is multiplied by this factor, because tasks report no progress before they end.
+/// While tasks run, the time limit for a stall is multiplied by this factor, because tasks report progress only at their end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
 /// The maximum number of times that the pause before a resubmission is doubled.
 const MAX_DOUBLINGS: u32 = 4;
 
-/// The maximum number of reasons in the error of a stage that was lost repeatedly.
+/// The maximum number of reasons in the error of a stage whose attempts were all lost.
 const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
 pub struct ClusterEngine {
     session: SessionContext,
     settings: job::EngineSettings,
-    /// The scheduler's `host:port`.
     scheduler: String,
     rest: Rest,
     trust: Option<Trust>,
-    /// The executors that were found before the last stage.
+    /// The executors before the last stage.
     executors: Mutex<Executors>,
     jobs: Mutex<Jobs>,
-    /// The prefix of the job names of this run.
     run: String,
 }
 
@@ -100,7 +98,7 @@ impl ClusterEngine {
         })
     }
 
-    /// Returns the current executors of the cluster. `after` is the reason why the last attempt was lost.
+    /// Returns the executors of the cluster. `after` is the reason why the last attempt was lost.
     async fn executors_now(&self, control: &RunControl, after: Option<Error>) -> Result<Executors> {
         executors(&self.rest, (&self.scheduler, self.settings.wait_seconds), control, after).await
     }
@@ -109,7 +107,7 @@ impl ClusterEngine {
         *self.executors.lock()
     }
 
-    /// Submits the plan as a separate job and returns the rows of its only partition.
+    /// Submits the plan as a job of its own, and returns the rows of its only partition.
     async fn attempt(
         &self,
         stage: &StageRun<'_>,
@@ -136,11 +134,11 @@ impl ClusterEngine {
             () = control.stop.cancelled() => AttemptFailure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
-                    // This poll also counts work that was lost or repeated since the last poll.
+                    // This poll also counts work that was lost or repeated since the last one.
                     self.look(&name, stage, &mut seen, control).await;
                     return Ok(batches);
                 }
-                // The job has ended, so it need not be cancelled.
+                // The job has ended, so it is not cancelled.
                 Err(error) => return Err(read_failure(&error)),
             },
             why = self.watch_over(&name, stage, &mut seen, control) => why,
@@ -178,7 +176,7 @@ impl ClusterEngine {
         true
     }
 
-    /// Polls a job until it stalls, exceeds its deadline or is deadly for executors. Returns the reason.
+    /// Polls a job until it stalls, exceeds its deadline or kills executors. Returns the reason.
     async fn watch_over(
         &self,
         name: &str,
@@ -188,7 +186,7 @@ impl ClusterEngine {
     ) -> AttemptFailure {
         let lost = |why: String| AttemptFailure::Lost(Error::engine(why));
         let began = Instant::now();
-        // The time at which the cluster was first found without an executor.
+        // The first time at which the cluster had no executor.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
@@ -220,7 +218,7 @@ impl ClusterEngine {
         }
     }
 
-    /// Cancels a job. If that fails, the job ends by itself and its files are never used.
+    /// Cancels a job. If that fails, the job ends by itself, and its files are never used.
     async fn cancel(&self, name: &str) {
         let cancelled = match self.rest.job_id(name).await {
             Ok(Some(job)) => self.rest.cancel(&job).await,
@@ -241,7 +239,7 @@ struct StageRun<'a> {
 }
 
 impl StageRun<'_> {
-    /// Returns an error if two executors were lost while they ran the same task. The error names the files that the task reads.
+    /// Returns an error if two executors were lost while they ran the same task. It names the files that the task reads.
     fn deadly_files(&self) -> Option<Error> {
         let mut executors: BTreeMap<_, usize> = BTreeMap::new();
         let dead = self.dead.lock();
@@ -261,12 +259,11 @@ impl StageRun<'_> {
     }
 }
 
-/// The running jobs of a run, one per running stage. A job may wait while another job uses all executors. Therefore, no job counts as
-/// stalled while any job makes progress.
+/// The jobs of a run, one per running stage. A job may wait while another job uses all executors. Therefore no job counts as stalled
+/// while any job makes progress.
 struct Jobs {
-    /// The time when a task last began or ended.
+    /// The time when a task last started or ended.
     moved: Instant,
-    /// The number of running tasks per job.
     running: BTreeMap<String, usize>,
 }
 
@@ -277,7 +274,7 @@ impl Jobs {
         self.running.insert(name.to_owned(), running);
     }
 
-    /// Returns the time of the last progress, and whether a task runs.
+    /// Returns the time of the last progress, and whether any task runs.
     fn last(&self) -> (Instant, bool) {
         (self.moved, self.running.values().any(|running| *running > 0))
     }
@@ -299,16 +296,16 @@ impl<'a> Watched<'a> {
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         let mut jobs = self.jobs.lock();
-        // From now on, the executors of this job are free for other jobs.
+        // The executors of this job are free for other jobs from now on.
         jobs.moved = Instant::now();
         jobs.running.remove(self.name);
     }
 }
 
-/// The state of a job at the last poll.
+/// The state of a job at its last poll.
 #[derive(Default)]
 struct LastJobState {
-    /// The id of the job; `None` until the scheduler lists the job.
+    /// The id of the job, once the scheduler lists it.
     job: Option<String>,
     advance: Advance,
     /// The approximate number of partitions in the job's query stages.
@@ -335,7 +332,7 @@ impl Engine for ClusterEngine {
         settings::planning(&self.executors())
     }
 
-    /// Each task has its own memory. The executors run only as many tasks at the same time as their memory allows.
+    /// Each task has its own memory, and executors run only as many tasks at once as their memory allows.
     fn runs_stages_together(&self) -> bool {
         true
     }
@@ -356,14 +353,14 @@ impl Engine for ClusterEngine {
         control: &'a RunControl,
     ) -> BoxFuture<'a, Result<Vec<File>>> {
         Box::pin(async move {
-            // If the final query stage had several partitions, losing an executor would lose the rows of every partition that the executor
+            // If the final query stage had several partitions, the loss of an executor would lose the rows of all partitions that it
             // wrote.
             let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(
                 with_stored_rows(&self.session, plan).await?,
             )?));
             let stage = &StageRun { name: stage, plan, dead: Mutex::default() };
             let mut attempts = 0;
-            // The reasons why attempts were lost, latest first.
+            // Why attempts were lost, latest first.
             let mut lost: Vec<String> = Vec::new();
             loop {
                 let why = match self.attempt(stage, config, control).await {
@@ -403,15 +400,15 @@ impl Engine for ClusterEngine {
     }
 }
 
-/// Inserts the reason of a lost attempt before earlier reasons, and removes repetitions.
+/// Puts the reason of a lost attempt before the earlier reasons, without repetitions.
 fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.retain(|earlier| earlier != why);
     lost.insert(0, why.to_owned());
     lost.truncate(MAX_CAUSES);
 }
 
-/// Stores the row sets of `plan` in an object next to the tables that the plan writes. Each task gets the whole plan, but loads only the
-/// row sets of the files that it reads.
+/// Stores the row sets of `plan` in an object next to the tables that it writes. Each task gets the whole plan, but loads only the row
+/// sets of the files that it reads.
 async fn with_stored_rows(
     session: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,
@@ -450,9 +447,9 @@ async fn with_stored_rows(
 
 /// Returns `plan` in a form that can be serialized.
 ///
-/// File scans lose their output partitionings, because a scan has more partitions than a task. In this process, the partitionings prevent
-/// the optimizer from cutting scans. A node without rows becomes a scan of no rows, because an `EmptyExec` has no metrics. The scheduler
-/// never ends a query stage whose tasks have different numbers of metrics.
+/// File scans lose their output partitionings, which in this process keep the optimizer from cutting scans. A scan has more partitions
+/// than a task. A node without rows becomes a scan of no rows, because an `EmptyExec` has no metrics, and the scheduler never ends a
+/// query stage whose tasks have different numbers of metrics.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
         if node.is::<EmptyExec>() {
@@ -470,8 +467,8 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// Returns an error for an address if its host is unknown or if nothing listens on it, even after a short time. A missing answer does not
-/// yet count as an error.
+/// Returns an error if the scheduler's host is unknown or nothing listens on its address, even after a short time. A missing answer is no
+/// error yet.
 async fn absent(scheduler: &str) -> Option<Error> {
     let mut why = None;
     for pause in [POLL_INTERVAL, Duration::ZERO] {
@@ -493,7 +490,7 @@ async fn absent(scheduler: &str) -> Option<Error> {
     why
 }
 
-/// Waits at most `wait_seconds` until a scheduler has an executor, and returns its executors. `after` is the reason why the last attempt
+/// Waits at most `wait_seconds` for a scheduler with an executor, and returns the executors. `after` is the reason why the last attempt
 /// was lost.
 async fn executors(
     rest: &Rest,

@@ -63,7 +63,7 @@ pub(crate) struct ExecutorSettings {
     pub wait: u16,
 }
 
-/// Parses the number of tasks that run at the same time. 0 means one per core.
+/// Parses `--vcores`. 0 means one per core.
 fn task_slots(text: &str) -> std::result::Result<usize, ParseIntError> {
     Ok(match text.parse()? {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -73,11 +73,10 @@ fn task_slots(text: &str) -> std::result::Result<usize, ParseIntError> {
 
 /// The age in seconds after which leftovers of jobs in the work folder are removed.
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
-/// The number of seconds between two clean-ups.
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. The executor then finishes its tasks and begins no new tasks.
-/// `probed` is the address of `/healthz` and `/readyz`.
+/// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. It then finishes its tasks and starts no new ones. `probed` is
+/// the address of `/healthz` and `/readyz`.
 pub(crate) async fn run(
     settings: &ExecutorSettings,
     probed: SocketAddr,
@@ -94,7 +93,7 @@ pub(crate) async fn run(
     let work_dir = spills::parent(settings.work_dir.clone())?;
     let unusable =
         || format!("cannot write to {}: choose another folder with --work-dir", work_dir.display());
-    // Other users cannot read the folder. Ballista removes every folder inside it.
+    // Other users cannot read this folder. Ballista removes every folder inside it.
     let folder = SpillFolder::create(&work_dir).context(unusable)?;
     let Some(shuffles) = folder.path().to_str() else {
         return Err(Error::job(format!("--work-dir {} is not UTF-8: choose another", work_dir.display())));
@@ -186,7 +185,6 @@ pub(crate) async fn run(
     ended
 }
 
-/// Returns the server for the files of `executor`. With an acceptor, the server uses TLS.
 fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
     Arc::new(move |folder, address, mut shutdown, _| {
         let flight = FlightServiceServer::new(BallistaFlightService::new(folder.clone()))
@@ -203,10 +201,9 @@ fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightSer
     })
 }
 
-/// The time limit for deregistering at the scheduler.
 const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Deregisters this executor, so that its scheduler starts its tasks on other executors immediately.
+/// Deregisters this executor, so that its scheduler restarts its tasks on other executors immediately.
 async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     let scheduler = format!("http://{}:{}", config.scheduler_host, config.scheduler_port);
     let stopped =
@@ -224,7 +221,7 @@ async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     }
 }
 
-/// Returns the number of tasks for which plans are sized, at most twice the number of cores. More tasks would only wait for each other and
+/// Returns the number of tasks for which plans are sized: at most twice the number of cores. More tasks would wait for each other and
 /// exchange smaller partitions.
 fn cores(vcores: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(vcores, usize::from);
@@ -238,13 +235,13 @@ fn cores(vcores: usize) -> usize {
     vcores.min(cores.saturating_mul(2))
 }
 
-/// The time in which the scheduler must receive the state of the task that found the disk full.
+/// The time in which the scheduler must receive the state of the task that filled the disk.
 const REPORT_TIME: Duration = Duration::from_millis(500);
 
-/// The maximum time to wait for running tasks after the disk is full. Other executors then run the remaining tasks.
+/// The maximum time to wait for running tasks after the disk is full. Other executors then run them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until a task finds the executor's disk full, and then waits for the running tasks.
+/// Waits until the executor's disk is full, and then for the running tasks.
 async fn drained_for_a_full_disk(state: &ExecutorState) {
     state.disk_full.cancelled().await;
     tracing::error!("no space is left on the disk of --work-dir: tasks go back to the scheduler");
@@ -253,7 +250,7 @@ async fn drained_for_a_full_disk(state: &ExecutorState) {
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, state.tasks.wait()).await;
 }
 
-/// Waits until a scheduler answers. Ballista would wait forever for a connection, and would connect to any kind of server.
+/// Waits until a scheduler answers. Ballista would wait forever, and would connect to any kind of server.
 async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> Result<()> {
     let (host, port) = &settings.scheduler;
     let rest = Rest::new(&format!("{host}:{port}"), trust)?;
@@ -280,12 +277,12 @@ async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> 
 /// The interval between two checks of the scheduler.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns if the scheduler accepts no request for tasks within `settings.wait`. Otherwise, the function runs forever and logs when the
-/// scheduler stops and starts answering. Ballista would log every request, twenty per second.
+/// Returns if the scheduler accepts no request for tasks within `settings.wait`. Otherwise runs forever, and logs when the scheduler
+/// stops and starts answering. Ballista would log every request, twenty per second.
 async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
     let first = async {
         while !polls.is_ready() {
-            // Polls more often than requests are sent.
+            // Polls more often than the executor sends requests.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

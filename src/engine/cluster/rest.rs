@@ -1,7 +1,7 @@
 //! The HTTP interface of a scheduler: its executors and jobs, and the errors for a process that it refuses.
 //!
-//! Plans are sized for the cores and the memory of executors, but Ballista's registration of an executor has no fields for them. The
-//! executor's id therefore contains them: `executor-<uuid>-<cores>x<bytes>`.
+//! Plans are sized for the cores and the memory of executors. Ballista registers executors without these numbers, so the id of an
+//! executor contains them: `executor-<uuid>-<cores>x<bytes>`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,32 +21,27 @@ use crate::source::{NumberRows, ParseFiles};
 /// The time limit of an answer. All answers are small.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A scheduler.
 #[derive(Debug, Clone)]
 pub(super) struct Rest {
     client: Client,
-    /// The scheduler's host and port.
     address: String,
-    /// The scheduler's URL.
     scheduler: String,
 }
 
-/// The executors of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Executors {
     pub count: usize,
     /// The number of tasks that the executors run at the same time, limited by the cores of their machines.
     pub cores: usize,
-    /// The number of bytes that the operators of a task may reserve on the smallest executor.
+    /// The number of bytes that a task may reserve on the smallest executor.
     pub task_bytes: usize,
 }
 
-/// The progress of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Advance {
     pub query_stages: usize,
     pub query_stages_done: usize,
-    /// The number of tasks that have begun. The next fields count tasks that are running and tasks that are done.
+    /// The number of tasks that have started. `running` and `done` are parts of it.
     pub tasks: usize,
     pub running: usize,
     pub done: usize,
@@ -76,14 +71,13 @@ struct ExecutorEntry {
     last_seen: Option<u64>,
 }
 
-/// An entry of the list of jobs.
 #[derive(Deserialize)]
 struct JobEntry {
     job_id: String,
     job_name: String,
 }
 
-/// The version of a scheduler. Other servers do not return such a version.
+/// The version of a scheduler, in a form that other servers do not return.
 #[derive(Deserialize)]
 struct SchedulerVersion {
     #[serde(rename = "version")]
@@ -112,16 +106,15 @@ struct QueryStage {
 struct TaskState {
     /// A string, or an object if the task failed.
     status: serde_json::Value,
-    /// The partitions that the task processes.
     #[serde(default)]
     partition_id: Vec<u32>,
-    /// The time at which the task ended, or 0.
+    /// The time when the task ended, or 0.
     #[serde(default)]
     end_exec_time: u64,
 }
 
 impl TaskState {
-    /// The message about a task whose result was lost before the task ended. A failed task has another reason.
+    /// Returns the message about a task that was lost before its end. A task that failed has no such message.
     fn lost_while_running(&self) -> Option<&str> {
         let failed = self.status.as_object()?.values().next()?;
         let is_lost = failed.get("reason")? == "ResultLost" && self.end_exec_time == 0;
@@ -130,7 +123,7 @@ impl TaskState {
 }
 
 impl Rest {
-    /// Returns the interface of the scheduler at `address`, a host and a port.
+    /// Creates a client for the scheduler at `address`, which is a host and a port.
     pub(super) fn new(address: &str, trust: Option<&Trust>) -> Result<Self> {
         let mut client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().redirect(Policy::none());
         if let Some(token) = ClusterToken::from_environment() {
@@ -154,8 +147,8 @@ impl Rest {
         serde_json::from_str(&text).map_err(|e| format!("{url} did not answer as a scheduler does: {e}"))
     }
 
-    /// Checks that the scheduler accepts the token and the TLS settings of this process, and that this process trusts the scheduler. A
-    /// missing answer does not count as a refusal. Fails with `Kind::Job` if the scheduler refuses this process or is not trusted.
+    /// Checks that the scheduler accepts the token and the TLS settings of this process, and that this process trusts the scheduler.
+    /// Fails with `Kind::Job` otherwise. A missing answer is no refusal.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),
@@ -164,12 +157,12 @@ impl Rest {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Checks that the server is a scheduler. The error explains why the server is not a scheduler.
+    /// Checks that the server is a scheduler. The error explains why it is no scheduler.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
         self.get::<SchedulerVersion>("/api/version").await.map(|_| ())
     }
 
-    /// Returns the executors that the scheduler knows and whose ids this program made.
+    /// Returns the executors of the scheduler whose ids this program made.
     pub(super) async fn executors(&self) -> Result<Executors, String> {
         let executors: Vec<ExecutorEntry> = self.get("/api/executors").await?;
         let known = executors.iter().filter(|executor| executor.last_seen.is_some());
@@ -181,13 +174,12 @@ impl Rest {
         })
     }
 
-    /// Returns the id of the job with this name, or `None` if the scheduler does not list the job yet.
+    /// Returns the id of the job with this name, if the scheduler lists the job already.
     pub(super) async fn job_id(&self, name: &str) -> Result<Option<String>, String> {
         let jobs: Vec<JobEntry> = self.get("/api/jobs").await?;
         Ok(jobs.into_iter().find(|job| job.job_name == name).map(|job| job.job_id))
     }
 
-    /// Returns the progress of a job.
     pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
         let QueryStages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
         let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
@@ -226,7 +218,7 @@ impl Rest {
     }
 }
 
-/// Returns the error for a request that the scheduler at `address` refused, or `None` if `status` is not a refusal.
+/// Returns the error for a request that the scheduler at `address` refused, if `status` is a refusal.
 fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
     match status {
         StatusCode::UNAUTHORIZED => {
@@ -247,7 +239,7 @@ fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
     }
 }
 
-/// Returns the error for a failed TLS connection to the server at `address`, or `None` if `failed` has another cause.
+/// Returns the error for a refused TLS connection to the server at `address`, if TLS caused the failure.
 fn refused_by_tls(address: &str, failed: &reqwest::Error) -> Option<Error> {
     let why = chain(failed).find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
     let message = match why {
@@ -263,13 +255,12 @@ fn refused_by_tls(address: &str, failed: &reqwest::Error) -> Option<Error> {
     Some(Error::job(message).because(why.clone()))
 }
 
-/// Returns a new executor's id, unique for each start.
+/// Returns the id of a new executor, which differs for each start.
 pub(super) fn executor_id(cores: usize, task_bytes: usize) -> String {
     format!("executor-{}-{cores}x{task_bytes}", uuid::Uuid::new_v4().simple())
 }
 
-/// Returns the number of cores in an executor's id, and the number of bytes that the operators of a task may reserve. Returns `None` if
-/// this program did not make the id.
+/// Returns the number of cores in an executor's id, and the number of bytes that a task may reserve, if this program made the id.
 fn executor_resources(id: &str) -> Option<(usize, usize)> {
     let (cores, bytes) = id.strip_prefix("executor-")?.rsplit_once('-')?.1.split_once('x')?;
     Some((cores.parse().ok()?, bytes.parse().ok()?))

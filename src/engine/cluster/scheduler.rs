@@ -2,10 +2,10 @@
 //!
 //! Ballista's own scheduler does the work. [`PatientPolls`] in front of it changes the answers to executors that poll for tasks:
 //!
-//! - Ballista answers immediately, and its executors sleep for 50 ms before the next request. A stage with ten query stages would therefore
-//!   take half a second. Here, an empty answer is delayed by some milliseconds.
-//! - A new executor replaces the previous executor at its address. The tasks of the previous executor begin again immediately instead of
-//!   after the executor timeout.
+//! - Ballista answers immediately, and its executors sleep for 50 ms before the next request. A stage with ten query stages would take half
+//! a second. Here, an empty answer is delayed by some milliseconds.
+//! - A new executor replaces the previous executor at its address. The tasks of the previous one start again immediately instead of after
+//! the executor timeout.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,11 +59,11 @@ pub(crate) struct SchedulerSettings {
     pub grace: u64,
 }
 
-/// The number of seconds after which a finished job is forgotten. Clients do not need it, because they are notified when a job ends.
-/// Ballista's default is an hour, and a run sends a job per stage.
+/// The number of seconds after which a finished job is forgotten. Clients are notified of its end, so they do not need it. Ballista's
+/// default is an hour, and a run sends a job per stage.
 const FINISHED_JOB_SECONDS: u64 = 10;
 
-/// Runs a scheduler until it fails or the future is dropped. Passes its address to `listening` before the first request.
+/// Runs a scheduler until it fails or the future is dropped. Calls `listening` with its address before the first request.
 pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let acceptor = acceptor()?;
     let listener = listen(settings.bind, "--bind").await?;
@@ -77,7 +77,8 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
         external_host: address.ip().to_string(),
-        // Executors that poll count their own free cores. A pushing scheduler loses count when it takes tasks back, and then waits forever.
+        // Executors that poll count their free cores themselves. A scheduler that pushes tasks loses count when it takes tasks back, and
+        // then waits forever.
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
         executor_timeout_seconds: settings.executor_timeout,
         expire_dead_executor_interval_seconds: (settings.executor_timeout / 10).clamp(1, 15),
@@ -86,8 +87,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
         grpc_client_max_message_size: MESSAGE_BYTES,
         finished_job_state_clean_up_interval_seconds: FINISHED_JOB_SECONDS,
-        // Ballista redirects this path to its own web page. No request can use the path, because requests cannot contain control
-        // characters.
+        // Ballista redirects this path to its web page. No request can contain the path, because of its control character.
         web_tui_route: "/\u{1}".to_owned(),
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),
@@ -105,8 +105,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
     served.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
 }
 
-/// Serves plans, executors and the REST interface to clients with the token, and the health checks to all clients. With an acceptor, the
-/// server uses TLS.
+/// Serves plans, executors and the REST interface to clients with the token, and the health checks to all clients.
 async fn serve_all(
     listener: TcpListener,
     polls: PatientPolls,
@@ -140,11 +139,9 @@ async fn serve_all(
 /// Ballista's scheduler with the types of our plans.
 type TaskScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// The time to wait, in milliseconds, before each repetition of a request. The next query stage is usually ready after the first or second
-/// wait.
+/// The milliseconds to wait before each repetition of a request. The next query stage is usually ready after the first or second wait.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// Answers executors that poll for tasks.
 #[derive(Clone)]
 struct PatientPolls {
     scheduler: Arc<TaskScheduler>,
@@ -152,7 +149,7 @@ struct PatientPolls {
 }
 
 impl PatientPolls {
-    /// Answers a poll. While a job runs, an empty answer to an idle executor is delayed.
+    /// Answers a poll. While a job runs, waits before it gives an idle executor an empty answer.
     async fn poll_work(&self, request: Request<PollWorkParams>) -> PollAnswer {
         let (metadata, extensions, params) = request.into_parts();
         let poll = |params| {
@@ -164,7 +161,7 @@ impl PatientPolls {
         let new = executor.as_ref().map(|executor| executor.id.clone());
         let new = new.filter(|id| self.executors.get_executor_heartbeat(id).is_none());
         let mut answer = poll(params).await;
-        // The executor is known from this poll on, even if the poll fails, so its predecessors are removed only here.
+        // The scheduler knows the executor from this poll on, even if the poll fails. So its predecessors are removed only now.
         if let Some(id) = new
             && let Err(error) = self.remove_predecessors(&id).await
         {
@@ -176,14 +173,14 @@ impl PatientPolls {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(wait)).await;
-            // The end of a task is reported only once.
+            // The end of a task is only reported once.
             let metadata = executor.clone();
             answer = poll(PollWorkParams { metadata, num_free_vcores, task_status: Vec::new() }).await;
         }
         answer
     }
 
-    /// Removes earlier executors at the address of the new executor `id`. Their tasks begin again.
+    /// Removes earlier executors at the address of the new executor `id`, so that their tasks start again.
     async fn remove_predecessors(&self, id: &str) -> std::result::Result<(), Status> {
         let new =
             self.executors.get_executor_metadata(id).await.map_err(|e| Status::internal(e.to_string()))?;
@@ -198,7 +195,7 @@ impl PatientPolls {
         Ok(())
     }
 
-    /// Whether tasks may come soon. Without a job, a cluster gets no more requests than with Ballista's own scheduler.
+    /// Whether tasks may come soon. Without a job, polls are answered as by Ballista.
     fn has_jobs(&self) -> bool {
         self.scheduler.pending_job_number() + self.scheduler.running_job_number() > 0
     }
@@ -216,7 +213,7 @@ impl UnaryService<PollWorkParams> for PatientPolls {
     }
 }
 
-/// Whether an executor runs no task. A busy executor must be able to report the end of its tasks in time.
+/// Whether an executor runs no task. A busy executor must be answered at once, so that it can report the end of its tasks.
 fn is_idle(params: &PollWorkParams) -> bool {
     let specification = params.metadata.as_ref().and_then(|executor| executor.specification.clone());
     let specification: Option<ExecutorSpecification> = specification.map(Into::into);

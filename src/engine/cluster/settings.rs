@@ -16,21 +16,20 @@ use crate::engine::session::{self, below_divided_sides};
 use crate::error::Result;
 use crate::udf;
 
-/// The maximum size of a message between driver, scheduler and executors. The largest message is a plan with the names of its files.
+/// The maximum size of a message between driver, scheduler and executors. The largest message is a plan with its file names.
 pub(super) const MESSAGE_BYTES: u32 = 128 << 20;
 
-/// The memory per task that is sufficient for one partition per core. With less memory there are more partitions, so that a join or an
-/// aggregation in one task has fewer rows.
+/// With this memory per task, one partition per core is enough. With less, there are more partitions, so that a join or an aggregation in
+/// a task has fewer rows.
 const ROOMY: usize = 512 << 20;
 
-/// The maximum number of partitions per core.
 const MAX_PER_CORE: usize = 8;
 
-/// The maximum number of partitions of a plan. A plan can have more if the executors have more cores. Two query stages exchange the square
-/// of this number of files, and the scheduler keeps the location of each file.
+/// The maximum number of partitions of a plan, unless the executors have more cores. Two query stages exchange the square of this number
+/// of files, and the scheduler keeps the location of each file.
 const MAX_PARTITIONS: usize = 256;
 
-/// Returns a session state with all functions that serialized plans can refer to.
+/// Returns a session state with all functions that serialized plans can contain.
 pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let mut state = session::state(config, runtime)?;
     for function in udf::stage_functions() {
@@ -39,24 +38,22 @@ pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
     Ok(state)
 }
 
-/// Returns the number of partitions of a plan for these executors.
 fn partitions(executors: &Executors) -> usize {
     let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MAX_PER_CORE);
     (executors.cores * per_core).min(MAX_PARTITIONS.max(executors.cores))
 }
 
-/// Returns the configuration for planning, sized for the executors.
 pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
     let options = config.options_mut();
-    // Hash joins hold one side in memory. Stages put the smaller side there. Sorting both sides would cost more.
+    // Hash joins hold their left side in memory. Stages put the smaller side there. Sorting both sides would cost more.
     options.optimizer.prefer_hash_join = true;
     with_sides_of_planner(config)
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)
         .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
-        // This memory is not part of the task's pool. The limit is at most half of the memory that no pool accounts for.
+        // This memory is not in the task's pool. The limit is at most half of the memory that no pool accounts for.
         .set_u64(
             "ballista.shuffle.sort_based.memory_limit_per_task_bytes",
             (executors.task_bytes / 5).min(256 << 20) as u64,
@@ -70,7 +67,7 @@ pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, n
         .clone()
         .set_str("ballista.job.name", name)
         .set_str("ballista.shuffle.compression.codec", compression);
-    // The rows of a file are numbered by counting, so the scheduler must not split scans.
+    // Rows get numbers by counting in their file, so the scheduler must not split scans.
     config.options_mut().optimizer.repartition_file_scans = false;
     let config = with_sides_of_planner(config);
     let most = config.options().optimizer.hash_join_single_partition_threshold;
@@ -80,7 +77,7 @@ pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, n
 /// The setting for the maximum size of a side that Ballista's scheduler holds whole, in bytes.
 const HELD_BYTES: &str = "ballista.optimizer.broadcast_join_threshold_bytes";
 
-/// Sets the scheduler's limits of held sides to the planner's limits, because the scheduler optimises joins again.
+/// Sets the scheduler's limits of held sides to the planner's limits, because the scheduler optimizes joins again.
 fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let optimizer = &config.options().optimizer;
     let (bytes, rows) =
@@ -134,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a join of two sides with `rows` rows of two numbers. The size of both sides in bytes is unknown.
+    /// Returns a join of two sides with `rows` rows of two numbers and an unknown size in bytes.
     fn joined(rows: usize, mode: PartitionMode) -> Arc<dyn ExecutionPlan> {
         let schema =
             Schema::new(["id", "number"].map(|name| Field::new(name, DataType::UInt64, false)).to_vec());

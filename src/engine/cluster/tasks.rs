@@ -1,7 +1,7 @@
 //! The tasks of an executor, and the effects of their errors on a stage.
 //!
-//! The error of a task names the executor and all causes. A full disk ends the executor. Tasks share their connections to other executors.
-//! A connection per fetch would use up the ports of a machine, and Ballista's own pool is private.
+//! The error of a task names the executor and all causes. A full disk ends the executor. Tasks share their connections to other
+//! executors, because a connection per fetch would use up the ports of a machine, and Ballista's own pool is private.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -38,13 +38,13 @@ use crate::environment::names_variable;
 use crate::error::library_errors::{is_exhausted_pool, is_passing_in_ballista};
 use crate::error::{Cause, Error, Kind, cause};
 
-/// The time for which a stopping executor holds a task before it returns the task. Other executors can poll for the task in the meantime.
+/// The time for which a stopping executor holds a new task before it returns it, so that other executors poll for the task first.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
 /// The executor ends if its disk is full a second time within this period.
 const FULL_AGAIN: Duration = Duration::from_secs(3_600);
 
-/// The number of mebibytes that must be free after a task found the disk full.
+/// The number of mebibytes that must be free after a task filled the disk.
 const MIN_SPACE_MIB: usize = 16;
 
 /// Runs the tasks of an executor with Ballista's engine.
@@ -53,20 +53,18 @@ pub(super) struct Tasks {
     state: Arc<ExecutorState>,
 }
 
-/// The state shared by the tasks of an executor.
 #[derive(Debug, Default)]
 pub(super) struct ExecutorState {
     /// The executor's host and port, for error messages.
     executor: String,
-    /// The folder for spills and for the output of tasks.
+    /// The folder for spills and for the files that tasks write.
     work_dir: PathBuf,
-    /// Cancelled when the executor is about to end and begins no more tasks.
+    /// Cancelled when the executor is about to end. It then starts no more tasks.
     pub(super) leaving: CancellationToken,
-    /// Cancelled when the executor's disk remains full.
+    /// Cancelled when the executor's disk stays full.
     pub(super) disk_full: CancellationToken,
-    /// The time at which a task last found no space on the disk.
+    /// The time when a task last found no space on the disk.
     last_full: Mutex<Option<Instant>>,
-    /// The running tasks.
     pub(super) tasks: TaskTracker,
 }
 
@@ -75,8 +73,8 @@ impl ExecutorState {
         Self { executor, work_dir, ..Self::default() }
     }
 
-    /// Registers a task that found no space on the disk. The spills of the task are removed with the task, so space may be free again. The
-    /// executor ends if there is still no space, or if this happens a second time.
+    /// Registers a task that found no space on the disk. Its spills are removed with it, so space may be free again. The executor ends if
+    /// there is still no space, or if this happens a second time.
     fn note_full_disk(&self) {
         let mut last = self.last_full.lock();
         let again = last.is_some_and(|last| last.elapsed() < FULL_AGAIN);
@@ -102,7 +100,7 @@ fn has_space(folder: &Path) -> bool {
 }
 
 impl Tasks {
-    /// Returns an engine for the tasks of `executor`, a host and a port, whose folder is `work_dir`.
+    /// Returns an engine for the tasks of `executor`, which is a host and a port. Its folder is `work_dir`.
     pub(super) fn new(executor: String, work_dir: PathBuf) -> Self {
         let ballista = DefaultExecutionEngine::with_client_pool(Arc::new(Connections::default()));
         Self { ballista, state: Arc::new(ExecutorState::new(executor, work_dir)) }
@@ -140,7 +138,7 @@ struct RunningTask {
 }
 
 impl RunningTask {
-    /// Checks the files that the task reads, runs it, and writes the checksums of its output.
+    /// Checks the files that the task reads, runs the task, and writes the checksums of its output.
     async fn run(&self, task_id: usize, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
         let damaged =
             |why| on_executor(&self.state.executor, "a shuffled file on its disk is damaged or gone", why);
@@ -160,7 +158,7 @@ impl QueryStageExecutor for RunningTask {
     ) -> Result<Vec<ShuffleWritePartition>> {
         if self.state.leaving.is_cancelled() {
             tokio::time::sleep(HAND_BACK).await;
-            // The scheduler reassigns a cancelled task and does not count it as failed.
+            // The scheduler reassigns a cancelled task, and does not count it as failed.
             return Err(BallistaError::Cancelled.into_datafusion());
         }
         let _running = self.state.tasks.token();
@@ -195,14 +193,14 @@ impl fmt::Display for RunningTask {
     }
 }
 
-/// Returns the name of a task's job, which contains the stage.
+/// Returns the name of a task's job, which contains the name of the stage.
 fn job_name(context: &TaskContext) -> String {
     let mut settings = context.session_config().options().entries().into_iter();
     settings.find(|setting| setting.key == BALLISTA_JOB_NAME).and_then(|name| name.value).unwrap_or_default()
 }
 
-/// Converts `error` for the driver. Ballista passes on only the debug text, so every error becomes an error of ours whose debug text
-/// contains all causes.
+/// Converts `error` for the driver. Ballista only passes on the debug text, so the result is an error of ours with all causes in this
+/// text.
 fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
     let executor = &state.executor;
     match fault(&error) {
@@ -221,8 +219,8 @@ fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
             state.note_full_disk();
             on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Without this conversion, Ballista would rerun the query stages whose output cannot be fetched. It would then rerun this stage,
-        // which would fail without this cause (see `wire`).
+        // Without this conversion, Ballista would rerun the query stages whose output cannot be fetched, and then this stage. `wire`
+        // would fail the rerun stage, with an error that lacks this cause.
         Fault::Fetch(why) => {
             on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why)).into()
         }
@@ -235,7 +233,7 @@ fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
     }
 }
 
-/// The origin of a task's error.
+/// Who or what caused a task's error.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
     /// An operator of ours, whose error message is complete.
@@ -247,7 +245,6 @@ enum Fault {
     Environment,
     /// The task's memory pool is too small. The driver then plans the stage again.
     Memory,
-    /// The disk of the executor's work folder is full.
     DiskFull,
     /// The output of another executor cannot be fetched, for this reason.
     Fetch(String),
@@ -256,7 +253,7 @@ enum Fault {
 }
 
 fn fault(error: &DataFusionError) -> Fault {
-    // If a store is among the causes, the store's disk is full, and not the executor's disk.
+    // If a store is among the causes, the disk of the store is full, and not the disk of the executor.
     let stored = chain(error).any(|cause| cause.is::<object_store::Error>());
     for cause in chain(error) {
         if let Some(error) = cause.downcast_ref::<BallistaError>() {
@@ -298,7 +295,6 @@ fn fault(error: &DataFusionError) -> Fault {
     }
 }
 
-/// The reason why an attempt of a stage failed.
 #[derive(Debug)]
 pub(super) enum AttemptFailure {
     /// A part of the cluster was lost, so another attempt may succeed.
@@ -319,7 +315,7 @@ fn on_executor(
     Error::engine(format!("{ON_EXECUTOR}{executor}: {fault}")).because(cause)
 }
 
-/// Determines from the client's error why an attempt failed. The error crossed processes, so only its text is left.
+/// Determines why an attempt failed. The error crossed processes, so only its text is left.
 pub(super) fn read_failure(error: &DataFusionError) -> AttemptFailure {
     let text = error.to_string();
     if text.contains(SHUFFLE_LOST) {
@@ -344,7 +340,7 @@ pub(super) fn read_failure(error: &DataFusionError) -> AttemptFailure {
     AttemptFailure::Lost(Error::engine(first_line(&text)))
 }
 
-/// Returns the first line of a text, without the plans and backtraces that follow, and at most 500 characters.
+/// Returns the first line of a text, without plans and backtraces, and at most 500 characters.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(500).collect()
 }
@@ -360,7 +356,7 @@ fn causes(error: &DataFusionError) -> Error {
     Error::chained(Kind::Engine, messages).unwrap_or_else(|| Error::engine(error.to_string()))
 }
 
-/// Returns an error and its causes, outermost first. Ballista's errors do not return their inner errors as sources.
+/// Returns an error and its causes, outermost first. Ballista's errors do not return their causes as sources.
 fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
     let error: Cause = error;
     std::iter::successors(Some(error), |error| match error.downcast_ref::<BallistaError>() {
@@ -376,7 +372,6 @@ fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
 /// The time without use after which connections are closed.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Open, unused connections.
 #[derive(Default)]
 pub(super) struct Connections {
     idle: Arc<Mutex<Vec<IdleConnection>>>,
@@ -395,7 +390,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Closes connections that were unused for too long, and takes the most recently used connection.
+    /// Closes connections that were unused for too long, and takes the last used connection.
     fn take(&self, to: &(String, u16, GrpcClientConfig)) -> Option<BallistaClient> {
         let mut idle = self.idle.lock();
         idle.retain(|idle| idle.since.elapsed() < IDLE);

@@ -1,9 +1,9 @@
 //! Serialization of our plan nodes for schedulers and executors, and a guard against query stages that run again.
 //!
-//! When an executor is lost, the scheduler reruns query stages that had read the output of the executor. Other executors may already have
-//! finished tasks of such a stage. The next stages would then read both the old and the new output of these tasks, so that rows would be
-//! repeated. A new task also has the same number and the same files as an old task, which may still run. For these reasons, the tasks of
-//! such a stage fail here, and the job fails with them. The driver submits the stage again as a job with new files.
+//! When an executor is lost, the scheduler reruns query stages that had read its output. Other executors may already have finished tasks
+//! of such a stage. The next stages would then read the old and the new output of these tasks, so that rows would be repeated. A new task
+//! also has the number and the files of an old task, which may still run. Therefore the tasks of such a stage fail here, and the job with
+//! them. The driver then submits the stage again as a job with new files.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, on
 use crate::rewrite::Rewrite;
 use crate::source::{NumberRows, ParseFiles, pinned_scan};
 
-/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, which have different first bytes.
+/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, whose first bytes differ.
 const MAGIC: &[u8] = b"resemblance\x02";
 
 /// Encodes and decodes our nodes. Ballista's codec handles all other nodes.
@@ -34,7 +34,7 @@ pub(crate) struct Codec {
     ballista: BallistaPhysicalExtensionCodec,
 }
 
-/// A node without its inputs. The node is encoded as CBOR, which keeps every bit of a float.
+/// A node without its inputs, in CBOR, which keeps every bit of a float.
 #[derive(Serialize, Deserialize)]
 enum WireNode {
     Operator(Operator),
@@ -116,17 +116,17 @@ fn plan(
                 }
                 None => Arc::clone(input),
             };
-            // DataFusion's message of a scan contains neither the order nor the reader of Parquet files.
+            // DataFusion's message of a scan lacks the order and the reader of Parquet files.
             let input = pinned_scan(input, &context.runtime_env(), &number.splits, None)?;
             OperatorExec::plan(number, vec![input])
         }
     }
 }
 
-/// The message of a task in a rerun query stage, and of the driver when the stage fails for this reason.
+/// The message of a task in a rerun query stage, and of the driver when a stage fails because of it.
 pub(super) const SHUFFLE_LOST: &str = "what a lost executor had written is gone";
 
-/// Returns `node`, or a node that fails if `node` reads the input of a rerun query stage.
+/// Returns `node`, or a node that fails in its place if it reads the input of a rerun query stage.
 fn fail_reruns(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
     match node.downcast_ref::<ShuffleReaderExec>() {
         Some(reader) if context.task_id().is_some_and(|task| is_rerun_stage(&task)) => {
@@ -136,8 +136,8 @@ fn fail_reruns(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Ar
     }
 }
 
-/// Replaces a reader and fails when it is executed. A decoding error would be reported for the first attempt, for which the scheduler no
-/// longer waits.
+/// Stands in for a reader, and fails when it is executed. An error of decoding would be reported for the first attempt, for which the
+/// scheduler no longer waits.
 #[derive(Debug, Clone)]
 struct RerunGuard(Arc<PlanProperties>);
 

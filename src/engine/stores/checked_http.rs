@@ -1,11 +1,11 @@
-//! The HTTP connector of the clients, which checks answers in addition to the clients.
+//! The HTTP connector of the clients of stores, with checks of answers that the clients lack.
 //!
-//! The client retries a request that got no answer. The client does not retry a request whose answer ended early, except for the bytes of
-//! objects. This connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for
-//! the next page, the client accepts it as the last page. The client also fails a whole listing if it cannot read one key. Pages are
-//! therefore parsed here first.
+//! The client retries a request that got no answer, but not a request whose answer ended early, except for the bytes of objects. This
+//! connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for the next
+//! page, the client accepts it as the last page. The client also fails a whole listing if it cannot read one key. Therefore pages are
+//! parsed here first.
 //!
-//! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. S3 never sends a checksum for a range.
+//! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it, but never the checksum of a range.
 
 use std::borrow::Cow;
 use std::io;
@@ -40,16 +40,15 @@ use crate::error::one_line;
 /// The header that contains the token of temporary credentials.
 const SESSION_TOKEN: &str = "x-amz-security-token";
 
-/// The maximum size of a listing page, in bytes. A thousand escaped keys of 1,024 bytes take a fifth of this size.
+/// The maximum size of a listing page, in bytes. A thousand escaped keys of 1,024 bytes take a fifth of it.
 const PAGE_BYTES: usize = 32 * 1024 * 1024;
-/// The number of bytes that are read from a refusal.
+/// The number of bytes that are read of a refusal.
 const REFUSAL_BYTES: usize = 64 * 1024;
 /// "Not implemented" is final, unlike other 5xx errors.
 const NOT_IMPLEMENTED: u16 = 501;
-/// Requests refused with "request timeout" or "too many requests" may succeed later, unlike requests refused with other 4xx errors.
+/// "Request timeout" and "too many requests" may succeed later, unlike other 4xx errors.
 const PASSING: [u16; 2] = [408, 429];
 
-/// Creates clients whose answers are checked.
 #[derive(Debug)]
 pub(super) struct Connector(pub Arc<BucketUrl>);
 
@@ -60,8 +59,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Returns a client with these options that does not follow redirects. Otherwise, reqwest would send the session token of a request to any
-/// host.
+/// Returns a client with these options that follows no redirects. Otherwise, reqwest would send the session token to any host.
 fn client(options: &ClientOptions) -> object_store::Result<Client> {
     use ClientConfigKey as Key;
     fn read<T>(
@@ -119,7 +117,7 @@ struct Service {
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let purpose = RequestPurpose::new(&request);
-        // The token of the machine's IAM role is not in any variable, so this code remembers the token as a secret.
+        // The token of the machine's IAM role is in no variable, so it is remembered as a secret here.
         if let Some(Ok(token)) = request.headers().get(SESSION_TOKEN).map(|token| token.to_str()) {
             secrets::remember_secret(token);
         }
@@ -132,7 +130,7 @@ impl HttpService for Service {
 }
 
 impl Service {
-    /// Reads an answer completely if the client does not retry a request whose answer ended early.
+    /// Reads an answer completely, except for the bytes of an object, whose read can resume.
     async fn check(
         &self,
         purpose: &RequestPurpose,
@@ -141,7 +139,7 @@ impl Service {
         let status = response.status();
         match purpose {
             _ if status.as_u16() == NOT_IMPLEMENTED => Err(refusal(response).await),
-            // Other 4xx errors are final, and their body contains the reason. The client retries a 5xx error based on its status alone.
+            // Other 4xx errors are final, and their body contains the reason. For a 5xx error, the client retries by the status alone.
             _ if status.is_client_error() && !PASSING.contains(&status.as_u16()) => {
                 let (parts, body) = response.into_parts();
                 let (body, _) = up_to(body, REFUSAL_BYTES).await?;
@@ -186,12 +184,11 @@ impl Service {
 enum RequestPurpose {
     /// A page of a listing of S3 or Google Cloud Storage.
     Page {
-        /// The token at which the page starts.
+        /// The token for this page.
         token: Option<String>,
     },
     /// The removal of objects.
     Deletion,
-    /// A page of an Azure listing, or the beginning or the end of a multipart upload.
     Small,
     /// A get or a put of an object.
     Object,
@@ -216,8 +213,8 @@ impl RequestPurpose {
         }
     }
 
-    /// Returns `error` as an error that the client retries, if a retry is safe. Removing objects twice is safe, but the client does not
-    /// know this.
+    /// Returns `error` as an error that the client retries, if a retry is safe. Removing objects twice is safe, which the client does not
+    /// know.
     fn retryable(&self, error: HttpError) -> HttpError {
         use HttpErrorKind as K;
         match (self, error.kind()) {
@@ -238,7 +235,7 @@ async fn whole(body: HttpResponseBody, most: usize) -> Result<Bytes, HttpError> 
     }
 }
 
-/// Returns at most `most` bytes from the start of a body, and whether they are the whole body.
+/// Returns the first bytes of a body, at most `most`, and whether they are the whole body.
 async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), HttpError> {
     let mut bytes = Vec::new();
     let mut stream = body.bytes_stream();
@@ -252,7 +249,7 @@ async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), Htt
     Ok((bytes.into(), true))
 }
 
-/// Returns the error for an answer that ended early. The client retries the request.
+/// Returns the error for an answer that ended early, which makes the client retry.
 fn broke_off(error: HttpError) -> HttpError {
     let kind = match error.kind() {
         HttpErrorKind::Timeout => HttpErrorKind::Timeout,
@@ -261,7 +258,7 @@ fn broke_off(error: HttpError) -> HttpError {
     HttpError::new(kind, io::Error::other(format!("the answer broke off: {}", one_line(&error))))
 }
 
-/// Returns the error for a final answer. The client does not retry the request.
+/// Returns the error for a final answer, which the client does not retry.
 async fn refusal(response: HttpResponse) -> HttpError {
     let status = response.status();
     let (body, _) = up_to(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
@@ -275,7 +272,7 @@ pub(super) const CHECKSUM_MODE: (&str, &str) = ("x-amz-checksum-mode", "ENABLED"
 pub(super) const CHECKSUM_METADATA: &str = "resemblance-checksum";
 const CHECKSUM_HEADER: &str = "x-amz-meta-resemblance-checksum";
 
-/// The header of each checksum of S3, with the checksum's size in bytes and its algorithm.
+/// The headers of the checksums of S3, with the checksum's size in bytes and its algorithm.
 const ALGORITHMS: [(&str, usize, CrcAlgorithm); 3] = [
     ("x-amz-checksum-crc64nvme", 8, CrcAlgorithm::Crc64Nvme),
     ("x-amz-checksum-crc32c", 4, CrcAlgorithm::Crc32Iscsi),
@@ -291,32 +288,29 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Parses the checksum from the metadata of an answer.
     pub(super) fn from_metadata(metadata: &str) -> Option<Self> {
         let (header, expected) = metadata.split_once(' ')?;
         let (_, bytes, algorithm) = ALGORITHMS.into_iter().find(|(name, ..)| *name == header)?;
         Some(Self { expected: expected.to_owned(), bytes, digest: Digest::new(algorithm) })
     }
 
-    /// Adds the next bytes.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
     }
 
-    /// Whether the bytes that were added have the expected checksum. S3 writes a checksum as base64 of its bytes in big-endian order.
+    /// Whether the added bytes have the expected checksum. S3 writes a checksum as base64 of its bytes in big-endian order.
     pub(super) fn is_right(&self) -> bool {
         BASE64.encode(&self.digest.finalize().to_be_bytes()[8 - self.bytes..]) == self.expected
     }
 }
 
-/// Replaces the checksum header of a whole object with metadata that the client library passes on. Removes any other value of this
-/// metadata.
+/// Moves the checksum of a whole object to the metadata that the client library passes on. Removes any other value of this metadata.
 fn hand_on_checksum(headers: &mut HeaderMap) {
     headers.remove(CHECKSUM_HEADER);
     let found = ALGORITHMS.iter().find_map(|(header, ..)| {
         let value = headers.get(*header)?.to_str().ok()?;
-        // An object that was uploaded in parts may have a checksum over the checksums of its parts. Such a checksum ends in a hyphen and
-        // the number of parts.
+        // The checksum of an object that was uploaded in parts may be over the checksums of the parts. It then ends in a hyphen and their
+        // number.
         (!value.contains('-')).then(|| format!("{header} {value}"))
     });
     if let Some(value) = found.and_then(|found| found.parse().ok()) {
@@ -333,10 +327,8 @@ struct ListingPage<'a> {
     unreadable: Vec<String>,
 }
 
-/// Parses the page of a listing. `token` is the token with which the page was requested.
-///
-/// Folder markers (empty objects whose key ends with `/`) are skipped. Keys that cannot be paths are skipped too: keys with an empty
-/// segment, `.`, `..` or a control character.
+/// Parses the page of a listing, which was requested with `token`. Skips folder markers, which are empty objects whose key ends with `/`.
+/// Skips keys that cannot be paths: keys with an empty segment, `.`, `..` or a control character.
 fn read_page<'a>(body: &'a [u8], token: Option<&str>) -> Result<ListingPage<'a>, String> {
     let mut scan = PageScan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
     let mut reader = Reader::from_reader(body);
@@ -413,8 +405,8 @@ fn position(reader: &Reader<&[u8]>) -> usize {
     usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX)
 }
 
-/// Returns the character for an XML reference. An unknown name is returned as written. An invalid number becomes a text with a control
-/// character, so that the key counts as unreadable.
+/// Returns the character for an XML reference. An unknown name is returned as written. An invalid number becomes a control character, so
+/// that the key counts as unreadable.
 fn character(reference: &BytesRef) -> String {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         return character.to_string();
@@ -436,26 +428,23 @@ fn not_a_listing(body: &[u8]) -> String {
     )
 }
 
-/// An object or a common prefix in the page.
 #[derive(Debug, Default)]
 struct ListingEntry {
-    /// The byte position in the page at which the entry starts.
+    /// The position in the page, in bytes, at which the entry starts.
     start: usize,
     key: String,
     empty: bool,
 }
 
-/// Whether the entry is an object with a key that can be a path. A path with a different spelling would refer to another object.
+/// Whether the entry is an object with a key that can be a path. A path that is spelled differently would be another object.
 fn is_object(entry: &ListingEntry) -> bool {
     Path::parse(&entry.key).is_ok_and(|path| path.as_ref() == entry.key)
 }
 
-/// Whether the entry is a common prefix that can be a path.
 fn is_prefix(entry: &ListingEntry) -> bool {
     Path::parse(&entry.key).is_ok_and(|path| Some(path.as_ref()) == entry.key.strip_suffix('/'))
 }
 
-/// The state of copying a page.
 struct PageScan<'a> {
     body: &'a [u8],
     kept: Vec<u8>,
@@ -465,7 +454,6 @@ struct PageScan<'a> {
 }
 
 impl<'a> PageScan<'a> {
-    /// Ends an entry before byte `end`.
     fn end(&mut self, entry: &ListingEntry, is_readable: bool, end: usize) {
         if is_readable {
             return;

@@ -1,8 +1,7 @@
 //! Explains the errors of stores: who must act, and whether a retry may help.
 //!
-//! Ballista reruns a task only if the chain of causes contains a [`DataFusionError::IoError`]. Transient errors therefore contain this
-//! error, and other errors do not. An error never repeats a whole answer of a store, because the answer may contain the session token of
-//! the request.
+//! Ballista reruns a task only if the chain of causes contains a [`DataFusionError::IoError`]. So transient errors contain it, and other
+//! errors do not. An error never repeats a whole answer of a store, because it may contain the session token of the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -33,7 +32,6 @@ impl fmt::Display for BucketUrl {
 }
 
 impl BucketUrl {
-    /// Extracts the bucket from `url`. Fails with `Kind::Job` if the URL has no bucket.
     pub(super) fn try_new(url: &Url) -> Result<Self> {
         let authority = url[url::Position::BeforeUsername..url::Position::BeforePath].to_owned();
         if authority.is_empty() {
@@ -45,12 +43,11 @@ impl BucketUrl {
         Ok(Self { scheme: url.scheme().to_owned(), authority })
     }
 
-    /// Returns the bucket's name.
     pub(super) fn bucket(&self) -> &str {
         &self.authority
     }
 
-    /// Returns `error` with advice for the user and without secrets. Variants that callers distinguish are kept.
+    /// Returns `error` with advice for the user and without secrets. Keeps the variants that callers distinguish.
     pub(super) fn explain(&self, object: Option<&Path>, error: object_store::Error) -> object_store::Error {
         if let Some(StoreFault::Explained(_)) = find(&error) {
             return error;
@@ -96,7 +93,7 @@ impl BucketUrl {
         transient(io::Error::new(io::ErrorKind::UnexpectedEof, StoreFault::Explained(message)))
     }
 
-    /// Returns the transient error for bytes whose checksum differs from the checksum of their object.
+    /// Returns the transient error for bytes that do not have the checksum of their object.
     pub(super) fn altered(&self, object: &Path) -> object_store::Error {
         let message = format!(
             "{self}/{object}: the bytes that came do not have the checksum that the storage keeps of them: {TRANSIENT}, \
@@ -105,13 +102,11 @@ impl BucketUrl {
         transient(io::Error::new(io::ErrorKind::InvalidData, StoreFault::Explained(message)))
     }
 
-    /// Returns the final error for a wrong answer.
     pub(super) fn refused(&self, object: Option<&Path>, message: &str) -> object_store::Error {
         let source = Box::new(StoreFault::Refused(message.to_owned()));
         self.explain(object, object_store::Error::Generic { store: STORE, source })
     }
 
-    /// Returns the error for an object that was replaced while it was read.
     pub(super) fn replaced(&self, object: &Path) -> object_store::Error {
         let path = format!("{self}/{object}");
         let source =
@@ -119,7 +114,7 @@ impl BucketUrl {
         object_store::Error::Precondition { path, source }
     }
 
-    /// Returns advice after a refusal, starting with a colon. The text is empty if no advice fits the answer.
+    /// Returns advice after a refusal, starting with a colon, or an empty text.
     fn advice(&self, answer: &StoreAnswer) -> String {
         let variables = match self.scheme.as_str() {
             "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
@@ -158,7 +153,7 @@ impl BucketUrl {
     }
 }
 
-/// The end of every transient error's message. Some readers pass on only the message.
+/// The end of the message of every transient error. Some readers pass on only the message.
 pub(crate) const TRANSIENT: &str = "run again later";
 
 /// The name of remote stores in errors.
@@ -171,12 +166,11 @@ fn transient(error: io::Error) -> object_store::Error {
     object_store::Error::Generic { store: STORE, source: Box::new(DataFusionError::IoError(error)) }
 }
 
-/// Whether `error` is transient.
 pub(super) fn is_transient(error: &object_store::Error) -> bool {
     matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
 }
 
-/// Whether it is unknown if a request was carried out: no answer came, or S3 reported a conflict with another request.
+/// Whether the request may have been carried out: no answer came, or S3 reported a conflict with another request.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);
     matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
@@ -200,12 +194,11 @@ impl fmt::Display for StoreFault {
 
 impl StdError for StoreFault {}
 
-/// Returns the first error of type `E` among an error and its causes.
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     chain(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// The answer of a store. The answer is parsed from the client library's message, because the library's types are private.
+/// The answer of a store, parsed from the message of the client library, whose types are private.
 struct StoreAnswer {
     status: Option<u16>,
     /// S3's error code, reduced to letters and digits, or a code of this program.
@@ -225,12 +218,12 @@ impl StoreAnswer {
         } else if library_errors::is_bare_redirect(&text) || matches!(status, Some(300..=399)) {
             code = REDIRECT.to_owned();
         }
-        // A truncated secret would not be recognised, so masking comes first.
+        // Masking comes first, because a truncated secret would not be recognised.
         let message = address::masked(element("Message")).chars().take(MESSAGE_CHARS).collect();
         Self { status, code, message }
     }
 
-    /// Returns the kind of a failure after which the same request may succeed. Returns `None` if the failure is final.
+    /// Returns the kind of a failure after which the same request may succeed.
     fn transient(&self, error: &object_store::Error) -> Option<io::ErrorKind> {
         if self.code == NO_CREDENTIALS {
             return None;
@@ -276,8 +269,7 @@ impl StoreAnswer {
     }
 }
 
-/// Whether a request asks for the credentials of the machine's IAM role. Such a request is recognised by the hosts and paths that clouds
-/// use for this purpose.
+/// Whether a request asks for the credentials of the machine's IAM role, by the hosts and paths that clouds use for it.
 fn asks_for_a_role(url: &str) -> bool {
     let Some((_, place)) = url.split_once("://") else { return false };
     let (host, path) = place.split_once('/').unwrap_or((place, ""));

@@ -7,9 +7,9 @@
 //! | `gs://bucket/` | Google Cloud Storage | `gcs` |
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!
-//! Credentials come only from the environment of the process; plans and settings contain none. The client of S3 takes the `AWS_` variables
-//! without checks. The client panics at the first request if a variable cannot be part of a URL or a header. The variables are therefore
-//! checked here. Errors name the variable but never its value, which may be a secret.
+//! Credentials come only from the environment of the process. Plans and settings contain none. The client of S3 takes the `AWS_`
+//! variables unchecked, and panics at the first request if one cannot be part of a URL or a header. So the variables are checked here.
+//! Errors name the variable but never its value, which may be a secret.
 
 mod checked_http;
 mod errors;
@@ -43,7 +43,7 @@ pub(crate) use multipart_uploads::uploads_ended;
 use remote::Remote;
 
 /// Returns a registry that creates each store once, with credentials from the environment of this process. If `process` is given, errors
-/// about the environment name this process, because a plan opens stores in the process that decodes it.
+/// about the environment name it, because a plan opens stores in the process that decodes it.
 pub(super) fn registry(process: Option<String>) -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { environment: Environment::process().clone(), process, stores: Mutex::default() })
 }
@@ -53,7 +53,7 @@ pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRe
     Arc::new(Registry { environment: Environment::new(variables), process: None, stores: Mutex::default() })
 }
 
-/// Returns an error about the environment of another process, so that users do not change their own environment.
+/// Returns an error that says that the environment of another process is wrong, so that users do not change their own.
 pub(super) fn environment_error(process: &str, kind: Kind, cause: Error) -> Error {
     let message = format!(
         "{process} cannot use the storage: correct the variables of its environment, not of this process's"
@@ -64,7 +64,6 @@ pub(super) fn environment_error(process: &str, kind: Kind, cause: Error) -> Erro
 struct Registry {
     environment: Environment,
     process: Option<String>,
-    /// The stores by scheme and authority.
     stores: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
 }
 
@@ -112,7 +111,6 @@ fn twice(store: Arc<dyn ObjectStore>) -> [Arc<dyn ObjectStore>; 2] {
     [Arc::clone(&store), store]
 }
 
-/// Returns a client for the store of `url`.
 fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
     address::check(url.as_str()).map_err(|why| Error::job(format!("a URL {why}")))?;
     if url.scheme() == "file" {
@@ -146,10 +144,9 @@ fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
 const CONNECT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The maximum number of attempts of a request. The time limit usually ends the attempts earlier.
+/// The maximum number of attempts of a request. Usually the time limit ends them earlier.
 const ATTEMPTS: usize = 1_000;
 
-/// The time limits of requests to a store.
 struct RetryPolicy {
     retry: Duration,
     request: Duration,
@@ -178,12 +175,12 @@ impl RetryPolicy {
 /// The maximum time to wait for the credentials of the machine's IAM role.
 const ROLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the client for the bucket of `bucket_url`, and the client for reading objects. The second client sends the header for checksums
-/// with every request. Other requests must not contain this header.
+/// Returns the client for the bucket of `bucket_url`, and the client for reading objects, which asks for checksums with every request.
+/// Other requests must not have this header.
 ///
-/// Credentials are taken from the first of these sources: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web
-/// identity (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), the IAM role of a container, or the IAM role of the machine. Fails with
-/// `Kind::Job` if the variables contradict each other.
+/// Credentials come from the first of these sources: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web identity
+/// (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), the IAM role of a container, or of the machine. Fails with `Kind::Job` if the
+/// variables contradict each other.
 fn s3(bucket_url: &Arc<BucketUrl>, environment: &Environment, policy: &RetryPolicy) -> Result<[AmazonS3; 2]> {
     let builder = configured(bucket_url, environment, policy, HeaderMap::new())?;
     let (name, value) = CHECKSUM_MODE;
@@ -193,7 +190,7 @@ fn s3(bucket_url: &Arc<BucketUrl>, environment: &Environment, policy: &RetryPoli
     if environment.get("AWS_ACCESS_KEY_ID").is_some() || environment.get("AWS_SKIP_SIGNATURE").is_some() {
         return Ok([builder.build().map_err(wrong)?, reads.build().map_err(wrong)?]);
     }
-    // A machine without an IAM role does not answer, so the time limit for its credentials is shorter than the time limit for a store.
+    // A machine without an IAM role does not answer, so this time limit is shorter than the limit for a store.
     let retries = RetryConfig { retry_timeout: policy.retry.min(ROLE_TIMEOUT), ..policy.retries() };
     let asks = builder.clone().with_retry(retries).build().map_err(wrong)?;
     let with_role = |builder: AmazonS3Builder| builder.with_credentials(asks.credentials().clone()).build();
@@ -243,7 +240,7 @@ fn configured(
     Ok(builder)
 }
 
-/// Refuses incomplete credentials and credentials in a profile.
+/// Refuses incomplete credentials, and credentials in a profile.
 fn check_credentials(environment: &Environment) -> Result<()> {
     let has = |name| environment.get(name).is_some();
     match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
@@ -270,7 +267,7 @@ fn known_variables(environment: &Environment) -> impl Iterator<Item = (&str, &st
     })
 }
 
-/// Returns the error for the variable that prevents the creation of a client. The client's own errors would repeat the value.
+/// Returns the error for the variable that keeps a client from being created. The client's own errors would repeat the value.
 fn blame(environment: &Environment) -> Error {
     let is_usable = |key, value: &str| {
         let builder = AmazonS3Builder::new().with_bucket_name("bucket").with_config(key, value);
@@ -333,15 +330,15 @@ fn check_endpoint(value: &str) -> Result<(), &'static str> {
     if fits { Ok(()) } else { Err(expected) }
 }
 
-/// Whether both libraries that get the URL from the client can parse it.
+/// Whether both libraries that receive the URL can parse it.
 fn is_url(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let host = uri.host().is_some_and(|host| !host.is_empty());
     host && uri.scheme().is_some() && Url::parse(&uri.to_string()).is_ok_and(|url| url.has_host())
 }
 
-/// Returns the client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`. Fails with `Kind::Job` if the
-/// variables contradict each other.
+/// Returns the client for a bucket of Google Cloud Storage, from the `GOOGLE_` variables. Fails with `Kind::Job` if they contradict each
+/// other.
 #[cfg(feature = "gcs")]
 fn google(
     bucket_url: &Arc<BucketUrl>,
@@ -368,8 +365,8 @@ fn google(
     }
 }
 
-/// Returns the client for a container of Azure Blob Storage, from the variables that start with `AZURE_`. Fails with `Kind::Job` if the
-/// variables contradict each other.
+/// Returns the client for a container of Azure Blob Storage, from the `AZURE_` variables. Fails with `Kind::Job` if they contradict each
+/// other.
 #[cfg(feature = "azure")]
 fn azure(
     url: &Url,
@@ -388,7 +385,7 @@ fn azure(
             builder = builder.with_config(key, value);
         }
     }
-    // The URL names the container, and also the account if its scheme includes it.
+    // The URL names the container, and some URLs name the account too.
     match builder.with_url(url.as_str()).build() {
         Ok(store) => Ok(Arc::new(store)),
         Err(e) => Err(wrong(bucket_url, "AZURE_", e)),

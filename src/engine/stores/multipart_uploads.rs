@@ -1,4 +1,4 @@
-//! Uploads in parts. An upload that is not completed is aborted.
+//! Uploads in parts. An upload that does not complete is aborted.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,17 +12,17 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::errors::{BucketUrl, STORE, is_transient};
 use crate::output::upload::Digest;
 
-/// A running multipart upload. Dropping the value aborts the upload, because a store keeps and bills the parts of unfinished uploads.
+/// A running multipart upload. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
 #[derive(Debug)]
 pub(super) struct PartUpload {
     /// The upload, or `None` after its end.
     pub(super) inner: Option<Box<dyn MultipartUpload>>,
     pub(super) sent: Digest,
-    /// The store, which reads the object if the response to the end of the upload was lost.
+    /// Reads the object if the answer to the end of the upload was lost.
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) bucket_url: Arc<BucketUrl>,
     pub(super) location: Path,
-    /// The process does not end before this token is dropped.
+    /// The process ends only after this token is dropped.
     pub(super) under_way: TaskTrackerToken,
 }
 
@@ -74,7 +74,7 @@ impl MultipartUpload for PartUpload {
         let Some(inner) = &mut self.inner else { return Err(self.ended()) };
         let completed = inner.complete().await.map_err(explain);
         let put = match completed {
-            // If the answer was lost, the upload may be complete. The store then contains the object but no longer the upload.
+            // If the answer was lost, the upload may be complete. The store then has the object but no longer the upload.
             Err(error) if is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
                 let uploaded = uploaded(self.store.as_ref(), &self.location, self.sent.clone()).await;
                 uploaded.ok().flatten().ok_or(error)?
@@ -94,7 +94,7 @@ impl MultipartUpload for PartUpload {
 impl Drop for PartUpload {
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
-        // If there is no runtime, the process is ending. Rules of the bucket can remove the parts.
+        // Without a runtime, the process is ending. Rules of the bucket can remove the parts.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let explain = self.explained();
         let under_way = self.under_way.clone();
@@ -107,7 +107,7 @@ impl Drop for PartUpload {
     }
 }
 
-/// The running uploads. The tracker is closed from the beginning, so that waiting ends as soon as no upload runs.
+/// The running uploads. The tracker is closed from the start, so that waiting ends as soon as no upload runs.
 pub(super) static UNDER_WAY: LazyLock<TaskTracker> = LazyLock::new(|| {
     let tracker = TaskTracker::new();
     tracker.close();

@@ -1,4 +1,4 @@
-//! A remote store with three additions: reads resume after a broken connection, uploads can be aborted, and errors are explained.
+//! A remote store. Reads resume after a broken connection, unfinished uploads are aborted, and errors are explained.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,11 +21,10 @@ use crate::output::upload::Digest;
 /// The maximum number of times that a put is repeated after its answer was lost.
 const PUT_REPEATS: usize = 3;
 
-/// A store with explained errors and reads that resume.
 #[derive(Clone)]
 pub(super) struct Remote {
     inner: Arc<dyn ObjectStore>,
-    /// A client for the same store that reads objects.
+    /// A client for the same store that asks for checksums.
     reads: Arc<dyn ObjectStore>,
     bucket_url: Arc<BucketUrl>,
 }
@@ -47,7 +46,7 @@ impl Remote {
         move |error| bucket_url.explain(Some(&object), error)
     }
 
-    /// Explains the errors of a listing under `prefix`. Ends the listing with an error if it repeats itself.
+    /// Explains the errors of a listing under `prefix`, and ends a listing that repeats itself.
     fn checked_listing(
         &self,
         prefix: Option<&Path>,
@@ -88,7 +87,7 @@ impl ObjectStore for Remote {
         loop {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
                 // The client library does not retry a request that the store may have carried out. If the first put was carried out, a
-                // second put correctly fails.
+                // second one correctly fails.
                 Err(error)
                     if options.mode != PutMode::Overwrite && failures < PUT_REPEATS && lost(&error) =>
                 {
@@ -106,7 +105,7 @@ impl ObjectStore for Remote {
     ) -> Result<Box<dyn MultipartUpload>> {
         let (store, location) = (self.clone(), location.clone());
         let under_way = UNDER_WAY.token();
-        // The upload begins in a separate task, which completes even if the caller is dropped. An upload that was begun is then aborted.
+        // The upload begins in a separate task, which completes even if the caller is dropped. The new upload is then aborted.
         let begun = tokio::spawn(async move {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;

@@ -1,8 +1,6 @@
-//! Detects listings that repeat themselves.
-
 use object_store::path::Path;
 
-/// Detects a listing that repeats itself, in constant memory. One object is compared with all later objects. It is replaced after twice as
+/// Detects a listing that repeats itself, in constant memory. Compares one object with all later objects, and replaces it after twice as
 /// many objects as the previous one (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 #[derive(Debug, Default)]
 pub(super) struct Repeats {

@@ -1,5 +1,3 @@
-//! Reads of objects that resume after a broken connection.
-
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,13 +9,12 @@ use object_store::{GetOptions, GetRange, ObjectStore, Result};
 use super::checked_http::Checksum;
 use super::errors::{BucketUrl, is_transient};
 
-/// The maximum number of resumptions without progress. Each resumption has the full time limit of a request, because a long download can
-/// break off at this limit alone.
+/// The maximum number of resumptions without progress. Each has the full time limit of a request, because a long download can break off
+/// at this limit alone.
 const TIMES: usize = 3;
 
-/// The bytes of an object while it is read.
+/// The bytes of an object, read with resumptions after a broken connection.
 pub(super) struct Body {
-    /// The client that reads objects.
     pub(super) reads: Arc<dyn ObjectStore>,
     pub(super) bucket_url: Arc<BucketUrl>,
     pub(super) location: Path,
@@ -25,14 +22,14 @@ pub(super) struct Body {
     pub(super) e_tag: Option<String>,
     /// The range of bytes that are still missing.
     pub(super) left: Range<u64>,
-    /// The checksum of an object that is read completely, if the store provides a checksum.
+    /// The checksum of an object that is read completely, if the store provides one.
     pub(super) checksum: Option<Checksum>,
     pub(super) stream: BoxStream<'static, Result<Bytes>>,
     pub(super) failures: usize,
 }
 
 impl Body {
-    /// Returns the next bytes, after a new request if the connection broke; `None` at the end.
+    /// Returns the next bytes, after a new request if the connection broke.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
             let error = match self.stream.try_next().await {
@@ -46,7 +43,7 @@ impl Body {
                     self.failures = 0;
                     if let Some(checksum) = &mut self.checksum {
                         checksum.update(&bytes);
-                        // The check comes before the last bytes are passed on, because a reader that has all bytes does not poll again.
+                        // Checks before the last bytes are passed on, because a reader that has all bytes does not poll again.
                         if self.left.is_empty() && !checksum.is_right() {
                             return Err(self.bucket_url.altered(&self.location));
                         }
@@ -62,7 +59,7 @@ impl Body {
                 return Err(error);
             };
             self.failures += 1;
-            // If the object was replaced in the meantime, the store refuses the request.
+            // The store refuses this request if the object was replaced in the meantime.
             let options = GetOptions {
                 range: Some(GetRange::Bounded(self.left.clone())),
                 if_match: Some(e_tag.clone()),

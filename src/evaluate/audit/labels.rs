@@ -18,42 +18,34 @@ use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
 use crate::parquet_headers::check_file;
 
-/// A judgement on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
-    /// The pair is a true duplicate.
     Yes,
-    /// The pair is not a true duplicate.
     No,
     /// The labeller cannot decide.
     Unsure,
 }
 
-/// A row in a file of labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelRow {
-    /// The number of the row, from 1. The header is not counted.
+    /// The number of the row, from 1, without the header.
     pub(super) row: u64,
-    /// The label, if any.
     pub(super) label: Option<Label>,
 }
 
-/// The labels in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Labels {
-    /// The path of the file.
     pub(super) file: String,
     /// The rows, by the key of the pair.
     pub(super) rows: BTreeMap<String, LabelRow>,
 }
 
-/// The columns that are read. A pair is identified either by `key`, or by `id_a` and `id_b`. With reference documents, `reference_b` says
-/// whether `id_b` is one of them.
+/// The columns that are read. A pair is identified by `key`, or by `id_a` and `id_b`, where `reference_b` says whether `id_b` is a
+/// reference document.
 const COLUMNS: [&str; 5] = ["label", "key", "id_a", "id_b", "reference_b"];
 
-/// Reads a file of labels. Its name must end in .csv or .parquet. Fails with `Kind::Job` if the name has another ending. Fails with
-/// `Kind::Input` if the file cannot be read or lacks a column. Fails with `Kind::Input` with the number of the row, if the file contains an
-/// unknown label or a repeated pair.
+/// Reads a file of labels, whose name ends in .csv or .parquet. Fails with `Kind::Job` for another ending. Fails with `Kind::Input` if
+/// the file cannot be read, lacks a column, or contains an unknown label or a repeated pair. The error names the row.
 pub(super) fn read(file: &str) -> Result<Labels> {
     let mut labels = Labels { file: file.to_owned(), rows: BTreeMap::new() };
     if let Some(missing) = address::missing(file) {
@@ -123,7 +115,7 @@ impl Labels {
         let failed =
             |e: csv::Error| Error::input(format!("{file} cannot be read as a table of labels")).because(e);
         let mut first_error = None;
-        // The delimiter that spreadsheets write depends on the locale.
+        // The delimiter of spreadsheets depends on the locale.
         for delimiter in [b',', b';', b'\t'] {
             let mut builder = ReaderBuilder::new();
             let mut reader = builder.delimiter(delimiter).flexible(true).from_path(file).map_err(failed)?;
@@ -160,7 +152,7 @@ impl Labels {
             let bytes = Bytes::from(std::fs::read(file).context(cannot)?);
             check_file(&bytes).context(cannot)?;
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).context(cannot)?;
-            // The texts of a pack are not read.
+            // Leaves out the texts of a pack.
             let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
             let reader = builder.with_projection(mask).build().context(cannot)?;
             reader.map(|batch| batch.context(cannot)).collect()
@@ -190,7 +182,7 @@ impl Labels {
     }
 }
 
-/// Removes the `'` that is written before texts that look like formulas in CSV files for spreadsheets.
+/// Removes the `'` before texts that look like formulas in CSV files for spreadsheets.
 fn without_quote(id: &str) -> String {
     let formula = id.strip_prefix('\'').filter(|rest| rest.starts_with(['=', '+', '-', '@', '\t', '\r']));
     formula.unwrap_or(id).to_owned()

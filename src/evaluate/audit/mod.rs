@@ -1,7 +1,4 @@
 //! Audits a finished output: writes a pack of pairs to label, and estimates the precision from the labels.
-//!
-//! `population` assigns every pair of the output to a stratum, and draws pairs from the strata. `pack` adds the texts and sources of the
-//! drawn pairs. `labels` reads the labels, and this file estimates the share of true duplicates from the labels.
 
 mod labels;
 mod pack;
@@ -43,14 +40,13 @@ pub struct Judged {
     pub judged: u64,
     /// The number of pairs with the label `yes`.
     pub yes: u64,
-    /// The number of pairs with the label `unsure`. The estimates treat such pairs like pairs without a label.
+    /// The number of pairs with the label `unsure`, which the estimates treat like pairs without a label.
     pub unsure: u64,
     /// The number of pairs in the file without a label.
     pub missing: u64,
-    /// The estimated share of true duplicates among the pairs in the table `pairs`, weighted by the sizes of the strata; `None` if there
-    /// are no labels.
+    /// The estimated share of true duplicates in the table `pairs`, weighted by the sizes of the strata; `None` without labels.
     pub pairs: Option<Estimate>,
-    /// The estimated share of true duplicates among all pairs, including chained pairs; `None` if there are no labels.
+    /// The estimated share of true duplicates among all pairs, including chained pairs; `None` without labels.
     pub all: Option<Estimate>,
     /// The strata that contain pairs.
     pub strata: Vec<JudgedStratum>,
@@ -88,8 +84,8 @@ pub struct PrecisionAt {
     pub share: Option<Estimate>,
 }
 
-/// Estimates the share of true duplicates among the pairs of the finished output at `url`, from the labels in `file`. In each stratum, the
-/// labelled pairs must be a random sample, like the pairs that [`audit`] draws.
+/// Estimates the share of true duplicates among the pairs of the finished output at `url`, from the labels in `file`. In each stratum,
+/// the labelled pairs must be a random sample, as the pairs of [`audit`] are.
 ///
 /// # Errors
 /// Returns [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read, or the output is missing.
@@ -173,7 +169,6 @@ fn thresholds(from: f64) -> Vec<f64> {
     thresholds
 }
 
-/// The number of pairs in a stratum, and the number of labels in a random sample of these pairs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct JudgedPairs {
     pairs: u64,
@@ -188,11 +183,11 @@ impl JudgedPairs {
         self.yes += u64::from(label == Some(Label::Yes));
     }
 
-    /// Returns the share of the label `yes`, with the interval of Wilson (1927) for the quantile `z`; `None` if there are no labels.
+    /// Returns the share of the label `yes`, with the interval of Wilson (1927) for the quantile `z`, if there are labels.
     ///
-    /// Wilson's interval assumes draws with replacement, but pairs are drawn without replacement. So the interval uses the sample size that
-    /// would have the same variance with replacement (Kish, *Survey Sampling*, 1965, section 8.2). If all pairs are judged, both ends of
-    /// the interval equal the share.
+    /// Wilson's interval assumes draws with replacement, but pairs are drawn without replacement. So it gets the sample size that would
+    /// have the same variance with replacement (Kish, *Survey Sampling*, 1965, section 8.2). If all pairs are judged, both ends equal the
+    /// share.
     fn share(&self, z: f64) -> Option<Estimate> {
         let (n, size) = (self.judged as f64, self.pairs as f64);
         if self.judged == 0 {
@@ -208,11 +203,11 @@ impl JudgedPairs {
     }
 }
 
-/// Returns the share of the label `yes` among all strata, weighted by the number of pairs per stratum; `None` if there are no labels.
+/// Returns the share of the label `yes` among all strata, weighted by their numbers of pairs, if there are labels.
 ///
-/// Each stratum has a Wilson interval. The squared distances from the shares to the ends of these intervals are added up (Zou and Donner,
-/// *Construction of confidence limits about effect measures*, 2008). A stratum without labels gets the weighted share of the other strata,
-/// and an interval from 0 to 1.
+/// Each stratum has a Wilson interval. The squared distances from each share to the ends of its interval are added up (Zou and Donner,
+/// *Construction of confidence limits about effect measures*, 2008). A stratum without labels gets the weighted share of the others, and
+/// an interval from 0 to 1.
 fn weighted(strata: &[JudgedPairs]) -> Option<Estimate> {
     let judged = || strata.iter().filter(|stratum| stratum.judged > 0);
     let known: u64 = judged().map(|stratum| stratum.pairs).sum();

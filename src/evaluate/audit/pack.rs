@@ -35,7 +35,7 @@ pub struct AuditSettings {
     pub pairs: usize,
     /// The seed with which pairs are drawn.
     pub seed: u64,
-    /// The new location of each URL in the source, if the source was moved since the run; otherwise empty.
+    /// The new location of each URL of a source that was moved since the run, or nothing.
     pub places: Vec<String>,
 }
 
@@ -44,13 +44,13 @@ pub struct AuditSettings {
 pub struct Pack {
     /// The name of the job.
     pub name: String,
-    /// The id of the pack: a hash of the output's fingerprint and the settings of the draw. The page uses it to recognise its saved labels.
+    /// A hash of the output's fingerprint and the settings of the draw, by which the page recognises its saved labels.
     pub id: String,
     /// The strata that contain pairs.
     pub strata: Vec<StratumOfPack>,
     /// The pairs in a random order.
     pub rows: Vec<AuditedPair>,
-    /// The shingles of the job. The page marks common passages that are at least as long as a shingle.
+    /// The page marks common passages that are at least as long as a shingle.
     shingle: Shingle,
 }
 
@@ -102,7 +102,6 @@ pub struct AuditedPair {
     pub text_b: String,
 }
 
-/// Reads the sources and texts of the drawn pairs.
 pub(super) async fn pack(
     finished: &Finished,
     population: &Population<'_>,
@@ -167,7 +166,7 @@ pub(super) async fn pack(
     })
 }
 
-/// Returns the file that contains each document, by the id of the document as text. The documents must be in the source of the job.
+/// Returns the file of each document in the source of the job, by the document's id as text.
 async fn sources(
     finished: &Finished,
     documents: impl Iterator<Item = &Member>,
@@ -197,8 +196,8 @@ impl Pack {
         Ok(writer.into_inner()?)
     }
 
-    /// Returns the pack as CSV for a spreadsheet. A `'` is inserted before texts that look like formulas. Texts that exceed the limit of a
-    /// cell are cut off.
+    /// Returns the pack as CSV for a spreadsheet. Puts a `'` before texts that look like formulas. Cuts off texts that are too long for a
+    /// cell.
     ///
     /// # Errors
     /// Fails only if there is a bug.
@@ -210,7 +209,7 @@ impl Pack {
         rows::csv(&names, &[batch], style).map(|text| style.encoded(&text))
     }
 
-    /// Renders the pack as an HTML page. The page needs no other file.
+    /// Renders the pack as an HTML page, which needs no other file.
     ///
     /// # Errors
     /// Fails only if there is a bug.
@@ -233,7 +232,6 @@ impl Pack {
         })
     }
 
-    /// Returns the rows with an empty column for labels.
     fn batch(&self) -> Result<RecordBatch> {
         use DataType::{Boolean, Float64, Int64, Utf8};
         let id = self.rows.first().map_or(Utf8, |row| row.id_a.data_type());
@@ -260,7 +258,6 @@ impl Pack {
 
 const SCRIPT: &str = include_str!("audit.js");
 
-/// The data of the template `audit.html`.
 #[derive(Template)]
 #[template(path = "audit.html", config = "src/page/askama.toml")]
 struct AuditPage<'a> {
@@ -270,7 +267,7 @@ struct AuditPage<'a> {
     script_hash: String,
 }
 
-/// A pair on the page. `sides` contains each text, split into parts, and the file that contains the document.
+/// A pair on the page. `sides` contains the parts of each text, and the file of the document.
 struct PairOnPage<'a> {
     row: &'a AuditedPair,
     what: &'a str,

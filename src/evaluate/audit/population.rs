@@ -1,7 +1,7 @@
 //! Assigns every pair of an output to one stratum, and draws pairs from the strata.
 //!
-//! The population consists of the rows in the table `pairs` and of chained pairs. A chained pair is a document in a cluster and the
-//! representative of the cluster, if the two documents are connected only through other documents.
+//! The population consists of the rows in the table `pairs` and of chained pairs: a document in a cluster and its representative, if only
+//! other documents connect them.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +21,15 @@ const NEAR: f64 = 0.1;
 /// A removed document is contained if its representative contains at least this share of its shingles (see `crate::apply`).
 /// `clusters.contained` overrides it.
 const CONTAINED: f64 = 0.98;
-/// The minimum number of documents in a large cluster.
 const LARGE: i64 = 20;
-/// The maximum number of groups with their own stratum. The groups with the largest numbers of pairs are chosen.
+/// The maximum number of groups with a stratum of their own: the groups with the most pairs.
 const MAX_GROUPS: usize = 10;
 
-/// The two documents of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ends {
-    /// The id of the first document, which is in the source of the job.
+    /// The id of the document in the source of the job.
     pub(super) id_a: String,
-    /// The id of the second document.
     pub(super) id_b: String,
-    /// Whether the second document is a reference document.
     pub(super) reference_b: bool,
 }
 
@@ -46,8 +42,8 @@ impl Ends {
         bytes
     }
 
-    /// Returns the key that identifies the pair in files of labels: a hash of 64 bits in hexadecimal. It begins with a letter, so that
-    /// spreadsheets do not read it as a number.
+    /// Returns the key of the pair in files of labels: a hash of 64 bits in hexadecimal, after a letter, so that spreadsheets do not read
+    /// it as a number.
     pub(super) fn key(&self) -> String {
         format!("k{:016x}", xxh3_64(&self.bytes()))
     }
@@ -58,11 +54,10 @@ impl Ends {
     }
 }
 
-/// A pair in the population.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) ends: Ends,
-    /// The Jaccard similarity, and the share of each document's shingles that the other document contains; `None` for chained pairs.
+    /// The Jaccard similarity, and the share of each document's shingles in the other document; `None` for chained pairs.
     pub(super) scores: Option<[f64; 3]>,
     /// The index of the stratum in [`Population::strata`].
     pub(super) stratum: usize,
@@ -72,21 +67,20 @@ pub(super) struct Candidate {
 pub(super) struct Population<'a> {
     session: &'a SessionContext,
     job: &'a Job,
-    /// The names of the strata. A pair is in the first stratum that matches it.
+    /// The names of the strata. A pair belongs to the first stratum that matches it.
     pub(super) strata: Vec<String>,
-    /// The index of the stratum for each group that has its own stratum.
+    /// The index of the stratum of each group with a stratum of its own.
     groups: BTreeMap<String, usize>,
-    /// The upper limit of similarity in the stratum `near_threshold`.
     near: f64,
-    /// The minimum share of a removed document's shingles that its representative contains, if the document counts as contained.
+    /// A removed document is contained if its representative has at least this share of its shingles.
     contained: f64,
 }
 
-/// The index of the stratum of chained pairs in [`Population::strata`].
+/// The index of chained pairs in [`Population::strata`].
 pub(super) const CHAINED: usize = 1;
 
 impl<'a> Population<'a> {
-    /// Chooses the strata for the pairs of `finished`. The tables of `finished` must be in `session`.
+    /// Chooses the strata for the pairs of `finished`, whose tables are in `session`.
     pub(super) async fn open(session: &'a SessionContext, finished: &'a Finished) -> Result<Self> {
         let job = finished.job();
         let mut strata =
@@ -111,12 +105,10 @@ impl<'a> Population<'a> {
         Ok(Self { session, job, strata, groups, near, contained })
     }
 
-    /// Returns the similarity that the job compares with its threshold.
     pub(super) fn similarity(&self, [jaccard, containment_a, containment_b]: [f64; 3]) -> f64 {
         self.job.score.measure.similarity_from_shares(jaccard, [containment_a, containment_b])
     }
 
-    /// Returns a phrase that describes the pairs in a stratum.
     pub(super) fn describe(&self, stratum: usize) -> String {
         match self.strata[stratum].as_str() {
             "near_threshold" => format!(
@@ -136,7 +128,7 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// Calls `visit` with each pair, in any order. Only one batch of pairs is in memory.
+    /// Calls `visit` with each pair, in any order. One batch of pairs is in memory.
     pub(super) async fn each(&self, mut visit: impl FnMut(Candidate)) -> Result<()> {
         let mut batches = self.pairs().await?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
@@ -168,11 +160,10 @@ impl<'a> Population<'a> {
         Ok(())
     }
 
-    /// Returns the table `pairs` as (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group).
-    ///
-    /// If the pair is a removed document and its representative, `kept` is the share of the document's shingles that the representative
-    /// contains; otherwise it is null. `size` is the size of the cluster, or of the larger one if the documents are in two clusters.
-    /// `group` is the group of both documents; null if they are in different groups.
+    /// Returns the table `pairs` as (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group). For a removed
+    /// document and its representative, `kept` is the share of the document's shingles that the representative contains, and otherwise
+    /// null. `size` is the size of the cluster, or of the larger cluster if the documents are in two. `group` is the common group of the
+    /// documents, or null.
     async fn pairs(&self) -> Result<DataFrame> {
         let (spared, stays) = match self.job.clusters.contained {
             Some(_) => (
@@ -199,8 +190,8 @@ impl<'a> Population<'a> {
         Ok(self.session.sql(&sql).await?)
     }
 
-    /// Returns the chained pairs as (id_a, id_b, reference_b): each document and the representative of its cluster, if the two are not in
-    /// the table `pairs`.
+    /// Returns the chained pairs as (id_a, id_b, reference_b): each document and its representative, unless the table `pairs` contains
+    /// them.
     async fn chained(&self) -> Result<DataFrame> {
         let sql = "SELECT CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(c.id, 'Utf8') ELSE arrow_cast(r.id, 'Utf8') END AS id_a,
                  CASE WHEN r.reference OR c.id < r.id THEN arrow_cast(r.id, 'Utf8') ELSE arrow_cast(c.id, 'Utf8') END AS id_b,
@@ -211,7 +202,7 @@ impl<'a> Population<'a> {
     }
 }
 
-/// Reads the columns id_a, id_b and reference_b, which must come first in the batch.
+/// Reads id_a, id_b and reference_b, the first columns of the batch.
 fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
     let (a, b) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
     let reference = as_boolean_array(batch.column(2))?;
@@ -223,15 +214,14 @@ fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
     Ok((0..batch.num_rows()).map(ends).collect())
 }
 
-/// The drawn pairs in a random order, and the sizes of the strata.
+/// The drawn pairs in a random order.
 pub(super) struct PairDraw {
     pub(super) drawn: Vec<Candidate>,
-    /// The number of pairs in each stratum of the population.
     pub(super) sizes: Vec<u64>,
 }
 
-/// Draws `pairs` pairs from the population, or all pairs if there are fewer. From each stratum, it draws the pairs with the smallest
-/// hashes. At most `pairs` pairs per stratum are in memory. Fails with `Kind::Job` if more than `pairs` strata contain pairs.
+/// Draws `pairs` pairs from the population, or all pairs if there are fewer: the pairs with the smallest hashes of each stratum. At most
+/// `pairs` pairs per stratum are in memory. Fails with `Kind::Job` if more than `pairs` strata contain pairs.
 pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -> Result<PairDraw> {
     let strata = population.strata.len();
     let mut sizes = vec![0_u64; strata];
@@ -254,17 +244,16 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
     let allocated = allocate(&sizes, pairs);
     let drawn = least.into_iter().zip(allocated).flat_map(|(least, number)| least.into_values().take(number));
     let mut drawn: Vec<Candidate> = drawn.collect();
-    // The order uses a different hash than the draw, since otherwise pairs from large strata would come first. So pairs from all strata are
-    // labelled early.
+    // The order uses another hash than the draw, since otherwise pairs of large strata would come first. So labels soon cover all strata.
     drawn.sort_by_cached_key(|candidate| (candidate.ends.random(!seed), candidate.ends.clone()));
     Ok(PairDraw { drawn, sizes })
 }
 
-/// Returns the number of pairs to draw from each stratum. `sizes` are the numbers of pairs in the strata. Each stratum that contains pairs
-/// gets at least one draw.
+/// Returns the number of pairs to draw from each stratum, by the numbers of pairs in the strata (`sizes`). Each stratum with pairs gets a
+/// draw.
 ///
-/// Half of the draws are divided evenly among the strata, and half in proportion to their sizes. A stratum gets at most as many draws as it
-/// has pairs. Each remaining draw goes to the stratum that is furthest below its share.
+/// Half of the draws are divided evenly among the strata, and half in proportion to their sizes. A stratum gets at most as many draws as
+/// it has pairs. Each remaining draw goes to the stratum that is furthest below its share.
 fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     let all: u64 = sizes.iter().sum();
     let pairs = all.min(pairs as u64);
@@ -274,7 +263,7 @@ fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     for _ in count as u64..pairs {
         let missing = |at: &usize| share(sizes[*at]) - allocated[*at] as f64;
         let with_room = (0..sizes.len()).filter(|at| allocated[*at] < sizes[*at]);
-        // `max_by` returns the last of several equal strata. The reversed order makes this the first stratum.
+        // `max_by` returns the last of several equal strata, so the reversed order gives the first.
         let next = with_room.rev().max_by(|a, b| missing(a).total_cmp(&missing(b)));
         if let Some(next) = next {
             allocated[next] += 1;

@@ -13,17 +13,15 @@ use crate::error::{Context, Error, Result};
 use crate::output::{NewFile, ownership};
 use crate::pipeline::OnExisting;
 
-/// The maximum number of rows in a row group.
 const ROW_GROUP: usize = 50_000;
 /// The approximate maximum number of rows to generate at a time.
 const BATCH: usize = 4_096;
-/// The approximate maximum number of bytes of text in a batch.
+/// The approximate maximum number of bytes of text that are generated at a time.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The maximum number of files in a corpus. Up to this number, the files' names sort like their numbers.
+/// The maximum number of files in a corpus. Up to this number, file names sort like their numbers.
 pub(crate) const MAX_FILES: usize = 100_000;
 
-/// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorpusFiles {
     /// The files, in the order of their rows.
@@ -37,8 +35,8 @@ pub struct CorpusFiles {
 /// Writes the documents of `corpus` as Parquet files with the columns `id` and `text`.
 ///
 /// If `out` ends in `.parquet`, it becomes the only file. Otherwise `out` becomes a folder with the files `part-00000.parquet`,
-/// `part-00001.parquet` and so on. Each of the `files` files contains the same number of consecutive documents. A file gets its final name
-/// when it is complete. Several threads call `advanced` with the number of documents that they have written since their last call.
+/// `part-00001.parquet` and so on. Each of the `files` files contains the same number of consecutive documents, and gets its name when it
+/// is complete. Several threads call `advanced` with the number of documents that they wrote since their last call.
 /// [`OnExisting::Overwrite`] replaces the files of an earlier corpus and keeps other files.
 ///
 /// # Errors
@@ -63,9 +61,9 @@ pub fn write_documents(
     Ok(CorpusFiles { files: paths, rows: documents, bytes })
 }
 
-/// Writes the table of planted documents as a Parquet file, with one row per planted document. `id_a` and `id_b` are the ids of the planted
-/// document and its original, in ascending order. `kind` is `copy`, `near`, `contained` or `identical`. `jaccard` is the exact similarity,
-/// and `size` is the number of words in a shingle. Returns the errors of [`check_free`], and `Kind::Input` if writing fails.
+/// Writes the table of planted documents as a Parquet file, one row per planted document: `id_a` and `id_b` are the ids of the document
+/// and its original, in ascending order. `kind` is `copy`, `near`, `contained` or `identical`. `jaccard` is the exact similarity, and
+/// `size` is the number of words in a shingle. Returns the errors of [`check_free`], and `Kind::Input` if writing fails.
 pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
     let size = corpus.settings.shingle;
     let mut file = create(path, existing, &truth_batch(Vec::new(), size)?)?;
@@ -83,15 +81,13 @@ pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) ->
     Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: finish(file, existing)? })
 }
 
-/// A row in the table of planted documents.
 pub(in crate::lab) struct PlantedPair {
     pub(in crate::lab) ids: [String; 2],
     pub(in crate::lab) kind: &'static str,
-    /// The exact Jaccard similarity.
     pub(in crate::lab) jaccard: f64,
 }
 
-/// Returns `pairs` as rows in the table of planted documents. `size` is the number of words in a shingle.
+/// Returns `pairs` as rows of the table of planted documents. `size` is the number of words in a shingle.
 pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> Result<RecordBatch> {
     pairs.iter_mut().for_each(|pair| pair.ids.sort_unstable());
     let ids = |end: usize| -> ArrayRef {
@@ -120,8 +116,8 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
     Ok(vec![out.to_owned()])
 }
 
-/// Refuses a path that must not be written: a folder, or an existing file. With [`OnExisting::Overwrite`], existing files are accepted if
-/// this program wrote them under this name. Fails with `Kind::Job` with the path and the reason if the path is refused.
+/// Refuses a folder and an existing file with `Kind::Job`. [`OnExisting::Overwrite`] accepts a file that this program wrote under this
+/// name.
 pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     let shown = path.display();
     if path.is_dir() {
@@ -140,7 +136,7 @@ pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     }
 }
 
-/// Creates `folder` if it does not exist. Otherwise removes the files of an earlier corpus from the folder.
+/// Creates `folder`, or removes the files of an earlier corpus from it.
 fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
     let shown = folder.display();
     if !folder.exists() {
@@ -166,10 +162,10 @@ fn clear_folder(folder: &Path, existing: OnExisting) -> Result<()> {
     earlier.iter().try_for_each(std::fs::remove_file).context(cannot)
 }
 
-/// Creates an empty file of a corpus with the columns of `rows`.
+/// Creates an empty file of a corpus, for rows like `rows`.
 pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<NewFile> {
     check_free(path, existing)?;
-    // Disables dictionaries, because ids and texts are distinct. The footer contains the names of this program and of the file.
+    // Ids and texts are distinct, so dictionaries are useless. The footer contains the names of this program and of the file.
     let properties = WriterProperties::builder()
         .set_created_by(ownership::generated_as(path))
         .set_dictionary_enabled(false)
@@ -177,13 +173,13 @@ pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBat
     NewFile::create(path, rows.schema(), properties)
 }
 
-/// Completes a file of a corpus and gives it its name. Returns the number of bytes.
+/// Completes a file of a corpus, gives it its name, and returns its number of bytes.
 pub(in crate::lab) fn finish(file: NewFile, existing: OnExisting) -> Result<u64> {
     check_free(&file.path, existing)?;
     file.finish(existing == OnExisting::Overwrite)
 }
 
-/// Calls `work` with each number below `count`, on up to one thread per core. Returns the sum of the results.
+/// Calls `work` with each number below `count` on up to one thread per core. Returns the sum of the results.
 fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Result<u64> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     let next = AtomicUsize::new(0);
@@ -203,7 +199,6 @@ fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Re
     })
 }
 
-/// Writes a range of documents as a file. Returns the number of bytes in the file.
 fn write_range(
     corpus: &Corpus,
     mut documents: Range<u64>,
@@ -236,7 +231,6 @@ fn write_range(
     finish(file, existing)
 }
 
-/// Returns rows in the table of documents.
 pub(in crate::lab) fn documents_batch(ids: StringArray, texts: StringArray) -> Result<RecordBatch> {
     let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
     Ok(RecordBatch::try_from_iter(columns)?)

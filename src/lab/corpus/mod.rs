@@ -1,12 +1,11 @@
-//! Generated corpora: documents of made-up words. Some documents are planted.
+//! Generated corpora: documents of made-up words, some of which are planted.
 //!
 //! A planted document is made from another document, its original. It is a copy, a near-duplicate with a known Jaccard similarity, or a
 //! passage. Some documents begin with common boilerplate.
 //!
 //! The text of a document depends only on the settings and on the number of the document. So a corpus is always the same, and can be
-//! written with little memory, in any order and by any number of threads. Planted documents and their originals are spread over the corpus.
-//! Each planted document has a different original, except for identical documents. Thus all similar pairs are known, except for pairs that
-//! are similar because of boilerplate.
+//! written with little memory, in any order and by any number of threads. Each planted document has an original of its own, except for
+//! identical documents. So all similar pairs are known, except for pairs that are similar because of boilerplate.
 
 pub mod files;
 pub(super) mod words;
@@ -82,7 +81,7 @@ impl Default for CorpusSettings {
 }
 
 impl CorpusSettings {
-    /// Returns the ends of the slots of copies, near-duplicates, contained and identical documents among `documents`.
+    /// Returns the ends of the slots for each kind of planted document, among `documents` slots.
     fn slot_ends(&self, documents: u64) -> Result<[u64; 4]> {
         if self.words < self.shingle {
             return Err(Error::job(format!(
@@ -105,16 +104,12 @@ impl CorpusSettings {
     }
 }
 
-/// The kind of a planted document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PlantedKind {
-    /// A copy of the original.
     Copy,
-    /// The original with some replaced words.
     Near,
-    /// A passage of the original.
     Contained,
-    /// An identical document. Its original is the identical document with the lowest number.
+    /// An identical document, whose original is the first identical one.
     Identical,
 }
 
@@ -134,19 +129,16 @@ impl PlantedKind {
 pub(crate) struct CorpusDocument {
     /// The number of the document.
     pub document: u64,
-    /// The number of the original.
     pub original: u64,
-    /// The kind.
     pub kind: PlantedKind,
-    /// The exact Jaccard similarity of the document and the original, for shingles of [`CorpusSettings::shingle`] words.
+    /// The exact Jaccard similarity with the original, for shingles of [`CorpusSettings::shingle`] words.
     pub jaccard: f64,
 }
 
 /// The data from which the documents of a corpus are generated.
 ///
 /// Every document has a *slot*. Slots are ordered by kind: copies, near-duplicates, contained documents, identical documents, originals.
-/// The documents of the first three kinds are made from the first originals, in the same order. A permutation maps the numbers of documents
-/// to slots.
+/// The documents of the first three kinds are made from the first originals, in the same order. A permutation maps documents to slots.
 #[derive(Debug)]
 pub struct Corpus {
     pub(crate) documents: u64,
@@ -154,13 +146,12 @@ pub struct Corpus {
     vocabulary: Vocabulary,
     order: Permutation,
     boilerplate: Vec<u32>,
-    /// Where the slots end for copies, near-duplicates, contained documents and identical documents.
+    /// The ends of the slots of copies, near-duplicates, contained and identical documents.
     ends: [u64; 4],
-    /// The identical document with the lowest number.
     identical: Option<u64>,
 }
 
-/// The purpose of a stream of random numbers. Streams for different purposes are independent.
+/// The purpose of a stream of random numbers. Streams of different purposes are independent.
 #[derive(Clone, Copy)]
 enum Purpose {
     Vocabulary,
@@ -195,21 +186,19 @@ impl Corpus {
         Ok(Self { documents, settings, vocabulary, order, boilerplate, ends, identical })
     }
 
-    /// Returns the id of a document: `d` and the number of the document with at least nine digits. Below one billion documents, sorting by
-    /// id is the same as sorting by number.
+    /// Returns the id of a document: `d` and its number with at least nine digits. Below one billion documents, ids sort like numbers.
     fn id(&self, document: u64) -> String {
         format!("d{document:09}")
     }
 
-    /// Appends the text of a document: words separated by spaces. Its number is less than the number of documents. `words` is a
-    /// reused buffer.
+    /// Appends the text of the document with this number, words separated by spaces. `words` is a reused buffer.
     pub fn text(&self, document: u64, words: &mut Vec<u32>, out: &mut String) {
         self.words(self.order.slot(document), words);
         words.iter().for_each(|&word| self.vocabulary.push(word, out));
         out.pop();
     }
 
-    /// Returns how a document was planted; `None` for an original, and for the first identical document.
+    /// Returns how a document was planted, unless it is an original or the first identical document.
     fn planted(&self, document: u64) -> Option<CorpusDocument> {
         let slot = self.order.slot(document);
         let (kind, original) = self.origin(slot)?;
@@ -224,13 +213,12 @@ impl Corpus {
         Some(CorpusDocument { document, original, kind, jaccard })
     }
 
-    /// Returns all planted documents, ordered by kind.
     fn all_planted(&self) -> impl Iterator<Item = CorpusDocument> {
         (0..self.ends[3]).filter_map(|slot| self.planted(self.order.document(slot)))
     }
 
-    /// Returns the kind of the document in `slot` and the slot of its original; `None` if the slot contains an original. For identical
-    /// documents, the second number has no meaning.
+    /// Returns the kind of the document in `slot` and the slot of its original, unless it is an original. For identical documents, the
+    /// second number has no meaning.
     fn origin(&self, slot: u64) -> Option<(PlantedKind, u64)> {
         let kinds = [PlantedKind::Copy, PlantedKind::Near, PlantedKind::Contained, PlantedKind::Identical];
         let (kind, _) = kinds.into_iter().zip(self.ends).find(|(_, end)| slot < *end)?;
@@ -262,8 +250,8 @@ impl Corpus {
         }
     }
 
-    /// Whether the original with this index begins with the boilerplate. These originals are spread evenly, and their share is exactly the
-    /// share in the settings.
+    /// Whether the original with this index begins with the boilerplate. These originals are spread evenly, in exactly the share of the
+    /// settings.
     fn has_boilerplate(&self, original: u64) -> bool {
         let originals = self.documents - self.ends[3];
         let with_boilerplate = (originals as f64 * self.settings.boilerplate).round() as u128;
@@ -281,13 +269,12 @@ impl Corpus {
     }
 }
 
-/// The number of rounds of the Feistel network.
 const ROUNDS: usize = 4;
 
-/// A pseudorandom permutation of 0..n. It is computed in both directions, and needs no table.
+/// A pseudorandom permutation of 0..n, computed in both directions without a table.
 ///
-/// A Feistel network permutes the numbers with the same number of bits, rounded up to an even number. It is applied repeatedly until the
-/// result is less than n (Black and Rogaway, *Ciphers with arbitrary finite domains*, CT-RSA 2002).
+/// A Feistel network permutes the numbers with as many bits as n, rounded up to an even number of bits. It is applied until the result is
+/// less than n (Black and Rogaway, *Ciphers with arbitrary finite domains*, CT-RSA 2002).
 #[derive(Debug)]
 struct Permutation {
     n: u64,
@@ -307,7 +294,7 @@ impl Permutation {
     }
 
     fn document(&self, slot: u64) -> u64 {
-        // A round is inverted by the same round, if the halves are exchanged before and after it.
+        // A round inverts itself if the halves are exchanged before and after it.
         let undone = |x| self.keys.iter().rev().fold(self.exchange(x), |x, key| self.round(x, *key));
         self.walk(slot, |x| self.exchange(undone(x)))
     }
@@ -368,7 +355,7 @@ mod tests {
         a.intersection(&b).count() as f64 / a.union(&b).count() as f64
     }
 
-    /// Measurements on generated corpora are compared between versions, so a corpus must not change by accident.
+    /// Measurements on generated corpora are compared between versions, so a corpus must not change.
     #[test]
     fn reference_documents() {
         let corpus = Corpus::new(1000, CorpusSettings { words: 8, ..CorpusSettings::default() }).unwrap();

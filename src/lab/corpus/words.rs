@@ -1,7 +1,5 @@
-//! Makes the texts of generated corpora from made-up words, whose frequencies are like in a natural language. Also edits texts to plant
-//! documents.
-//!
-//! A word is represented by its rank, from 0. The word with rank 0 is the most frequent word.
+//! Made-up words, whose frequencies are like in a natural language, and edits of texts to plant documents. A word is represented by its
+//! rank, from 0 for the most frequent word.
 
 use std::collections::BTreeSet;
 
@@ -11,27 +9,25 @@ use crate::kernel::measure::jaccard_of;
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";
 
-/// The minimum and the maximum number of letters in a word, for all ranks below the first number. So words in a text have about five
-/// letters on average, as in English.
+/// The minimum and maximum number of letters of words with ranks below the first number. Words in a text have about five letters on
+/// average, as in English.
 const LENGTHS: [(usize, usize, usize); 3] = [(100, 2, 5), (1_000, 4, 6), (usize::MAX, 5, 10)];
 
-/// All words in the order of their ranks, and the table with which words are drawn.
+/// All words by rank, and the table with which words are drawn.
 ///
-/// The probability of the word with rank r is proportional to 1 / (r + 2). This is Zipf's law with Mandelbrot's shift (*An informational
-/// theory of the statistical structure of languages*, 1953). With 20,000 words, one in 19 words in a text is the most frequent word.
+/// The probability of the word with rank r is proportional to 1 / (r + 2): Zipf's law with Mandelbrot's shift (*An informational theory
+/// of the statistical structure of languages*, 1953). Of 20,000 words, the most frequent one is one in 19 words of a text.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
-    /// All words. A space follows each word.
+    /// All words, each followed by a space.
     text: String,
     /// The start of each word in `text`, and the end of the last word.
     starts: Vec<u32>,
-    /// The columns of the alias table. Column i contains the probability of word i within the column, in units of 2^-32, and the other word
-    /// in the column.
+    /// The alias table. Column i contains the probability of word i within the column, in units of 2^-32, and the other word in it.
     columns: Vec<(u32, u32)>,
 }
 
 impl Vocabulary {
-    /// Creates a vocabulary of `count` different random words.
     pub(super) fn new(count: usize, mut random: SplitMix64) -> Self {
         let mut known = BTreeSet::new();
         let (mut text, mut starts) = (String::new(), vec![0]);
@@ -57,7 +53,6 @@ impl Vocabulary {
         if (random as u32) < own { at as u32 } else { other }
     }
 
-    /// Appends a word and a space.
     #[inline]
     pub(super) fn push(&self, rank: u32, out: &mut String) {
         let rank = rank as usize;
@@ -79,7 +74,7 @@ fn word(rank: usize, random: &mut SplitMix64) -> String {
 }
 
 /// Scales 64 random bits to a number less than `end`, or to 0 if `end` is 0 (Lemire, *Fast random integer generation in an interval*,
-/// 2019). The step that removes a bias of `end` / 2^64 is left out.
+/// 2019). Leaves out the step that removes a bias of `end` / 2^64.
 #[inline]
 pub(in crate::lab) fn below(random: u64, end: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
@@ -102,16 +97,15 @@ fn alias_table(mut weights: Vec<f64>) -> Vec<(u32, u32)> {
             small.push(high);
         }
     }
-    // The words in the remaining columns fill their columns, up to rounding errors.
+    // The words in the remaining columns fill them, up to rounding errors.
     columns
 }
 
 /// Replaces words in a text, so that the Jaccard similarity with the original text is as close to `target` as possible.
 ///
-/// If d of the n shingles in a text are replaced by other shingles, the similarity is (n - d) / (n + d). Replacing a single word in the
-/// middle replaces `size` shingles, and replacing the last r words replaces r shingles. So any number of shingles can be replaced exactly:
-/// single words are replaced, at least `size` words apart, and fewer than `size` words at the end. If shingles repeat in a text, the
-/// similarity differs slightly.
+/// If d of the n shingles in a text are replaced, the similarity is (n - d) / (n + d). A single word in the middle replaces `size`
+/// shingles, and the last r words replace r shingles. So single words that are at least `size` apart, and fewer than `size` words at the
+/// end, replace any number of shingles exactly. If shingles repeat in a text, the similarity differs slightly.
 pub(super) fn edit(
     words: &mut [u32],
     target: f64,
@@ -141,7 +135,7 @@ fn replace(word: &mut u32, vocabulary: &Vocabulary, random: &mut SplitMix64) {
     }
 }
 
-/// Keeps only a random passage with half of the words, but at least `size` words.
+/// Keeps a random passage with half of the words, at least `size`.
 pub(super) fn passage(words: &mut Vec<u32>, size: usize, random: &mut SplitMix64) {
     let length = (words.len() / 2).max(size).min(words.len());
     let start = below(random.next(), (words.len() - length + 1) as u64) as usize;
@@ -218,7 +212,7 @@ mod tests {
             words in 1usize..300, size in 1usize..8, target in 0.05..=1.0f64, seed in any::<u64>(),
         ) {
             prop_assume!(words >= size);
-            // These words are not in the vocabulary, so that no replacement can restore an earlier word.
+            // No word is in the vocabulary, so that no replacement can restore an earlier word.
             let before: Vec<u32> = (0..words as u32).map(|word| 10_000 + word).collect();
             let mut after = before.clone();
             edit(&mut after, target, size, &VOCABULARY, &mut SplitMix64(seed));

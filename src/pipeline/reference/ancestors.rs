@@ -1,7 +1,7 @@
-//! The lineage of outputs. Finds the outputs that a run was made against, and checks that outputs can be used together.
+//! The lineage of outputs: the outputs that a run was made against. Checks that outputs can be used together.
 //!
-//! A merge does not compare documents, so each output must have been made against all outputs before it. A merged output replaces its
-//! parts.
+//! A merge does not compare documents, so each output must have been made against all outputs before it. A merged output replaces the
+//! outputs that were merged into it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,7 @@ pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput
 }
 
 /// Whether `output` contains the documents of `second`, the second source of the job `made`. `recorded` is the fingerprint of that source
-/// in the manifest. The job of `output` may name other columns and another group, since these do not affect which documents `output`
-/// contains.
+/// in the manifest. The job of `output` may name other columns and another group, since they do not affect which documents it contains.
 fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result<bool> {
     if !output.manifest().merged.is_empty() {
         return Ok(false);
@@ -48,15 +47,14 @@ fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) ->
     Ok(fingerprint(&made.second_source_job(&source), &files)? == recorded)
 }
 
-/// Checks that every output comes after the outputs that it was made `against`, since their documents are in its clusters. Also checks that
-/// no run is included twice. `named_by` is the setting that names the outputs, for messages. Fails with `Kind::Job`, with the two outputs,
-/// if they are in the wrong order or contain the same run.
+/// Checks that every output comes after the outputs that it was made `against`, since its clusters contain their documents. Also checks
+/// that no run is included twice. `named_by` is the setting that names the outputs. Fails with `Kind::Job`, with the two outputs.
 pub(crate) fn check_order(
     outputs: &[Stored],
     against: &[Vec<ReferenceOutput>],
     named_by: &str,
 ) -> Result<()> {
-    // The URL of each output, by the fingerprint of its run and by the fingerprint of every run that was merged into it.
+    // The URL of each output, by the fingerprint of its run. A merged output also has an entry for every run that was merged into it.
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
     for (stored, against) in outputs.iter().zip(against) {
         let (manifest, shown) = (stored.manifest(), stored.layout().shown());
@@ -93,7 +91,7 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// Returns the reason why the job `made` did not compare its new documents with each other, and the advice. Returns `None` if it did.
+/// Returns the reason why the job `made` did not compare its new documents with each other, and the advice.
 pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     if !made.candidates.method.compares() {
         return Some([
@@ -107,7 +105,7 @@ pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     ])
 }
 
-/// Checks that every two documents in the outputs were compared. `against` contains the result of [`made_against`]. Fails with `Kind::Job`,
+/// Checks that every two documents in the outputs were compared. `against` is the result of [`made_against`]. Fails with `Kind::Job`,
 /// with the outputs, if pairs are missing.
 pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>]) -> Result<()> {
     for (at, (later, seen)) in outputs.iter().zip(against).enumerate() {
@@ -139,7 +137,6 @@ pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>
 pub(crate) struct KnownFingerprints<'a>(BTreeSet<&'a str>);
 
 impl<'a> KnownFingerprints<'a> {
-    /// Creates the set from the outputs that [`made_against`] returns for one output.
     pub(crate) fn new(against: &'a [ReferenceOutput]) -> Self {
         let runs = |output: &'a ReferenceOutput| std::iter::once(&output.fingerprint).chain(&output.merged);
         Self(against.iter().flat_map(runs).map(String::as_str).collect())
@@ -152,7 +149,7 @@ impl<'a> KnownFingerprints<'a> {
     }
 }
 
-/// Checks that all `outputs` have the same frequent shingles. Fails with `Kind::Job`, with two outputs, if their frequent shingles differ.
+/// Checks that all `outputs` have the same frequent shingles. Fails with `Kind::Job`, with two outputs that differ.
 pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>) -> Result<()> {
     let mut first: Option<(&Stored, DataFrame)> = None;
     for stored in outputs {

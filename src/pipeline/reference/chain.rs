@@ -21,23 +21,21 @@ use crate::udf::expr_fn::document_key;
 /// The number of outputs that are opened at the same time.
 pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
 
-/// One or more finished outputs, in the order in which they were made.
 pub(crate) struct Chain {
     pub(in crate::pipeline) outputs: Vec<Stored>,
     /// The reference outputs of each output: see [`ancestors::made_against`].
     against: Vec<Vec<ReferenceOutput>>,
-    /// For each output, the result of `apply` that the job names instead of the output, if any.
+    /// For each output, the result of `apply` that the job names instead of it, if there is one.
     applied: Vec<Option<AppliedOutput>>,
 }
 
 impl Chain {
     /// Opens the outputs at `urls`, and checks that their signatures can be compared with the signatures of `job`. `named_by` is the
-    /// setting that contains `urls`, for messages. Instead of a reference output, `urls` can contain a result of `apply` over this output.
+    /// setting that contains `urls`, for messages. Instead of a reference output, `urls` can contain a result of `apply` over this
+    /// output.
     ///
-    /// # Errors
-    /// - [`Kind::Input`](crate::error::Kind::Input) if an output cannot be read or is damaged.
-    ///
-    /// - [`Kind::Job`](crate::error::Kind::Job) if an output was made with other settings, or comes before one of its reference outputs.
+    /// Fails with `Kind::Input` if an output cannot be read or is damaged. Fails with `Kind::Job` if an output was made with other
+    /// settings, or comes before one of its reference outputs.
     pub(crate) async fn open(
         session: &SessionContext,
         urls: &[String],
@@ -56,23 +54,21 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Creates a chain with one output, which contains no reference documents.
+    /// Creates a chain with one output, without its reference outputs.
     pub(crate) fn single(output: Stored) -> Self {
         Self { outputs: vec![output], against: Vec::new(), applied: Vec::new() }
     }
 
-    /// The manifests of the outputs.
     pub(crate) fn manifests(&self) -> impl Iterator<Item = &Run> {
         self.outputs.iter().map(Stored::manifest)
     }
 
-    /// Checks that every two documents in the outputs were compared.
     pub(crate) fn check_compared(&self) -> Result<()> {
         ancestors::check_compared(&self.outputs, &self.against)
     }
 
-    /// Refuses an output that overlaps with an output in the chain or with the source of such an output. `setting` is the job key or option
-    /// that sets the output's URL, for messages. Fails with `Kind::Job` with both.
+    /// Refuses an output that overlaps with an output in the chain or its source. `setting` is the job key or option that sets the
+    /// output's URL. Fails with `Kind::Job`, with both URLs.
     pub(crate) fn refuse_overlap(&self, output: &Layout, setting: &str) -> Result<()> {
         for stored in &self.outputs {
             overlap::refuse_output(output, stored.layout(), setting)?;
@@ -103,17 +99,15 @@ impl Chain {
         Ok(())
     }
 
-    /// The table of frequent shingles, which is the same in all outputs. `None` if all shingles are compared.
+    /// The table of frequent shingles, which is the same in all outputs. `None` if no shingle is ignored.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         self.outputs.first().map_or(Ok(None), Stored::frequent_shingles)
     }
 
-    /// The types of the last output's source.
     pub(crate) fn types(&self) -> SourceTypes {
         self.outputs.last().map(|stored| stored.manifest().source.clone()).unwrap_or_default()
     }
 
-    /// The record of the outputs in a manifest.
     pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
         let record = |(stored, applied): (&Stored, &Option<AppliedOutput>)| ReferenceOutput {
             output: stored.layout().shown().to_owned(),
@@ -141,8 +135,7 @@ impl Chain {
         col("origin_number") + lit(self.first_origin(at))
     }
 
-    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of the outputs that were merged
-    /// into it.
+    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of its parts.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
         let runs = |run: &Run| match run.merged.as_slice() {
             [] => vec![run.fingerprint.clone()],
@@ -151,8 +144,7 @@ impl Chain {
         self.manifests().flat_map(runs).collect()
     }
 
-    /// The number of documents that the runs of the outputs replaced. If an output was merged, it also counts the documents that the runs
-    /// of its parts replaced.
+    /// The number of documents that the runs of the outputs replaced. For a merged output, it counts the replacements in its parts.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let counts =
             self.manifests().flat_map(|run| [run.counts.replaced_documents, run.counts.replaced_in_sources]);
@@ -172,18 +164,16 @@ impl Chain {
         tables.map(|written| written.rows).sum()
     }
 
-    /// Whether the clusters of all outputs are connected components.
     pub(crate) fn all_by_components(&self) -> bool {
         self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
 
-    /// Whether a run replaced documents in earlier outputs of the chain.
     pub(crate) fn replaced(&self) -> bool {
         self.outputs.iter().skip(1).any(is_replacing)
     }
 
-    /// Checks that all outputs carry the column `name`, which the job's `key` names. Fails with `Kind::Job`, with the output, if an output
-    /// lacks the column.
+    /// Checks that all outputs carry the column `name`, which the job's `key` names. Fails with `Kind::Job`, with the output that lacks
+    /// it.
     pub(crate) fn check_column(&self, name: &str, key: &str) -> Result<()> {
         let lacks =
             |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
@@ -198,8 +188,7 @@ impl Chain {
     }
 
     /// Checks that two outputs contain the same id only if the later run replaced the document. A run with reference outputs has already
-    /// checked this. But new documents can have the same ids as documents in a second source. Fails with `Kind::Input`, with the two
-    /// outputs and an id, if the check fails.
+    /// checked its ids against them, but not the ids of a second source. Fails with `Kind::Input`, with the two outputs and an id.
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<KnownFingerprints<'_>> =
             self.against.iter().map(|against| KnownFingerprints::new(against)).collect();
@@ -242,8 +231,8 @@ impl Chain {
         self.by_run(|_, stored| Ok(stored.table(table)?.select(columns.to_vec())?))
     }
 
-    /// Returns the documents that no later run replaced, in the columns that `columns` returns for each output and its index. `columns`
-    /// must include `doc`.
+    /// Returns the documents that no later run replaced. `columns` returns the columns for each output and its index, which must include
+    /// `doc`.
     pub(crate) fn live(&self, columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>) -> Result<DataFrame> {
         let documents = |run: usize, stored: &Stored| -> Result<DataFrame> {
             Ok(stored.table(Table::Documents)?.select(columns(run, stored)?)?)
@@ -260,7 +249,6 @@ impl Chain {
         merged::staying(self.by_run(documents)?, later)
     }
 
-    /// (run, id, cluster_id) of all outputs.
     pub(crate) fn clusters(&self) -> Result<DataFrame> {
         self.every(Table::Clusters, &[col("id"), col("cluster_id")])
     }
@@ -272,14 +260,12 @@ impl Chain {
         reference::founders(clusters, documents)
     }
 
-    /// The founders of clusters in merged outputs.
     pub(crate) fn founders_of_merged(&self) -> Result<Founders> {
         let documents = self.replaced().then(|| self.live(|at, _| Ok(since(at)))).transpose()?;
         self.founders(documents)
     }
 
-    /// Returns the documents (doc) that the outputs remove. These documents do not represent their latest cluster, or a result of `apply`
-    /// removed them.
+    /// Returns the removed documents (doc): they do not represent their latest cluster, or a result of `apply` removed them.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
         let clusters = self.by_run(|run, stored| {
             let clusters = own_clusters(stored)?;
@@ -302,7 +288,7 @@ impl Chain {
         reference::removed_since(removed, documents, &[])
     }
 
-    /// Returns the bytes (doc, byte_start, byte_end) that results of `apply` cut out of documents. Returns `None` if no result cut any.
+    /// Returns the bytes (doc, byte_start, byte_end) that results of `apply` cut out of documents, if there are any.
     pub(crate) fn cuts(&self) -> Result<Option<DataFrame>> {
         let mut found = Vec::new();
         for (run, applied) in self.applied.iter().enumerate() {
@@ -332,7 +318,7 @@ impl Chain {
     }
 
     /// The pairs between groups of copies with a remaining document: see [`merged::pairs_of_groups`]. Copies have equal values in
-    /// `columns`. `new` contains these columns for the new documents, if they replace others.
+    /// `columns`. `new` contains these columns for the new documents, if they replace documents in the outputs.
     pub(crate) fn pairs_of_groups(
         &self,
         columns: &[Expr],
@@ -349,7 +335,7 @@ impl Chain {
     }
 }
 
-/// Opens the output at `url`, and checks that its signatures are comparable with the signatures of `job`.
+/// Opens the output at `url`, and checks that its signatures can be compared with the signatures of `job`.
 async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<(Stored, Option<AppliedOutput>)> {
     let (stored, applied) = match job.reference() {
         Some(_) => AppliedOutput::open(session, url).await?,
@@ -396,8 +382,7 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The table `clusters` without documents from a second source. The output of that source contains the clusters of these documents and
-/// decides which of them are kept.
+/// The table `clusters` without documents from a second source. The output of that source contains the clusters of these documents.
 fn own_clusters(stored: &Stored) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     match stored.job().second_source() {
@@ -411,14 +396,13 @@ pub(super) fn since(at: usize) -> Vec<Expr> {
     vec![col("doc"), lit(at as u64).alias("since")]
 }
 
-/// Whether the run of an output replaced documents in earlier outputs. False for a merged output, which contains only the remaining
+/// Whether the run of an output replaced documents in earlier outputs. False for a merged output, which contains only remaining
 /// documents.
 fn is_replacing(stored: &Stored) -> bool {
     let Run { merged, counts, .. } = stored.manifest();
     merged.is_empty() && counts.replaced_documents.is_some_and(|count| count > 0)
 }
 
-/// Adds the column `run`.
 fn with_run(run: usize, rows: DataFrame) -> Result<DataFrame> {
     let columns = [vec![lit(run as u64).alias("run")], frames::all_columns(&rows)].concat();
     Ok(rows.select(columns)?)
@@ -435,7 +419,7 @@ pub(in crate::pipeline) fn reason_to_read(url: &str, keeps_shingles: bool, job: 
     }
 }
 
-/// Returns the rows of all frames. There must be at least one frame.
+/// Returns the rows of all frames. Fails with `Kind::Bug` if there is no frame.
 pub(crate) fn union(frames: impl Iterator<Item = Result<DataFrame>>) -> Result<DataFrame> {
     frames::union(frames)?.ok_or_else(|| Error::bug("a chain has no output"))
 }

@@ -21,8 +21,7 @@ use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
 impl ReferenceDocuments {
-    /// Returns the edges (a, b) between documents. They come from the scores and copies of this run, and from the clusters in reference
-    /// outputs.
+    /// Returns the edges (a, b) between documents, from the scores and copies of this run and from the clusters in reference outputs.
     pub(crate) async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         let found = reference::edges(cx.table(WorkTable::SCORES)?, cx.table(WorkTable::MEMBERS)?)?;
         match self {
@@ -31,11 +30,9 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Returns the reference documents that can be in clusters, except for documents that this run replaces. Their columns are the columns
-    /// of [`groups::ordered`], `set_hash_0`, `set_hash_1` and `before`. The types of the columns come from `like`.
-    ///
-    /// The second value is the value of `before` for new documents. [`Preference::Reference`](crate::job::Preference::Reference) orders
-    /// documents by `before`, ascending.
+    /// Returns the reference documents that can be in clusters and that this run does not replace. Their columns are [`groups::ordered`],
+    /// `set_hash_0`, `set_hash_1` and `before`, with the types of `like`. Also returns the value of `before` for new documents.
+    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending.
     pub(crate) fn clustered(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
             Self::Outputs(outputs) => Ok((outputs.clustered(cx)?, lit(outputs.place_of_new()))),
@@ -51,7 +48,6 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The rule for the ids of clusters.
     pub(crate) fn cluster_id(&self, cx: &StageContext<'_>) -> Result<ClusterId> {
         match self {
             Self::Outputs(outputs) => Ok(ClusterId::Kept(Box::new(outputs.founders(cx)?))),
@@ -59,7 +55,6 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Returns (source, position, doc, origin) for all reference documents that can be compared.
     pub(crate) fn places(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         match self {
             Self::Outputs(outputs) => outputs.places(cx),
@@ -68,8 +63,8 @@ impl ReferenceDocuments {
     }
 }
 
-/// Adds `before` to documents from a second source, which come before all new documents. Also returns the value of `before` for new
-/// documents: see [`ReferenceDocuments::clustered`].
+/// Adds `before` to documents from a second source, which come before all new documents. Also returns the value for new documents: see
+/// [`ReferenceDocuments::clustered`].
 fn before_new(documents: DataFrame, job: &Job, like: &DataFrame) -> Result<(DataFrame, Expr)> {
     let documents = documents.with_column(BEFORE, lit(0_u64))?;
     Ok((keep::without_carried(documents, &job.clusters.order(), like)?, lit(1_u64)))
@@ -90,8 +85,8 @@ struct Groups {
 }
 
 impl ReferenceOutputs {
-    /// Returns the reference documents that neither a later output nor this run replaced, in the columns that `columns` returns for each
-    /// output and its index. `columns` must include `doc`.
+    /// Returns the reference documents that neither a later output nor this run replaced. `columns` returns the columns for each output
+    /// and its index, which must include `doc`.
     fn live(
         &self,
         cx: &StageContext<'_>,
@@ -114,7 +109,7 @@ impl ReferenceOutputs {
     }
 
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature, shingles,
-    /// group). `shingles` is null if the output keeps no shingles. `origin` is the number of the document's source in [`Self::sources`].
+    /// group). `shingles` is null if the output keeps none. `origin` is the number of the document's source in [`Self::sources`].
     pub(crate) fn documents(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         self.live(cx, |at, stored| {
             let mut all = vec![self.chain.origin(at).alias("origin")];
@@ -131,12 +126,10 @@ impl ReferenceOutputs {
         })
     }
 
-    /// (id, doc) of all reference documents.
     pub(crate) fn ids(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         self.live(cx, |_, _| Ok(columns(["id", "doc"])))
     }
 
-    /// (source, position, doc, origin) of all reference documents.
     fn places(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         self.live(cx, |at, _| {
             let origin = self.chain.origin(at).alias("origin");
@@ -144,18 +137,16 @@ impl ReferenceOutputs {
         })
     }
 
-    /// The founders of the clusters of the outputs: see [`reference::founders`].
     pub(crate) fn founders(&self, cx: &StageContext<'_>) -> Result<Founders> {
         let replaces = replaces(cx.job) || self.chain.replaced();
         let documents = replaces.then(|| self.live(cx, |at, _| Ok(since(at)))).transpose()?;
         self.chain.founders(documents)
     }
 
-    /// The edges (a, b) of the outputs.
     async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         match self.groups(cx).await? {
-            // Two documents may have been in one cluster only because of a replaced document. Therefore the edges come from the pairs
-            // between remaining documents.
+            // Two documents may have been in one cluster only because of a replaced document. So the edges come from the pairs between
+            // remaining documents.
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
             }
@@ -186,15 +177,15 @@ impl ReferenceOutputs {
         Ok(Some(Groups { pairs, documents, representatives }))
     }
 
-    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the index of the output. It is larger than the value for
-    /// new documents if an output removes the document.
+    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the index of the output. It is larger than the value
+    /// for new documents if an output removed the document.
     fn clustered(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         let documents = self.live(cx, |at, _| {
             let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();
             Ok([groups::ordered(cx.job)?, sets].concat())
         })?;
-        // Documents that the outputs remove come last. Otherwise a new document could be removed because of a document that is in no clean
-        // dataset.
+        // Documents that the outputs removed come last. Otherwise a document that no clean dataset contains could represent new
+        // documents, which would then be removed.
         reference::with_place(documents, self.chain.removed()?, self.place_of_new() + 1)
     }
 
@@ -203,8 +194,8 @@ impl ReferenceOutputs {
         self.chain.outputs.len() as u64
     }
 
-    /// Returns the documents that the outputs kept, but that do not represent their clusters in `clusters` (id, representative, reference,
-    /// ..).
+    /// Returns the documents that the outputs kept and that no longer represent their clusters in `clusters` (id, representative,
+    /// reference, ..).
     pub(crate) fn superseded(&self, clusters: DataFrame) -> Result<DataFrame> {
         let others = clusters.filter(col("reference").and(!col("representative")))?;
         let others = others.select(vec![document_key(col("id")).alias("doc")])?;
@@ -235,5 +226,4 @@ impl ReferenceOutputs {
     }
 }
 
-/// The maximum number of ids in a warning.
 const NAMED: usize = 5;

@@ -9,7 +9,6 @@ use crate::output::{Layout, MANIFEST, Stored};
 use crate::pipeline::overlap;
 
 /// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists.
-///
 /// Fails with `Kind::Job` in two cases. The output of `job` overlaps with a missing output, so the next run could not have the output of
 /// this run as its own reference. Or an earlier day has a finished output beside this output or beside a missing one, so the path of the
 /// reference is probably wrong.
@@ -43,7 +42,7 @@ async fn was_first_day(output: &Layout) -> Result<bool> {
 async fn refuse_earlier_days(job: &Job, against: &Against, places: &[Layout]) -> Result<()> {
     for place in places {
         for sibling in place.siblings().await? {
-            let Some(manifest) = sibling.read::<Value>(MANIFEST).await.ok().flatten() else { continue };
+            let Some(manifest) = sibling.read::<Value>(MANIFEST).await? else { continue };
             if manifest["job"]["name"] == job.name.as_str() {
                 return Err(Error::job(format!(
                     "{} does not exist, but {} has the output of an earlier day of the job {}, so this is not the first day: correct \

@@ -22,14 +22,13 @@ use crate::source::{self, InputComparison, Listed, ReadRequest};
 use chain::union;
 use outputs::ReferenceOutputs;
 
-/// The reference documents of a run.
 pub(crate) enum ReferenceDocuments {
     Outputs(ReferenceOutputs),
     Source(Box<SecondSource>),
 }
 
 impl ReferenceDocuments {
-    /// Opens the reference documents that `[against]` in `job` names. Returns `None` if the job has no such section.
+    /// Opens the reference documents in the section `[against]`, if the job has this section.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         Ok(Some(match job.reference() {
             None => return Ok(None),
@@ -42,7 +41,7 @@ impl ReferenceDocuments {
         }))
     }
 
-    /// Refuses an output that overlaps with an input. Fails with `Kind::Job`, with the output and the input, if they overlap.
+    /// Refuses an output that overlaps with an input. Fails with `Kind::Job`, with both.
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.chain.refuse_overlap(output, "output.url"),
@@ -53,8 +52,8 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Checks that ids have the same type as in the source of new documents. Also checks that the columns that order documents can be
-    /// compared. Fails with `Kind::Job` if the types do not fit.
+    /// Checks that ids have the same type as in the source of new documents, and that the columns that order documents can be compared.
+    /// Fails with `Kind::Job` if the types do not fit.
     pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.check_types(job, types),
@@ -66,7 +65,6 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The record of the reference documents in a manifest.
     pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
         match self {
             Self::Outputs(outputs) => outputs.chain.record(),
@@ -74,8 +72,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The record of the reference documents in a manifest. It assumes that rewritten files of a second source still have the contents that
-    /// the run of `finished` read.
+    /// Like [`Self::record`], but assumes that rewritten files of a second source have the contents that the run of `finished` read.
     pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Result<Vec<ReferenceOutput>> {
         match self {
             Self::Outputs(_) => Ok(self.record()),
@@ -98,7 +95,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The files of a second source. Empty if the reference documents come from outputs.
+    /// The files of a second source, if there is one.
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
         match self {
             Self::Outputs(_) => Vec::new(),
@@ -106,7 +103,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The sources from which texts are read. The number identifies the source in the column `origin`.
+    /// The sources from which texts are read, with their numbers in the column `origin`.
     pub(super) fn sources(&self) -> Vec<(u64, &Source, &Listed)> {
         match self {
             Self::Outputs(outputs) => outputs.sources(),
@@ -114,7 +111,6 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The reference outputs, if the reference documents come from outputs.
     pub(crate) fn outputs(&self) -> Option<&ReferenceOutputs> {
         match self {
             Self::Outputs(outputs) => Some(outputs),
@@ -123,7 +119,6 @@ impl ReferenceDocuments {
     }
 }
 
-/// A second source. It is read once. Only the sketches of documents that may match a new document are stored.
 #[derive(Debug)]
 pub(crate) struct SecondSource {
     pub(super) source: Source,
@@ -131,7 +126,7 @@ pub(crate) struct SecondSource {
     /// The documents as [`frames::documents`] returns them, including documents that repeat an earlier document's id.
     pub(super) documents: DataFrame,
     types: SourceTypes,
-    /// The fingerprint of a run over this source alone, with the settings of the job.
+    /// The fingerprint of a run that would read only this source with the settings of the job.
     fingerprint: String,
 }
 
@@ -153,8 +148,8 @@ impl SecondSource {
     }
 }
 
-/// The reference documents of `job` for samples, in the columns of [`with_group`]. `None` if the job has no reference documents. `types`
-/// are the types of the columns in the job's source.
+/// The reference documents of `job` for samples, in the columns of [`with_group`]. `types` are the types of the columns in the job's
+/// source.
 pub(crate) async fn reference_texts(
     session: &SessionContext,
     job: &Job,
@@ -172,9 +167,8 @@ pub(crate) async fn reference_texts(
     }))
 }
 
-/// Rows of a source -> (source, position, id: Utf8, text, doc, reason, group).
-///
-/// Returns the documents in the source. `group` is null if the source does not carry the column with the name `group`.
+/// Selects (source, position, id: Utf8, text, doc, reason, group) from the rows of a source. `group` is null if the source does not carry
+/// the column `group`.
 pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) -> Result<DataFrame> {
     let at = source.columns.iter().position(|column| Some(column.as_str()) == group);
     let mut all = vec![utf8("source"), col("position"), utf8("id")];
@@ -183,7 +177,7 @@ pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) 
     Ok(frames::documents::documents(read)?.select(all)?)
 }
 
-/// Reads the documents in reference outputs that no later output replaced, from the sources of all outputs.
+/// Reads the documents in reference outputs that no later output replaced, from the sources of the outputs.
 async fn texts_of_outputs(
     session: &SessionContext,
     outputs: &ReferenceOutputs,

@@ -13,16 +13,14 @@ use crate::pipeline::tables::AllSketches;
 use crate::schema::SourceTypes;
 use crate::source::Listed;
 
-/// The finished outputs with the reference documents.
 pub(crate) struct ReferenceOutputs {
-    /// The outputs. Read documents only through [`Self::documents`] and similar functions, which skip documents that this run replaces.
+    /// Read documents through [`Self::documents`] and the functions beside it, which skip documents that this run replaces.
     pub(in crate::pipeline) chain: Chain,
-    /// For each output, the sources of its texts and the jobs that read these sources. `None` if no text of the output is read again.
+    /// For each output, the jobs that read its texts, and their files. `None` if no text of the output is read again.
     sources: Vec<Option<Vec<(Job, Listed)>>>,
 }
 
 impl ReferenceOutputs {
-    /// Opens the outputs at `urls` for `job`.
     pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
         let chain = Chain::open(session, urls, "against.output", job).await?;
         chain.check_ids().await?;
@@ -69,7 +67,7 @@ impl ReferenceOutputs {
         Ok(())
     }
 
-    /// The outputs with rejects that are also reference documents. The expression is the number of the reject's source in
+    /// The outputs with rejects that are also reference documents. The expression is the number of a reject's source in
     /// [`Self::sources`].
     pub(crate) fn with_rejects(&self) -> impl Iterator<Item = (Expr, &Stored)> {
         let outputs = self.chain.outputs.iter().enumerate();
@@ -88,7 +86,7 @@ impl ReferenceOutputs {
     }
 }
 
-/// The sources of the texts of `stored`, with the jobs that read these sources. `None` if no text is read.
+/// The jobs that read the texts of `stored`, and their files. `None` if no text is read.
 async fn sources(stored: &Stored, job: &Job) -> Result<Option<Vec<(Job, Listed)>>> {
     let (shown, keeps_shingles) = (stored.layout().shown(), stored.job().output.keep.shingles());
     if !keeps_shingles && AllSketches::new(job) != AllSketches::Nowhere {

@@ -20,7 +20,7 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::WorkColumns::{Flag, Floats, Id, Nullable, Numbers};
 
 impl WorkTable {
-    /// The documents in pairs, with their components and ranks.
+    /// The documents in pairs, with their components and their ranks within the component.
     pub(crate) const RANKS: Self =
         Self::new("ranks", &[Id, Numbers(&["doc", "set", "root", "rank"]), Flag("reference")]);
     /// The shingle sets in components, with their representatives.
@@ -33,7 +33,7 @@ impl WorkTable {
     );
 }
 
-/// Ranks the documents in each component by preference.
+/// Ranks the documents in each component by the preferences in `clusters.keep`.
 pub(super) static RANKS: Stage = Stage::work(
     WorkTable::RANKS,
     |_| "order each cluster".into(),
@@ -73,7 +73,6 @@ fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -> Result<Da
     })
 }
 
-/// The documents in pairs, with the columns that order them.
 fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     let members = cx.table(WorkTable::MEMBERS)?;
     if keep::names(order).is_empty() {
@@ -83,7 +82,7 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     with_columns(members, cx.table(Table::Documents)?.select(columns)?)
 }
 
-/// Finds the representative of each shingle set, and the strength of the connection between the two.
+/// Finds the representative of each shingle set, and how strongly the two are connected.
 pub(super) static REPRESENTED: Stage = Stage::work(
     WorkTable::REPRESENTED,
     |job| job.clusters.method.describe_search().into(),
@@ -98,8 +97,8 @@ pub(super) static REPRESENTED: Stage = Stage::work(
     }),
 );
 
-/// An expression that says by the column `reference` whether documents with the same shingles are pairs. Two documents from reference
-/// outputs always count as a pair. Two documents from a second source never count as a pair.
+/// An expression over the column `reference` that says whether documents with the same shingles are pairs. Two documents from reference
+/// outputs always are a pair. Two documents from a second source never are a pair.
 pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     let new = Rules::new(job).paired() != Paired::None;
     match job.reference() {
@@ -111,7 +110,7 @@ pub(super) fn copies_are_pairs(job: &Job) -> Expr {
 }
 
 /// Returns the pairs (a, b, shared, shingles_a, shingles_b, ..) between the shingle sets in components, including pairs in reference
-/// outputs. Also returns an upper bound on their number. If there are reference documents, a pair can occur as (a, b) and as (b, a).
+/// outputs. Also returns an upper bound on their number. With reference documents, a pair can occur both as (a, b) and as (b, a).
 pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataFrame, u64)> {
     let mut scores = cx.table(WorkTable::SCORES)?;
     let mut count = cx.rows(WorkTable::SCORES);
@@ -127,12 +126,10 @@ pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataF
     Ok((scores, count))
 }
 
-/// The rule for the ids of clusters.
 fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
     cx.reference.map_or(Ok(ClusterId::Least), |reference| reference.cluster_id(cx))
 }
 
-/// Writes the clusters.
 pub(super) static CLUSTERS: Stage = Stage::public(
     Table::Clusters,
     |job| match job.against {
@@ -160,7 +157,6 @@ pub(super) static CLUSTERS: Stage = Stage::public(
     }),
 );
 
-/// Writes the clusters of each threshold.
 pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
     Table::ClusterLevels,
     |_| "write the clusters of more similar pairs, for each of clusters.thresholds".into(),
@@ -187,7 +183,6 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
     }),
 );
 
-/// Writes the clusters of earlier runs that now have another id.
 pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::public(
     Table::ClusterIdChanges,
     |_| "write which clusters of earlier runs have another id now".into(),

@@ -1,5 +1,5 @@
-//! components, large_star, small_star: finds the documents that scores connect. Uses union-find if it fits in memory, else the rounds in
-//! [`crate::frames::components`].
+//! components, large_star, small_star: finds the documents that scores connect. Uses union-find if it fits in memory, and otherwise the
+//! rounds of [`crate::frames::components`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,13 +29,12 @@ const SMALL: &str = "small_star";
 impl WorkTable {
     /// A document, and the smallest document in its component.
     pub(crate) const COMPONENTS: Self = Self::new("components", &[Numbers(&["doc", "root"])]);
-    /// The first half of a round, which connects every node's larger neighbours with its smallest neighbour.
+    /// The first half of a round: edges from every node's larger neighbours to its smallest neighbour.
     const LARGE_STAR: Self = Self::new(LARGE, &[Numbers(&["high", "low"])]);
-    /// The second half of a round, which connects every node's smaller neighbours with its smallest neighbour.
+    /// The second half of a round: edges from every node's smaller neighbours to its smallest neighbour.
     const SMALL_STAR: Self = Self::new(SMALL, &[Numbers(&["high", "low"])]);
 }
 
-/// Finds the documents that scores connect.
 pub(super) static COMPONENTS: Stage = Stage::work(
     WorkTable::COMPONENTS,
     |_| "find which documents are connected by scores".into(),
@@ -57,16 +56,14 @@ pub(super) static COMPONENTS: Stage = Stage::work(
     }),
 );
 
-/// The name of the union-find in the memory pool.
+/// The name of the union-find in the memory pool, for messages.
 const CONSUMER: &str = "connected components";
 
 /// The union-find may use this many quarters of the memory pool. The rest is for the table that the stage writes.
 const QUARTERS: usize = 3;
 
-/// The number of rows per batch of the table.
 const BATCH_ROWS: usize = 8_192;
 
-/// Components, and the memory that is reserved for them.
 struct ReservedComponents {
     components: Components,
     _memory: MemoryReservation,
@@ -108,7 +105,6 @@ async fn union_find(cx: &StageContext<'_>, edges: DataFrame) -> Result<Option<Re
 }
 
 impl ReservedComponents {
-    /// The rows (doc, root).
     fn rows(self, session: &SessionContext, schema: SchemaRef) -> Result<DataFrame> {
         let rows = FoundRows { found: Mutex::new(Some(self)), schema: Arc::clone(&schema) };
         let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
@@ -116,7 +112,7 @@ impl ReservedComponents {
     }
 }
 
-/// The rows (doc, root) of components in memory. They can be read once.
+/// The rows (doc, root) of components in memory. Reading them frees the components, so they are read once.
 struct FoundRows {
     found: Mutex<Option<ReservedComponents>>,
     schema: SchemaRef,
@@ -148,7 +144,7 @@ fn batches(
     schema: SchemaRef,
 ) -> impl Iterator<Item = datafusion::error::Result<RecordBatch>> {
     (0..found.components.len()).step_by(BATCH_ROWS).map(move |from| {
-        // Captures the whole struct, so that the memory stays reserved until the last batch.
+        // The closure captures the whole struct, so that the memory stays reserved until the last batch.
         let found = &mut found;
         let (docs, roots) = found.components.roots(from..from + BATCH_ROWS);
         let columns = [docs, roots].map(|numbers| Arc::new(UInt64Array::from(numbers)) as ArrayRef);
@@ -156,13 +152,12 @@ fn batches(
     })
 }
 
-/// Runs rounds until a round changes nothing. Returns the edges (high, low) of the last round, and their bytes.
-///
-/// Only the last round is kept, and a resumed run starts from that round.
+/// Runs rounds until a round changes nothing. Returns the edges (high, low) of the last round, and their bytes. Only the last round is
+/// kept, and a resumed run starts from it.
 async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFrame, u64)> {
     let finished = cx.runner.finished_earlier().await?;
     let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
-    // Whether the previous round left a table. This round then starts from it.
+    // Whether the table of the previous round exists. This round then starts from it.
     let mut has_before = take_over(cx, WorkTable::SMALL_STAR.round(round - 1)).await?;
     loop {
         let [before, small] = [round - 1, round].map(|round| WorkTable::SMALL_STAR.round(round));
@@ -170,7 +165,7 @@ async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFram
         if !take_over(cx, small).await? {
             if !take_over(cx, large).await? {
                 if round > 1 && !has_before {
-                    // The last round of an earlier attempt is damaged, and the table from which this round started is gone.
+                    // The last round of an earlier attempt is damaged, and the round before it was removed.
                     round = 1;
                     continue;
                 }
@@ -190,7 +185,7 @@ async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFram
     }
 }
 
-/// Returns the number of the round if `stage` is the name of half a round. Returns `None` for other stages.
+/// Returns the number of the round if `stage` is the name of half a round.
 fn round_of(stage: &str) -> Option<u32> {
     let (half, round) = stage.rsplit_once('_')?;
     [LARGE, SMALL].contains(&half).then(|| round.parse().ok())?
@@ -205,7 +200,7 @@ async fn take_over(cx: &StageContext<'_>, half: WorkTable) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether no edge changed between two tables: see [`low_ends`].
+/// Whether no edge differs between two tables: see [`low_ends`].
 async fn is_same(cx: &StageContext<'_>, before: WorkTable, after: WorkTable) -> Result<bool> {
     if cx.rows(before) != cx.rows(after) {
         return Ok(false);

@@ -22,7 +22,7 @@ impl WorkTable {
     /// Documents with at least one copy.
     pub(crate) const COPIES: Self =
         Self::new("copies", &[Numbers(&["rep", "doc", "size"]), Flag("reference")]);
-    /// The shared keys, and the sources of the documents with these keys.
+    /// Keys that several documents share, and the sources of these documents.
     const SAME_KEYS: Self = Self::new("same_keys", &[Numbers(&["doc"]), Text("places")]);
 }
 
@@ -42,7 +42,7 @@ fn with_same_keys(copies: DataFrame, same_keys: Option<DataFrame>) -> Result<Dat
     Ok(copies.union(same_keys)?)
 }
 
-/// Finds documents with the same shingles, and refuses documents that share a key, since later stages could not distinguish them.
+/// Finds documents with the same shingles. Refuses documents that share a key, since later stages could not distinguish them.
 pub(super) static COPIES: Stage = Stage::work(
     WorkTable::COPIES,
     |_| "group documents with identical shingles, and check that keys are unique".into(),
@@ -74,31 +74,27 @@ pub(super) static COPIES: Stage = Stage::work(
     })
 });
 
-/// The maximum number of documents in an error.
 const NAMED: usize = 5;
 
 /// The sources of two documents that share a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SameKeyPlaces {
-    /// Both documents are in the source.
     Source,
-    /// Both documents are in the second source.
     SecondSource,
-    /// One document is in each source.
+    /// One document is in the source, the other in the second source.
     BothSources,
-    /// The source and a reference output contain a document with this key, and the job does not choose between them.
+    /// One document is in the source, the other in a reference output, and the job does not choose between them.
     SourceAndOutput,
 }
 
 impl SameKeyPlaces {
     const ALL: [Self; 4] = [Self::Source, Self::SecondSource, Self::BothSources, Self::SourceAndOutput];
 
-    /// The name in the column `places`.
     fn name(self) -> String {
         format!("{self:?}")
     }
 
-    /// Returns the documents (doc, ..) that share a key in these sources. Returns `None` if the job cannot have such documents.
+    /// Returns the documents (doc, ..) that share a key in these sources, if the job can have such documents.
     fn documents(self, cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
         let keys = cx.table(WorkTable::KEYS)?;
         Ok(Some(match (self, cx.reference) {
@@ -159,8 +155,8 @@ fn more(count: usize) -> &'static str {
     if count == NAMED { " (perhaps not the only ones)" } else { "" }
 }
 
-/// Returns the error for the keys `found` (doc, ..). Each of these keys belongs to several `documents` (id, doc, ..). `section` is the section of
-/// the job that names their source.
+/// Returns the error for the keys `found` (doc, ..). Several `documents` (id, doc, ..) have each key. `section` is the section of the job
+/// that names their source.
 async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: DataFrame) -> Result<Error> {
     let least = found.select(columns(["doc"]))?.sort(vec![col("doc").sort(true, false)])?;
     let keys = keys_of(least.limit(0, Some(NAMED))?).await?;

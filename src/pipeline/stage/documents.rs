@@ -24,7 +24,6 @@ impl WorkTable {
     );
     /// Documents with the same key as an earlier document, or with the id of a reference document.
     pub(crate) const DUPLICATES: Self = Self::new("duplicates", DUPLICATE_COLUMNS);
-    /// The shingles of each document as texts.
     pub(crate) const CUTS: Self = Self::new(
         "cuts",
         &[
@@ -42,18 +41,15 @@ impl WorkTable {
     /// The buckets of each document, and the hashes of its shingle set.
     pub(crate) const KEYS: Self =
         Self::new("keys", &[Numbers(&["doc", "set_hash_0", "set_hash_1"]), NumberList("buckets")]);
-    /// The sketches of all documents.
     pub(crate) const SKETCHES: Self = Self::new("sketches", SKETCH_COLUMNS);
 }
 
 pub(super) const DUPLICATE_COLUMNS: &[WorkColumns] =
     &[Text("source"), Numbers(&["position"]), Text("reason")];
 
-/// The names of the job's source and of the second source.
 const SOURCE: &str = "source";
 const SECOND_SOURCE: &str = "against.source";
 
-/// Counts the skipped rows and files.
 pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
     WorkTable::LEFT_OUT,
     |_| "count the rows that source.where and source.limit leave out".into(),
@@ -80,7 +76,7 @@ pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
     }),
 );
 
-/// The source of new documents, if texts are read and the source skips rows.
+/// The source of new documents, if the run reads texts and skips rows.
 fn own_source(job: &Job) -> Option<&Source> {
     (job.reads_texts() && job.source.leaves_rows_out()).then_some(&job.source)
 }
@@ -116,8 +112,8 @@ pub(in crate::pipeline) async fn count_left_out(
     Ok(warnings)
 }
 
-/// Returns three numbers for the source `of`: the skipped files, the rows that `where` skips, and the rows that `limit` skips. Also returns
-/// a warning about texts that the condition cannot convert.
+/// Returns the number of skipped files, of rows that `where` skips, and of rows that `limit` skips, for the source named `of`. Also
+/// returns a warning about texts that the condition cannot convert.
 async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<([u64; 3], Option<String>)> {
     let all = [columns(["files", "by_where", "by_limit"]), vec![utf8("unread")]].concat();
     let rows = cx.table(WorkTable::LEFT_OUT)?.filter(col("of").eq(lit(of)))?.select(all)?;
@@ -144,8 +140,8 @@ pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> R
     frames::documents::reject(documents, cx.table(WorkTable::DUPLICATES)?)
 }
 
-/// Finds documents with the same id as an earlier document. This separate pass over the source keeps only ids, and the texts of documents
-/// with repeated ids. Also finds documents with the same id as a reference document, if the job skips such documents.
+/// Finds documents with the same id as an earlier document, in a separate pass over the source. The pass keeps only ids, and the texts of
+/// documents with repeated ids. Also finds documents with the id of a reference document, if the job skips them.
 pub(super) static DUPLICATES: Stage = Stage::work(
     WorkTable::DUPLICATES,
     |_| "find documents that have the id of an earlier one".into(),
@@ -175,7 +171,6 @@ fn has_dictionary(job: &Job) -> bool {
     job.reads_texts() && job.shingle.hash == ShingleHash::Dictionary
 }
 
-/// Splits all texts into shingles for a dictionary.
 pub(super) static CUTS: Stage = Stage::work(
     WorkTable::CUTS,
     |job| {
@@ -190,7 +185,7 @@ pub(super) static CUTS: Stage = Stage::work(
     }),
 );
 
-/// Numbers the shingles. A number is a rank among all shingles, so one partition ranks all rows.
+/// Numbers the shingles. A number is a rank among all shingles, so a single partition ranks all rows.
 pub(super) static DICTIONARY: Stage = Stage::public(
     Table::Dictionary,
     |_| "number the distinct shingles of the collection".into(),
@@ -199,7 +194,7 @@ pub(super) static DICTIONARY: Stage = Stage::public(
 )
 .with_tables(|_| vec![(WorkTable::NUMBERS.into(), TableRows::All), not_null(Table::Dictionary, "shingle")]);
 
-/// Computes the shingles, signatures and buckets of all documents. If a finished output is read, they are taken from the output.
+/// Computes the shingles, signatures and buckets of all documents, or reads them from a finished output.
 pub(super) static SKETCHES: Stage =
     Stage::work(WorkTable::SKETCHES, describe_sketches, |_| true, StagePlan::Now(plan_sketches))
         .with_tables(sketch_tables);
@@ -250,7 +245,7 @@ fn plan_sketches<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         (frames::shingles::counting_shingles(documents, &job.shingle, cx.frequent()?)?, None)
     };
     let signatures = frames::sketches::signatures(shingles, job, dictionary)?;
-    // A run that reads texts has one source.
+    // A run that reads texts has one source, with the number 0.
     let signatures = signatures.with_column("origin_number", lit(0_u64))?;
     let bands = if job.candidates.method.compares() {
         frames::sketches::bands(signatures, &job.lsh)?

@@ -14,10 +14,8 @@ use crate::schema::carried;
 
 impl WorkTable {
     pub(crate) const GROUP_SIZES: Self = Self::new("group_sizes", &[Numbers(&["group_key", "documents"])]);
-    /// The frequent shingles.
     pub(crate) const FREQUENT: Self =
         Self::new("frequent", &[Numbers(&["shingle", "documents", "of_documents", "doc"])]);
-    /// The positions of the texts that show the frequent shingles.
     const FREQUENT_POSITIONS: Self = Self::new("frequent_positions", POSITION_COLUMNS);
 }
 
@@ -54,7 +52,6 @@ fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     frequent_shingles::with_group_key(first_of_each_id(cx, documents)?, group_column(cx).as_deref())
 }
 
-/// Counts the documents in each group. The counts are needed to draw a sample from each group.
 pub(super) static GROUP_SIZES: Stage = Stage::work(
     WorkTable::GROUP_SIZES,
     |_| "count the documents of each group".into(),
@@ -65,7 +62,6 @@ pub(super) static GROUP_SIZES: Stage = Stage::work(
     }),
 );
 
-/// Counts shingles in a sample of the documents.
 pub(super) static FREQUENT: Stage = Stage::work(
     WorkTable::FREQUENT,
     |_| "find the shingles that too many documents of a sample have".into(),
@@ -87,7 +83,6 @@ pub(super) static FREQUENT: Stage = Stage::work(
     }),
 );
 
-/// Writes the frequent shingles with their words.
 pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
     Table::FrequentShingles,
     |_| "write the frequent shingles with their words".into(),

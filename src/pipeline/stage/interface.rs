@@ -1,4 +1,4 @@
-//! The interface of a stage, and the items that most stages import.
+//! The interface of a stage, and constants for the memory of rows.
 
 use std::borrow::Cow;
 
@@ -17,30 +17,27 @@ pub(super) use crate::schema::Table;
 
 /// A step of a run. The tables of a stage are published together. A resumed run does not repeat a published stage.
 pub(crate) struct Stage {
-    /// The first table, which gives the stage its name.
+    /// The first table. The stage has its name.
     table: AnyTable,
-    /// Describes the stage in one line.
     description: fn(&Job) -> String,
-    /// Whether a job runs the stage.
     pub(super) is_in: fn(&Job) -> bool,
     plan: StagePlan,
-    /// The tables that the stage writes, and the rows for each table. `None` if all rows are written to `table`.
+    /// The tables that the stage writes, and the rows for each table. `None` if all rows go to `table`.
     tables: Option<fn(&Job) -> StageTables>,
-    /// Checks the tables, including tables that an earlier attempt wrote. Returns the stages that are needed because of their rows.
+    /// Checks the tables, including tables that an earlier attempt wrote. Returns the stages that the rows of these tables make
+    /// necessary.
     then: Option<Then>,
 }
 
-/// Plans the rows of a stage.
 pub(super) enum StagePlan {
     Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
-    /// The future is boxed, so that the compiler does not have to prove for every stage that its future is `Send`.
+    /// Boxed, so that the compiler does not have to prove for every stage that its future is `Send`.
     Later(for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>),
 }
 
 pub(super) type Then = for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Vec<&'static Stage>>>;
 
 impl StagePlan {
-    /// The rows of the stage.
     pub(super) async fn plan<'a>(&self, cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         match self {
             Self::Now(plan) => plan(cx),
@@ -59,12 +56,11 @@ pub(super) struct CandidateSearch {
     pub(super) plan: StagePlan,
     /// Returns the stages that run after `candidates`, before candidates are dropped by their signatures.
     pub(super) follow_ups: Then,
-    /// Adds the column `may_match` to reference documents. It says whether a document may match new documents.
+    /// Adds the column `may_match` to reference documents: whether the document may match new documents.
     pub(super) may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
 }
 
 impl Stage {
-    /// A stage that writes all of its rows into one work table.
     pub(super) const fn work(
         table: WorkTable,
         description: fn(&Job) -> String,
@@ -74,7 +70,6 @@ impl Stage {
         Self { table: AnyTable::Work(table), description, is_in, plan, tables: None, then: None }
     }
 
-    /// A stage that writes all of its rows into one public table.
     pub(super) const fn public(
         table: Table,
         description: fn(&Job) -> String,
@@ -89,22 +84,20 @@ impl Stage {
         Self { tables: Some(tables), ..self }
     }
 
-    /// Sets the step that runs after the tables are written: see the field `then`.
+    /// Sets the check that runs after the tables are written: see the field `then`.
     pub(super) const fn then(self, then: Then) -> Self {
         Self { then: Some(then), ..self }
     }
 
-    /// The name of the stage in logs, records and file names.
+    /// The name in logs, records and file names.
     pub(crate) fn name(&self) -> Cow<'static, str> {
         self.table.name()
     }
 
-    /// The description for `job`, in one line.
     pub(crate) fn describe(&self, job: &Job) -> String {
         (self.description)(job)
     }
 
-    /// The tables that the stage writes, and the rows for each table.
     pub(crate) fn tables(&self, job: &Job) -> StageTables {
         self.tables.map_or_else(|| vec![(self.table, TableRows::All)], |tables| tables(job))
     }

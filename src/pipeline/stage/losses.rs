@@ -19,7 +19,7 @@ use crate::pipeline::tables::POSITION_COLUMNS;
 use crate::pipeline::tables::WorkColumns::{Nullable, Numbers, Operator};
 
 impl WorkTable {
-    /// Shingle sets that differ from their representative's set.
+    /// Shingle sets that differ from the set of their representative.
     pub(crate) const REMOVALS: Self = Self::new(
         "removals",
         &[
@@ -27,16 +27,15 @@ impl WorkTable {
             Nullable(&Numbers(&["shared", "shingles", "of_shingles", "lossy"])),
         ],
     );
-    /// The positions of the texts that are read again to count losses.
     const REMOVAL_POSITIONS: Self = Self::new("removal_positions", POSITION_COLUMNS);
     /// The number of lost shingles for each shingle set that differs from its representative's set.
     pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::clusters::losses_schema)]);
 }
 
-/// The bytes per shingle set. Four nested joins keep its row in memory at the same time.
+/// The number of bytes in memory per shingle set: four nested joins keep its row at the same time.
 const BYTES_OF_SET: u64 = 160;
 
-/// Finds the shingle sets that differ from their representative's set. Their removal can lose shingles.
+/// Finds the shingle sets that differ from the set of their representative. Their removal can lose shingles.
 pub(super) static REMOVALS: Stage = Stage::work(
     WorkTable::REMOVALS,
     |_| "find what removals may lose".into(),
@@ -55,13 +54,12 @@ pub(super) static REMOVALS: Stage = Stage::work(
     }),
 );
 
-/// The basis on which the losses of a job are counted.
+/// The data from which the losses of a job are counted.
 fn basis(job: &Job) -> Basis {
     let has_shingles = job.compares() || AllSketches::new(job) == AllSketches::InDocuments;
     if has_shingles { Basis::Shingles } else { Basis::Scores }
 }
 
-/// Counts the shingles that removals lose.
 pub(super) static LOSSES: Stage = Stage::work(
     WorkTable::LOSSES,
     |_| "count the shingles that removals lose".into(),
@@ -86,7 +84,7 @@ pub(super) static LOSSES: Stage = Stage::work(
     }),
 );
 
-/// Returns the losses of the run in one row: see [`total_losses`]. Returns `None` if losses were not counted from shingles.
+/// Returns the losses of the run in one row, if they were counted from shingles: see [`total_losses`].
 pub(super) fn total(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     match basis(cx.job) {
         Basis::Scores => Ok(None),
@@ -94,7 +92,6 @@ pub(super) fn total(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     }
 }
 
-/// Writes the spared documents, which are kept although another document represents their cluster.
 pub(super) static SPARED: Stage = Stage::public(
     Table::Spared,
     |_| "write which documents stay besides the representatives, and which are copies of those".into(),
@@ -108,7 +105,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let documents = cx.table(WorkTable::RANKS)?;
     let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
     let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
-    // Otherwise all documents with the same shingles are in one group of copies.
+    // In all other jobs, documents with the same shingles form one group of copies.
     let same = if cx.reference.is_some() || job.candidates.compare == Compare::Across {
         let (scores, count) = scores_of_components(cx).await?;
         bytes += count * BYTES_OF_EDGE;
@@ -118,7 +115,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     } else {
         None
     };
-    // No document of a second source is removed.
+    // A run does not remove documents of a second source.
     let always_stays = if job.second_source().is_some() { col("reference") } else { lit(false) };
     let rules = SpareRules {
         method: job.clusters.method,
@@ -128,7 +125,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     };
     let mut frame = spared(documents, sets, losses, same, rules)?;
     if cx.reference.is_some() {
-        // Only documents in the table `clusters` have rows in this table.
+        // The table `spared` may only name documents that the table `clusters` contains.
         let clusters =
             cx.table(Table::Clusters)?.select(renamed([("id", "of"), ("reference", "of_reference")]))?;
         let keys = (&["of", "of_reference"], &["id", "reference"]);

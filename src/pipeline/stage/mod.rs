@@ -1,8 +1,8 @@
-//! The stages of a run, by subject. Stages only connect tables with the functions in [`crate::frames`]. A stage consists of a name, a
-//! description, tables with their columns, and a plan that computes the rows.
+//! The stages of a run, by subject. A stage consists of a name, a description, tables with their columns, and a plan that computes the
+//! rows with functions of [`crate::frames`].
 //!
-//! `check` prints the stages of a job, a run executes them, and progress counts them. Some stages are in no list, because the data decides
-//! whether they are needed. The rounds that settle dense groups are an example. Another stage runs them or returns them as follow-ups.
+//! `check` prints the lists below for a job. Some stages are in no list, because the data decides whether they are needed, for example
+//! the rounds that settle dense groups. Another stage runs them or returns them as follow-ups.
 
 mod clusters;
 mod components;
@@ -25,7 +25,7 @@ use super::keep_values;
 use crate::error::Result;
 use crate::job::Job;
 
-/// The stages that find and score pairs, in order, and the stage that sorts the buckets.
+/// The stages that find and score pairs, and the stage that sorts the buckets.
 static SEARCH: &[&Stage] = &[
     &documents::LEFT_OUT_ROWS,
     &documents::DUPLICATES,
@@ -53,11 +53,10 @@ static SEARCH: &[&Stage] = &[
     &pairs::BUCKETS,
 ];
 
-/// The stages that write pairs.
 static PAIRS: &[&Stage] = &[&pairs::PAIRS, &pairs::GROUP_PAIRS];
 
-/// The stages that compute clusters from scores, and the stages that choose the kept passages. Passages are preferably kept in documents
-/// that no other document represents. These stages read no table that [`PAIRS`] write.
+/// The stages that compute clusters from scores, and the stages that choose which occurrence of a passage is kept. Passages are
+/// preferably kept in documents that no other document represents. These stages read no table that [`PAIRS`] writes.
 static CLUSTERS: &[&Stage] = &[
     &components::COMPONENTS,
     &clusters::RANKS,
@@ -74,20 +73,17 @@ static CLUSTERS: &[&Stage] = &[
     &frequent::FREQUENT_SHINGLES,
 ];
 
-/// The stages that read all tables.
+/// The stages that read the tables of all other stages.
 static ENDS: &[&Stage] = &[&totals::COUNT_TOTALS];
 
-/// The stages in a list that `job` needs.
 fn needed(list: &'static [&'static Stage], job: &Job) -> impl Iterator<Item = &'static Stage> {
     list.iter().copied().filter(|stage| (stage.is_in)(job))
 }
 
-/// All stages of `job`, in order.
 fn stages(job: &Job) -> impl Iterator<Item = &'static Stage> {
     [SEARCH, PAIRS, CLUSTERS, ENDS].into_iter().flat_map(move |list| needed(list, job))
 }
 
-/// The description of a stage of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageDescription {
     /// The name of the stage.
@@ -108,14 +104,13 @@ pub fn describe(job: &Job) -> Vec<StageDescription> {
     stages(job).map(described).collect()
 }
 
-/// Runs all stages of the job.
 pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let names: Vec<String> = stages(cx.job).map(|stage| stage.name().into_owned()).collect();
     cx.runner.begin(&names);
     run(cx, SEARCH).await?;
     keep_values::check(cx).await?;
     if cx.engine().runs_stages_together() {
-        // Awaits both lists even if one fails. Stages that finish in the meantime need not be repeated.
+        // Awaits both lists even if one fails, so that the next attempt can take over all finished stages.
         let (pairs, clusters) = futures::join!(run(cx, PAIRS), run(cx, CLUSTERS));
         pairs.and(clusters)?;
     } else {

@@ -23,26 +23,20 @@ use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS};
 use crate::pipeline::verify::{candidates_to_compare, known_scores, verify};
 
 impl WorkTable {
-    /// Pairs of documents that may be similar.
     pub(crate) const CANDIDATES: Self = Self::new("candidates", PAIR_COLUMNS);
     /// The documents in hot buckets, or in dense buckets if the prefix join compares all documents.
     pub(crate) const HOT: Self = Self::new("hot", &[Numbers(&["a"])]);
-    /// The positions of the texts of candidates.
     pub(crate) const POSITIONS: Self = Self::new("positions", POSITION_COLUMNS);
-    /// Pairs that reach the threshold, except for pairs of copies.
+    /// The scores of pairs that reach the threshold, except for pairs of copies.
     pub(crate) const SCORES: Self = Self::new("scores", &[Operator(score_schema)]);
-    /// Documents that occur in pairs.
     pub(crate) const MEMBERS: Self = Self::new(
         "members",
         &[Id, Numbers(&["doc", "shingle_count", "rep", "size"]), Flag("reference"), Nullable(&Text("group"))],
     );
-    /// The positions of the texts of documents in pairs.
     const TEXT_POSITIONS: Self = Self::new("text_positions", POSITION_COLUMNS);
-    /// The texts of documents in pairs.
     const TEXTS: Self = Self::new("texts", &[Numbers(&["doc"]), LongText("text"), Numbers(&["bytes"])]);
 }
 
-/// Finds documents that may be similar.
 pub(super) static CANDIDATES: Stage = Stage::work(
     WorkTable::CANDIDATES,
     |job| (by_method(job).describe)(job),
@@ -58,7 +52,6 @@ pub(super) static CANDIDATES: Stage = Stage::work(
     })
 });
 
-/// Scores the candidates.
 pub(super) static SCORES: Stage = Stage::work(
     WorkTable::SCORES,
     describe_scores,
@@ -88,7 +81,7 @@ fn describe_scores(job: &Job) -> String {
     format!("{cut}keep candidates of {} or more", job.score.bound())
 }
 
-/// Scores the candidates. If the method of the job has no candidates, scores every two documents.
+/// Scores the candidates, or every two documents if the method has no candidates.
 async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if let Some(earlier) = cx.input.merged() {
         return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
@@ -113,7 +106,6 @@ fn merged_scores(cx: &StageContext<'_>, earlier: &Chain) -> Result<DataFrame> {
     merged::in_order(earlier.pairs_of_groups(&columns, None, representatives)?)
 }
 
-/// Finds the documents that occur in pairs, including copies.
 pub(super) static MEMBERS: Stage = Stage::work(
     WorkTable::MEMBERS,
     |_| "expand scores to the copies of each document".into(),
@@ -130,7 +122,6 @@ pub(super) static MEMBERS: Stage = Stage::work(
     }),
 );
 
-/// Reads the texts of documents in pairs.
 pub(super) static TEXTS: Stage = Stage::work(
     WorkTable::TEXTS,
     |_| "read the texts of pairs again".into(),
@@ -145,23 +136,21 @@ pub(super) static TEXTS: Stage = Stage::work(
     }),
 );
 
-/// The number of rows per batch of buckets. Batches are larger than elsewhere, because DataFusion's sort visits all batches in memory for
-/// each batch that it returns. The time of the sort is quadratic in the number of batches.
+/// The number of rows per batch of buckets. Larger than elsewhere: for each batch that it returns, DataFusion's sort visits all batches
+/// in memory, so its time is quadratic in the number of batches.
 const BUCKET_BATCH_ROWS: usize = 16_384;
 
-/// Sorts the buckets of all documents.
 pub(super) static BUCKETS: Stage = Stage::public(
     Table::Buckets,
     |_| "sort the buckets of all documents".into(),
     |job| job.output.buckets,
     StagePlan::Now(|cx| {
         let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
-        // There is no shuffle. Each partition sorts its rows, and a merge writes all rows into one file.
+        // Nothing is shuffled. Each partition sorts its rows, and a merge writes them into one file.
         Ok(Planned { batch_rows: Some(BUCKET_BATCH_ROWS), ..Planned::new(0, vec![sorted]) })
     }),
 );
 
-/// Writes the pairs.
 pub(super) static PAIRS: Stage = Stage::public(
     Table::Pairs,
     |job| {
@@ -172,8 +161,8 @@ pub(super) static PAIRS: Stage = Stage::public(
     StagePlan::Later(|cx| Box::pin(plan_pairs(cx))),
 );
 
-/// A batch of pairs with texts has at most a partition's bytes divided by this number. Several such batches are in memory at once, outside
-/// any memory pool, until their passages are computed.
+/// A batch of pairs with texts has at most the bytes of a partition divided by this number. Several batches wait in memory at once,
+/// outside any memory pool, until their passages are computed.
 const BATCHES_OF_TEXTS: u64 = 4;
 
 async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
@@ -191,7 +180,7 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let all = one_number(text_bytes(texts.clone())?).await?;
     let longest = one_number(longest_text_bytes(texts.clone())?).await?;
     let frame = with_passages(frame, texts, job.second_source().is_some())?;
-    // Every pair has two texts.
+    // Every pair has two texts of average length.
     let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (all / cx.rows(WorkTable::TEXTS).max(1));
     let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
     let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
@@ -199,7 +188,6 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     Ok(Planned { batch_rows: Some(rows), ..Planned::new(bytes, vec![frame]) })
 }
 
-/// Counts the pairs between every two groups.
 pub(super) static GROUP_PAIRS: Stage = Stage::public(
     Table::GroupPairs,
     |_| "count the pairs of every two groups".into(),

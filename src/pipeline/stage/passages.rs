@@ -1,7 +1,6 @@
 //! uncompared, units, run_fingerprints, windows, spans, passages: finds the passages that repeat inside documents.
 //!
-//! For reference documents, only rows that new documents may share are kept. So many reference documents can be read, but few rows are
-//! written.
+//! For reference documents, a stage writes only rows that new documents may share, which are few even if it reads many documents.
 
 use datafusion::prelude::{DataFrame, Expr, col, lit};
 
@@ -28,7 +27,7 @@ const UNIT_COLUMNS: &[WorkColumns] =
 const FINGERPRINT_COLUMNS: &[WorkColumns] = &[Numbers(&["doc", "fingerprint"])];
 
 impl WorkTable {
-    /// The keys and positions of rejected documents in which passages are searched.
+    /// The keys and positions of rejected documents that are still searched for passages.
     pub(crate) const UNCOMPARED: Self = Self::new(
         "uncompared",
         &[Numbers(&["doc"]), Text("source"), Numbers(&["position"]), Nullable(&Numbers(&["origin"]))],
@@ -37,15 +36,13 @@ impl WorkTable {
     const UNITS: Self = Self::new("units", UNIT_COLUMNS);
     /// The lines, sentences or paragraphs in reference documents that new documents may share.
     const REFERENCE_UNITS: Self = Self::new("reference_units", UNIT_COLUMNS);
-    /// The fingerprints in new documents.
+    /// The hashes of word sequences in new documents, of which a small share is kept.
     const FINGERPRINTS: Self = Self::new("run_fingerprints", FINGERPRINT_COLUMNS);
     /// The fingerprints in reference documents that new documents may share.
     const REFERENCE_FINGERPRINTS: Self = Self::new("reference_run_fingerprints", FINGERPRINT_COLUMNS);
-    /// Fingerprints that occur more than once.
     const FINGERPRINT_HITS: Self = Self::new("run_fingerprint_hits", FINGERPRINT_COLUMNS);
-    /// The positions of the texts with fingerprints that occur more than once.
     const HIT_POSITIONS: Self = Self::new("hit_positions", POSITION_COLUMNS);
-    /// The windows around such fingerprints, with their hashes and offsets.
+    /// The windows of words around [`Self::FINGERPRINT_HITS`], with their hashes and offsets.
     const WINDOWS: Self =
         Self::new("windows", &[Numbers(&["doc", "hash_0", "hash_1", "at", "char_start", "of_reference"])]);
     /// The windows that occur more than once, and the first occurrence of each window.
@@ -61,17 +58,14 @@ impl WorkTable {
             "kept_char_start",
         ])],
     );
-    /// The positions of the texts from which passage samples are read.
     const PASSAGE_POSITIONS: Self = Self::new("passage_positions", POSITION_COLUMNS);
 }
 
 /// The bytes that a row of units or windows takes in memory, including the columns that rank the row.
 const BYTES_OF_UNIT: u64 = 128;
 
-/// The number of bytes in a row (document, fingerprint).
 const BYTES_OF_FINGERPRINT: u64 = 32;
 
-/// The bytes that a row of spans takes in memory.
 const BYTES_OF_SPAN: u64 = 128;
 
 /// The unit of passages, and the minimum number of words in a passage. `None` if passages are sequences of words.
@@ -88,7 +82,6 @@ fn length_of_window(job: &Job) -> Result<usize> {
     length(job).ok_or_else(|| Error::bug("the job finds no runs of words"))
 }
 
-/// Finds the rejected documents in which passages are searched.
 pub(super) static UNCOMPARED: Stage = Stage::work(
     WorkTable::UNCOMPARED,
     |_| "find the documents that are not compared and may have passages".into(),
@@ -122,7 +115,6 @@ pub(super) static UNCOMPARED: Stage = Stage::work(
     }),
 );
 
-/// Splits all texts into lines, sentences or paragraphs.
 pub(super) static UNITS: Stage = Stage::work(
     WorkTable::UNITS,
     |job| {
@@ -139,7 +131,6 @@ pub(super) static UNITS: Stage = Stage::work(
     }),
 );
 
-/// Splits the texts of reference documents into lines, sentences or paragraphs.
 pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     WorkTable::REFERENCE_UNITS,
     |_| "read the reference documents and find the same parts in them".into(),
@@ -154,7 +145,6 @@ pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     }),
 );
 
-/// Hashes the sequences of words in all texts, and keeps a small share of the hashes.
 pub(super) static FINGERPRINTS: Stage = Stage::work(
     WorkTable::FINGERPRINTS,
     |_| "read the texts again and choose hashes of runs of words".into(),
@@ -168,7 +158,6 @@ pub(super) static FINGERPRINTS: Stage = Stage::work(
     }),
 );
 
-/// Hashes the sequences of words in the texts of reference documents, and keeps a small share of the hashes.
 pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     WorkTable::REFERENCE_FINGERPRINTS,
     |_| "read the reference documents and choose the same hashes of them".into(),
@@ -183,13 +172,12 @@ pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     }),
 );
 
-/// The rows of new documents from the table `new`. If the job has reference documents, also their rows from the table `of_reference`.
+/// The rows in the table `new`, and the rows in the table `of_reference` if the job has reference documents.
 fn searched_rows(cx: &StageContext<'_>, new: WorkTable, of_reference: WorkTable) -> Result<PassageRows> {
     let reference = cx.job.new_pairs().map(|pairs| Ok::<_, Error>((cx.table(of_reference)?, pairs)));
     Ok(PassageRows::new(cx.table(new)?, reference.transpose()?))
 }
 
-/// Finds the fingerprints that occur more than once.
 pub(super) static FINGERPRINT_HITS: Stage = Stage::work(
     WorkTable::FINGERPRINT_HITS,
     |_| "find those hashes that occur more than once".into(),
@@ -202,14 +190,12 @@ pub(super) static FINGERPRINT_HITS: Stage = Stage::work(
     }),
 );
 
-/// The positions of the texts with fingerprints that occur more than once.
 async fn hit_positions(cx: &StageContext<'_>) -> Result<DataFrame> {
     let hits = needed(cx, WorkTable::FINGERPRINT_HITS, "doc")?;
     let hits = BoundedRows { frame: hits.frame.distinct()?, ..hits };
     find_texts(cx, WorkTable::HIT_POSITIONS, hits, Some(searched::places(cx)?)).await
 }
 
-/// Hashes the windows around the fingerprints that occur more than once.
 pub(super) static WINDOWS: Stage = Stage::work(
     WorkTable::WINDOWS,
     |_| "read the texts with these hashes again and hash the windows of words around the hashes".into(),
@@ -233,7 +219,6 @@ pub(super) static WINDOWS: Stage = Stage::work(
     }),
 );
 
-/// Finds the windows that occur more than once.
 pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
     WorkTable::REPEATED_WINDOWS,
     |_| "find the windows that occur more than once".into(),
@@ -256,7 +241,6 @@ pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
     }),
 );
 
-/// Finds repeated passages, and keeps one occurrence of each.
 pub(super) static SPANS: Stage = Stage::public(
     Table::Spans,
     |_| "find the passages that repeat".into(),
@@ -286,7 +270,6 @@ pub(super) static SPANS: Stage = Stage::public(
     }),
 );
 
-/// Counts passages, and reads a sample of each.
 pub(super) static PASSAGES: Stage = Stage::public(
     Table::Passages,
     |_| "count the passages, and read the samples".into(),

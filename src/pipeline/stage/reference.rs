@@ -1,5 +1,4 @@
-//! reference_duplicates, reference: finds the reference documents that may match new documents. They come from outputs or from a second
-//! source.
+//! reference_duplicates, reference: finds the reference documents that may match new documents.
 
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
@@ -19,8 +18,7 @@ use crate::pipeline::tables::signature_type;
 impl WorkTable {
     /// Documents in a second source with the same key as an earlier document.
     pub(crate) const REFERENCE_DUPLICATES: Self = Self::new("reference_duplicates", DUPLICATE_COLUMNS);
-    /// The reference documents that may match new documents. `shingles` is null if the output does not keep shingles. `group` is null if
-    /// there are no groups.
+    /// The reference documents that may match new documents. `shingles` is null if the output keeps none. `group` is null without groups.
     pub(crate) const REFERENCE: Self = Self::new(
         "reference",
         &[
@@ -40,7 +38,6 @@ impl WorkTable {
     );
 }
 
-/// Finds documents in a second source with the same id as an earlier document.
 pub(super) static REFERENCE_DUPLICATES: Stage = Stage::work(
     WorkTable::REFERENCE_DUPLICATES,
     |_| "find documents of the second source that have the id of an earlier one".into(),
@@ -69,7 +66,6 @@ fn describe(job: &Job) -> String {
     format!("find the documents of {outputs} that new ones may be similar to")
 }
 
-/// Finds the reference documents that may match new documents.
 pub(super) static REFERENCE: Stage = Stage::work(
     WorkTable::REFERENCE,
     describe,

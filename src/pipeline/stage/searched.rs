@@ -1,4 +1,4 @@
-//! The texts and the order of the new and reference documents in which passages are searched.
+//! The documents in which passages are searched: their texts and their order.
 
 use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::{DataFrame, col};
@@ -23,7 +23,6 @@ fn uncompared(cx: &StageContext<'_>, of_reference: bool) -> Result<DataFrame> {
     Ok(cx.table(WorkTable::UNCOMPARED)?.filter(side)?)
 }
 
-/// The documents of a source.
 async fn read(cx: &StageContext<'_>, source: &Source, listed: &Listed) -> Result<DataFrame> {
     frames::documents::documents(source::read(cx.session(), source, listed, ReadRequest::all()).await?.frame)
 }
@@ -36,7 +35,7 @@ pub(super) async fn own_texts(cx: &StageContext<'_>) -> Result<DataFrame> {
     searched(cx, read(cx, &cx.job.source, listed).await?, Table::Rejects, uncompared(cx, false)?)
 }
 
-/// The texts (doc, text) of `documents`. Rejects are dropped unless they are among the `uncompared` documents.
+/// The texts (doc, text) of `documents` without rejects. Rejects that are among the `uncompared` documents are included.
 fn searched(
     cx: &StageContext<'_>,
     documents: DataFrame,
@@ -44,13 +43,14 @@ fn searched(
     uncompared: DataFrame,
 ) -> Result<DataFrame> {
     match cx.rows(rejects) {
-        // Every document is compared, so neither a join nor the texts are needed for the selection.
+        // Without rejects, every document is searched. The selection then needs neither a join nor the texts.
         0 => Ok(documents.select(columns(["doc", "text"]))?),
         _ => passages::searched(documents, cx.table(rejects)?, uncompared),
     }
 }
 
-/// The texts (doc, text) of all reference documents in which passages are searched. Passages that a result of `apply` cut out are removed.
+/// The texts (doc, text) of all reference documents in which passages are searched, without the passages that a result of `apply` cut
+/// out.
 pub(super) async fn reference_texts(cx: &StageContext<'_>) -> Result<DataFrame> {
     let uncompared = uncompared(cx, true)?.select(columns(PLACE))?;
     match cx.reference {
@@ -80,7 +80,7 @@ pub(super) async fn own_texts_at(cx: &StageContext<'_>, places: DataFrame) -> Re
     read_texts(cx, places.filter(col("origin").is_null())?, None, Ok).await
 }
 
-/// The texts (doc, text) of the reference documents at `places`. Passages that a result of `apply` cut out are removed.
+/// The texts (doc, text) of the reference documents at `places`, without the passages that a result of `apply` cut out.
 pub(super) async fn reference_texts_at(cx: &StageContext<'_>, places: DataFrame) -> Result<DataFrame> {
     let places = places.filter(col("origin").is_not_null())?;
     let texts = read_texts(cx, places, None, |read| Ok(read.select(columns(["doc", "text"]))?)).await?;
@@ -129,13 +129,11 @@ pub(super) async fn in_turn(cx: &StageContext<'_>, table: Option<WorkTable>) -> 
     frames::union(all.into_iter().map(Ok))?.ok_or_else(|| Error::bug("no document is searched"))
 }
 
-/// The columns of [`groups::ordered`], `source` and `position`.
 fn ordered_places(cx: &StageContext<'_>) -> Result<Vec<Expr>> {
     Ok([groups::ordered(cx.job)?, columns(["source", "position"])].concat())
 }
 
-/// The new documents that are searched but not compared, with the columns of [`ordered_places`]. `None` if no document is searched but not
-/// compared.
+/// The new documents that are searched but not compared, if there are any, with the columns of [`ordered_places`].
 pub(super) async fn own_uncompared(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.rows(WorkTable::UNCOMPARED) == 0 {
         return Ok(None);
@@ -164,7 +162,7 @@ fn compared_in_turn(
     Ok((passages::in_turn(documents, clusters, spared, known)?, of_new))
 }
 
-/// Replaces the positions of reference documents by nulls, since only spans in new documents are written.
+/// Sets the positions of reference documents to null, since only spans in new documents are written.
 fn without_place(documents: DataFrame) -> Result<DataFrame> {
     let documents = documents.with_column("source", lit(ScalarValue::Utf8(None)))?;
     Ok(documents.with_column("position", no_number())?)

@@ -1,4 +1,4 @@
-//! totals: counts the numbers that the manifest needs, and checks the tables against their contracts.
+//! totals: counts the numbers in the manifest, and checks the tables against their contracts.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,10 @@ use crate::pipeline::tables::WorkColumns::{NumberList, Text};
 use crate::schema::{self, AuditDepth};
 
 impl WorkTable {
-    /// One row per total, with the numbers of the total.
     const TOTALS: Self = Self::new("totals", &[Text("total"), NumberList("numbers")]);
 }
 
-/// The columns that the check at the end of each run reads.
+/// The depth of the check at the end of each run.
 const DEPTH: AuditDepth = AuditDepth::WithoutLists;
 
 /// If the tables together have at most this many rows, this process reads them. That is faster than submitting a plan to the engine.
@@ -35,38 +34,33 @@ const ROWS_OF_DRIVER: u64 = 1_000_000;
 /// The name prefix of totals that count rejects by reason.
 const REASON: &str = "reason ";
 
-/// Numbers for the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pipeline) enum Total {
     /// The number of rows in a table, and the number of rows that break each promise of its contract.
     Contract(Table),
-    /// The similar pairs that are not written because groups of copies are written as stars.
+    /// Similar pairs that are not written because groups of copies are written as stars.
     PairsLeftOut,
     /// Documents with the same shingle set as an earlier document.
     RepeatedSets,
-    /// Documents that represent a cluster.
     Representatives,
-    /// Documents that `apply` removes.
     Removed,
-    /// The two numbers of [`losses::total`]. Absent if losses were not counted.
+    /// The two numbers of [`losses::total`], if losses were counted.
     Lost,
-    /// Documents with a single shingle.
     SingleShingle,
-    /// Components of documents, if the cluster method divides components into clusters.
+    /// Connected components of documents, if the cluster method divides components into clusters.
     Components,
     /// Reference documents that were replaced.
     Replaced,
-    /// Reference documents that the reference outputs kept and that are removed now.
+    /// Reference documents that the reference outputs kept and that this run removes.
     Superseded,
 }
 
 impl Total {
-    /// The name in the column `total`.
     fn name(self) -> String {
         format!("{self:?}")
     }
 
-    /// Returns the row of the total. `numbers` has one row. Null becomes 0.
+    /// Returns the row of the total from the one row of `numbers`. Null becomes 0.
     fn row(self, numbers: DataFrame) -> Result<DataFrame> {
         let columns = all_columns(&numbers);
         with_numbers(lit(self.name()), columns, numbers)
@@ -78,14 +72,13 @@ impl Total {
     }
 }
 
-/// Returns (total, numbers), with one row for each row in `numbers`. Null becomes 0.
+/// Returns (total, numbers), with one row for each row of `numbers`. Null becomes 0.
 fn with_numbers(total: Expr, columns: Vec<Expr>, numbers: DataFrame) -> Result<DataFrame> {
     let all = columns.into_iter().map(|column| coalesce(vec![number(column), lit(0_u64)]));
     let total = cast(total, DataType::Utf8);
     Ok(numbers.select(vec![total.alias("total"), make_array(all.collect()).alias("numbers")])?)
 }
 
-/// The totals that the manifest of the job needs.
 fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     let job = cx.job;
     let mut totals = Vec::new();
@@ -131,14 +124,14 @@ fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
             let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }
-        // Copies are always in one group.
+        // Copies are always in the same group.
         Compare::All | Compare::Within | Compare::Across => set_sizes(cx.table(WorkTable::KEYS)?)?,
     };
     let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
 }
 
-/// The table `clusters`, in which spared documents are also marked as representatives, since they are kept.
+/// The table `clusters`, with spared documents marked as representatives, since they are kept too.
 fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
     let clusters = cx.table(Table::Clusters)?;
     match cx.job.clusters.contained {
@@ -158,11 +151,9 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     }),
 );
 
-/// The numbers of a run's totals, by name.
 pub(in crate::pipeline) struct Totals(BTreeMap<String, Vec<u64>>);
 
 impl Totals {
-    /// Reads the totals that the stage counted.
     pub(in crate::pipeline) async fn read(cx: &StageContext<'_>) -> Result<Self> {
         let mut totals = BTreeMap::new();
         let columns = vec![utf8("total"), col("numbers")];
@@ -175,7 +166,7 @@ impl Totals {
         Ok(Self(totals))
     }
 
-    /// Returns the number at the index `at` of a total, or `None` if the stage did not count the total.
+    /// Returns the number at the index `at` of a total, if the stage counted the total.
     pub(in crate::pipeline) fn optional(&self, total: Total, at: usize) -> Option<u64> {
         self.0.get(&total.name())?.get(at).copied()
     }
@@ -185,14 +176,12 @@ impl Totals {
         self.optional(total, 0).ok_or_else(|| not_counted(total))
     }
 
-    /// The number of rejects for each reason.
     pub(in crate::pipeline) fn rejects(&self) -> BTreeMap<String, u64> {
         let reasons = self.0.iter().filter_map(|(name, numbers)| Some((name.strip_prefix(REASON)?, numbers)));
         reasons.map(|(reason, numbers)| (reason.to_owned(), numbers.iter().sum())).collect()
     }
 
-    /// Checks that `table` contains as many rows as were written, and that the rows keep its contract. Fails with `Kind::Bug` if a check
-    /// fails.
+    /// Checks that `table` contains as many rows as were written, and that the rows keep its contract. Fails with `Kind::Bug`.
     pub(in crate::pipeline) fn check(&self, cx: &StageContext<'_>, table: Table) -> Result<()> {
         let contract = schema::contract(table).over(&cx.types, cx.job.columns());
         let (written, total) = (cx.rows(table), Total::Contract(table));

@@ -19,15 +19,15 @@ pub(super) const PRODUCER: &str = concat!("pkg:cargo/resemblance@", env!("CARGO_
 /// The tables that a later run reads from an output.
 const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clusters];
 
-/// A dataset that a run reads.
+/// A dataset that a run reads, without repetitions.
 struct InputDataset {
     /// A folder, a file, a URL, a pattern, or a table of an output.
     address: String,
-    /// The URL of the output if the dataset is a table.
+    /// The URL of the output of a table.
     output: Option<String>,
 }
 
-/// Returns a facet of the specification, such as `SchemaDatasetFacet` in version `1-2-0`, with these fields.
+/// Returns a facet of the specification with these fields, such as `SchemaDatasetFacet` in version `1-2-0`.
 pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value {
     let url = format!("https://openlineage.io/spec/facets/{version}/{schema}.json#/$defs/{schema}");
     fields["_producer"] = json!(PRODUCER);
@@ -35,7 +35,7 @@ pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value
     fields
 }
 
-/// Returns the datasets that `job` reads. If there is a `manifest`, the datasets include their versions and the sizes of their files.
+/// Returns the datasets that `job` reads. A `manifest` adds their versions and the sizes of their files.
 pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     let inputs = input_datasets(job);
     let mut datasets: Vec<Value> = inputs.iter().map(|input| dataset(&input.address)).collect();
@@ -55,7 +55,6 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     datasets
 }
 
-/// Returns the `namespace` and `name` of the datasets that `job` reads.
 pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
     input_datasets(job).iter().map(|input| named(&input.address)).collect()
 }
@@ -72,7 +71,6 @@ pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
     Table::written_by(job).into_iter().map(named).collect()
 }
 
-/// Returns the tables that a run wrote.
 pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict]) -> Vec<Value> {
     let described = |table: Table| {
         let mut dataset = dataset(&table_address(&job.output.url, table));
@@ -97,7 +95,7 @@ pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict])
     Table::written_by(job).into_iter().map(described).collect()
 }
 
-/// Describes a bound of the job, and whether the output is within this bound.
+/// Describes a bound of the job, and whether the output keeps it.
 fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     json!({
         "assertion": verdict.bound,
@@ -109,7 +107,6 @@ fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     })
 }
 
-/// Returns the datasets that `job` reads, without repetitions.
 fn input_datasets(job: &Job) -> Vec<InputDataset> {
     let files = |urls: &[String]| -> Vec<InputDataset> {
         urls.iter().map(|url| InputDataset { address: url.clone(), output: None }).collect()
@@ -137,7 +134,7 @@ fn input_datasets(job: &Job) -> Vec<InputDataset> {
     inputs
 }
 
-/// Returns the files of each dataset. If a file is below several addresses, it belongs to the dataset with the longest address.
+/// Returns the files of each dataset. A file below several addresses belongs to the dataset with the longest one.
 fn files_by_dataset<'f>(inputs: &[InputDataset], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
     let bases: Vec<&str> = inputs.iter().map(|input| source::without_pattern(&input.address)).collect();
     let mut found = vec![Vec::new(); inputs.len()];
@@ -160,7 +157,7 @@ fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
     let sizes = json!({ "size": bytes, "fileCount": files.len() });
     dataset["inputFacets"]["inputStatistics"] = facet(("1-0-0", "InputStatisticsInputDatasetFacet"), sizes);
     let line = |file: &&InputFile| {
-        // The version of a file is its ETag, or on disks its modification time.
+        // The version of a file is its ETag, or its modification time on disks.
         let version = file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))?;
         Some(format!("{:?} {} {version}", file.path, file.bytes))
     };
@@ -169,7 +166,7 @@ fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
     dataset["facets"]["version"] = version_facet(&format!("{:032x}", xxh3_128(lines.join("\n").as_bytes())));
 }
 
-/// Returns the fingerprint that a finished output had when the run read it.
+/// Returns the fingerprint of a finished output when the run read it.
 fn version_of_output<'m>(manifest: &'m Manifest, url: &str) -> Option<&'m str> {
     let is_same = |other: &str| other == url || name(other) == name(url);
     let reference = manifest.reference_outputs.iter().find(|output| is_same(output.named()));
@@ -185,7 +182,6 @@ fn table_address(output: &str, table: Table) -> String {
     format!("{}/{table}", output.trim_end_matches('/'))
 }
 
-/// Returns a dataset without facets.
 fn dataset(address: &str) -> Value {
     let mut dataset = named(address);
     dataset["facets"] = json!({});
@@ -197,8 +193,8 @@ fn named(address: &str) -> Value {
     json!({ "namespace": namespace, "name": name })
 }
 
-/// Returns the namespace and the name of an address by the naming conventions of OpenLineage: `s3://bucket` and the key, or `file` and the
-/// absolute path. A pattern has the name of its folder.
+/// Returns the namespace and the name of an address as OpenLineage names datasets: `s3://bucket` and the key, or `file` and the absolute
+/// path. A pattern has the name of its folder.
 fn name(address: &str) -> (String, String) {
     let folder = source::without_pattern(address);
     let folder = if folder.is_empty() { "." } else { folder };
@@ -266,7 +262,7 @@ mod tests {
             .into_iter()
             .map(|files| files.into_iter().map(|file| file.path.as_str()).collect())
             .collect();
-        // The first dataset and the pattern have the same base, but the file is in only one of them.
+        // The first dataset and the pattern have the same base, but a file belongs to only one of them.
         assert_eq!([found[0].len() + found[2].len(), found[1].len(), found[3].len()], [2, 1, 1]);
         assert_eq!((&found[1], &found[3]), (&vec!["data/new/b.csv"], &vec!["s3://b/x/d.csv"]));
     }

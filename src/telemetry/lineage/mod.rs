@@ -1,7 +1,5 @@
-//! Creates the OpenLineage events of a run. They contain the inputs, the written tables, and the exceeded bounds of the job.
-//!
-//! The events follow version 2-0-2 of the specification (<https://openlineage.io/spec/2-0-2/OpenLineage.json>). This module creates the
-//! events as JSON values, and the command line sends them.
+//! Creates the OpenLineage events of a run, with the inputs, the written tables, and the exceeded bounds of the job. The command line
+//! sends them. They follow version 2-0-2 of the specification (<https://openlineage.io/spec/2-0-2/OpenLineage.json>).
 
 mod dataset;
 mod settings;
@@ -22,29 +20,26 @@ use dataset::{PRODUCER, facet};
 const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent";
 
 pub(crate) enum RunEnd<'e> {
-    /// The output is complete. It can still exceed bounds of the job.
+    /// The output is complete, even if it exceeds bounds of the job.
     Complete { manifest: &'e Manifest, verdicts: &'e [AlarmVerdict] },
-    /// An error ended the run. `described` is the error in one line without secrets.
+    /// An error ended the run. `described` is the error in one line, without secrets.
     Failed { error: &'e Error, described: String },
 }
 
 pub(crate) struct Events {
     settings: LineageSettings,
-    /// The run's id in the events.
     id: Uuid,
     /// The run's id in logs, records and metrics.
     run_id: String,
     job_name: String,
-    /// The job, if it could be read.
     job: Option<Job>,
 }
 
 impl Events {
-    /// Creates the events of the run `run_id`. If `run_id` is a UUID, events contain it as the id of the run. Otherwise, events contain a
-    /// random id.
+    /// Creates the events of the run `run_id`. They contain `run_id` as the id of the run if it is a UUID, and otherwise a random id.
     pub(crate) fn new(settings: LineageSettings, run_id: &str, job_name: &str, job: Option<&Job>) -> Self {
         let id = run_id.parse().unwrap_or_else(|_| Uuid::new_v4());
-        // Manifests also use absolute paths.
+        // Manifests use absolute paths too.
         let job = job.map(|job| job.with_absolute_paths().unwrap_or_else(|_| job.clone()));
         Self { settings, id, run_id: run_id.to_owned(), job_name: job_name.to_owned(), job }
     }
@@ -110,7 +105,6 @@ impl Events {
     }
 }
 
-/// Formats seconds since 1970 according to RFC 3339.
 fn time(seconds: f64) -> String {
     let time = timestamp_us_to_datetime((seconds * 1e6) as i64).unwrap_or_default();
     format!("{}Z", time.format("%Y-%m-%dT%H:%M:%S%.6f"))

@@ -1,4 +1,4 @@
-//! Reads the settings for events from the standard environment variables of OpenLineage: the destination, the namespace and the parent run.
+//! Reads the destination, the namespace and the parent run of events from the standard environment variables of OpenLineage.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -8,16 +8,14 @@ use uuid::Uuid;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// The default path at the collector to which events are posted.
+/// The default path of events at a collector.
 const ENDPOINT: &str = "api/v1/lineage";
 
-/// The settings for the events of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LineageSettings {
     pub(crate) destination: EventDestination,
-    /// The namespace of the job.
     pub(super) namespace: String,
-    /// The run that started this run, such as the task of a workflow scheduler, and the root run of both.
+    /// The run that started this run, such as a task of a workflow scheduler, and their root run.
     pub(super) parent: Option<Value>,
 }
 
@@ -29,7 +27,6 @@ pub(crate) enum EventDestination {
     Console,
 }
 
-/// The value of OPENLINEAGE__TRANSPORT__AUTH.
 #[derive(Deserialize)]
 struct Auth {
     #[serde(rename = "type")]
@@ -39,7 +36,7 @@ struct Auth {
 }
 
 impl LineageSettings {
-    /// Reads the settings. Returns `None` if no events are sent. Fails with `Kind::Job` if a variable has an invalid value.
+    /// Reads the settings, if events are sent. Fails with `Kind::Job` if a variable has an invalid value.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if environment.is_true("OPENLINEAGE_DISABLED") {
             return Ok(None);
@@ -70,7 +67,7 @@ fn http(environment: &Environment) -> Result<EventDestination> {
     let endpoint = environment.first(["OPENLINEAGE__TRANSPORT__ENDPOINT", "OPENLINEAGE_ENDPOINT"]);
     let endpoint = endpoint.map_or(ENDPOINT, |(_, path)| path);
     let url = Url::parse(url).and_then(|url| url.join(endpoint));
-    // The message does not contain the URL, because the URL can include a password.
+    // The URL can contain a password, so the message omits it.
     let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
         Error::job(
             "the variable OPENLINEAGE_URL or OPENLINEAGE__TRANSPORT__URL is not the http:// or https:// URL of a collector, such \
@@ -80,11 +77,11 @@ fn http(environment: &Environment) -> Result<EventDestination> {
     Ok(EventDestination::Http { url, api_key: api_key(environment)? })
 }
 
-/// Returns the secret that the collector expects. The variables of the transport take precedence over the short variable.
+/// Returns the secret for the collector. The variables of the transport take precedence over the short variable.
 fn api_key(environment: &Environment) -> Result<Option<String>> {
     let variable = |name| environment.get(name).map(str::to_owned);
     let auth = match environment.get("OPENLINEAGE__TRANSPORT__AUTH") {
-        // The value is a secret. The message of the parser is dropped, because it could repeat the value.
+        // The value is a secret, which the message of the parser could repeat.
         Some(text) => serde_json::from_str(text).map_err(|_| {
             Error::job(
                 "the variable OPENLINEAGE__TRANSPORT__AUTH is not of the form {\"type\": \"api_key\", \"apiKey\": TEXT}",
@@ -134,7 +131,7 @@ fn parent_run(environment: &Environment) -> Result<Option<Value>> {
     }))
 }
 
-/// Returns a run of OPENLINEAGE_CONTEXT, or `None` if a field is missing or wrong.
+/// Returns a run of OPENLINEAGE_CONTEXT, if all its fields are valid.
 fn run_in_context(run: &Value) -> Option<Value> {
     let (id, job) = (run["run"]["runId"].as_str()?, &run["job"]);
     Some(other_run(id.parse().ok()?, job["namespace"].as_str()?, job["name"].as_str()?))
@@ -152,7 +149,7 @@ fn run_in_id(variable: &str, text: &str) -> Result<Value> {
     }
 }
 
-/// Returns a run of another program as in `ParentRunFacet`.
+/// Returns a run of another program in the form of `ParentRunFacet`.
 fn other_run(id: Uuid, namespace: &str, name: &str) -> Value {
     json!({ "run": { "runId": id.to_string() }, "job": { "namespace": namespace, "name": name } })
 }

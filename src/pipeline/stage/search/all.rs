@@ -8,7 +8,6 @@ use crate::pipeline::sketches;
 use crate::pipeline::stage::interface::{CandidateSearch, Planned, StagePlan, WorkTable};
 use crate::pipeline::verify::every_two;
 
-/// Scores every two documents.
 pub(super) static ALL: CandidateSearch = CandidateSearch {
     describe: |job| format!("keep every two documents of {} or more", job.score.bound()),
     check: |cx| Box::pin(pair_limit::check_every_two(cx)),

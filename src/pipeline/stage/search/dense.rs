@@ -18,11 +18,10 @@ use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
 impl WorkTable {
     /// The rarest shingles of documents in dense buckets.
     const PREFIXES: Self = Self::new("prefixes", &[Operator(prefix_schema)]);
-    /// The pairs of leaders and other documents that a round compares.
+    /// The pairs of a leader and another document that a round compares.
     const PROPOSED: Self = Self::new("proposed", PAIR_COLUMNS);
-    /// The leaders of a round.
     const LEADERS: Self = Self::new("leaders", &[Numbers(&["a"])]);
-    /// The scores of these pairs that reach the threshold.
+    /// The scores in [`Self::PROPOSED`] that reach the threshold.
     const FOLLOWERS: Self = Self::new("followers", &[Operator(score_schema)]);
     /// Candidates, including candidates from dense buckets.
     pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", PAIR_COLUMNS);
@@ -31,12 +30,12 @@ impl WorkTable {
 /// The maximum number of rounds. In the last round a bucket has 128 leaders.
 const ROUNDS: u32 = 8;
 
-/// If fewer than one in this many comparisons with leaders finds a pair, more rounds would find few pairs. The unsettled documents are then
-/// compared with each other.
+/// Another round is worth its comparisons if at least one in this many comparisons of the last round found a pair. Otherwise the
+/// unsettled documents are compared with each other.
 const WORTH_IT: u64 = 256;
 
-/// The approximate number of documents in a sample. Every two documents in the sample are compared to estimate the number of unwritten
-/// pairs. Nearly all of these documents are similar, so a small sample is enough.
+/// The approximate number of documents in the sample that estimates the number of unwritten pairs. Every two of them are compared. Nearly
+/// all are similar, so a small sample is enough.
 const SAMPLE: u64 = 1_000;
 
 /// Finds pairs for the documents in dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
@@ -89,11 +88,9 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The dense groups of a run.
 pub(in crate::pipeline) struct DenseGroups {
-    /// The number of settled documents.
     pub(in crate::pipeline) documents: u64,
-    /// The number of similar pairs of settled documents that are not written.
+    /// The estimated number of similar pairs of settled documents that are not written.
     pub(in crate::pipeline) left_out: PairEstimate,
 }
 
@@ -108,7 +105,6 @@ pub(in crate::pipeline) async fn dense_groups(cx: &StageContext<'_>) -> Result<O
     Ok(Some(DenseGroups { documents: settled.count, left_out }))
 }
 
-/// The rounds with scored pairs.
 fn rounds(cx: &StageContext<'_>) -> impl Iterator<Item = u32> {
     (1..=ROUNDS).filter(|&round| cx.rows(WorkTable::PROPOSED.round(round)) > 0)
 }
@@ -121,7 +117,7 @@ fn states_so_far(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     states(rounds.collect::<Result<_>>()?)
 }
 
-/// The settled documents (settled), and their number. `None` if there was no round.
+/// The settled documents (settled), and their number, if there was a round.
 async fn settled_so_far(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
     let Some(states) = states_so_far(cx)? else { return Ok(None) };
     let frame = settled(states)?;

@@ -17,19 +17,17 @@ use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
 use crate::pipeline::verify::{agree, remaining_candidates, signatures_first};
 
 impl WorkTable {
-    /// The positions of the texts of documents in hot buckets.
     const HOT_POSITIONS: Self = Self::new("hot_positions", POSITION_COLUMNS);
-    /// The sketches of documents in hot buckets, which are read several times.
+    /// The sketches of documents in hot buckets. Stored because they are read several times.
     pub(crate) const HOT_SKETCHES: Self = Self::new("hot_sketches", SKETCH_COLUMNS);
     /// Candidates, including candidates from hot buckets.
     pub(crate) const ALL_CANDIDATES: Self = Self::new("all_candidates", PAIR_COLUMNS);
     /// The documents in dense buckets, if the prefix join compares only the documents in hot buckets.
     pub(crate) const DENSE: Self = Self::new("dense", &[Numbers(&["a"])]);
-    /// Candidates with signatures that agree in at least the threshold's share of their values.
+    /// Candidates whose signatures agree in at least the threshold's share of their values.
     pub(crate) const AGREEING: Self = Self::new("agreeing", PAIR_COLUMNS);
 }
 
-/// Finds documents that share a bucket.
 pub(super) static LSH: CandidateSearch = CandidateSearch {
     describe: |job| {
         format!(
@@ -52,10 +50,9 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
     },
 };
 
-/// Returns the stages that find the pairs in hot buckets.
 async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     if cx.rows(WorkTable::HOT) == 0 {
-        // Every scored pair is a candidate, so the number of candidates is an upper bound.
+        // Every scored pair is a candidate, so the number of candidates bounds the number of pairs.
         pair_limit::check_pairs(cx, None, cx.rows(WorkTable::CANDIDATES)).await?;
         return Ok(Vec::new());
     }
@@ -66,10 +63,8 @@ async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
     })
 }
 
-/// The number of bytes in a row (bucket, document) or (document, document).
 const BYTES_OF_ROW: u64 = 16;
 
-/// Pairs documents by their buckets.
 fn by_buckets<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let lsh = &cx.job.lsh;
     let buckets = || columns(["doc", "buckets"]);
@@ -83,7 +78,7 @@ fn by_buckets<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     Ok(Planned::new(documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]))
 }
 
-/// Cuts the texts of hot buckets again.
+/// Computes the shingles of the texts in hot buckets again.
 static HOT_SKETCHES: Stage = Stage::work(
     WorkTable::HOT_SKETCHES,
     |_| "cut the texts of hot buckets again".into(),
@@ -97,7 +92,6 @@ static HOT_SKETCHES: Stage = Stage::work(
     }),
 );
 
-/// Pairs documents in hot buckets by their rarest shingles.
 static ALL_CANDIDATES: Stage = Stage::work(
     WorkTable::ALL_CANDIDATES,
     |_| "pair documents of hot buckets that share one of their rarest shingles".into(),
@@ -119,7 +113,6 @@ pub(in crate::pipeline::stage) async fn drop_disagreeing(
     Ok(if signatures_first(cx).await? { vec![&AGREEING] } else { Vec::new() })
 }
 
-/// Drops candidates by their signatures.
 static AGREEING: Stage = Stage::work(
     WorkTable::AGREEING,
     |job| format!("drop candidates whose signatures agree in less than {}", job.score.threshold),

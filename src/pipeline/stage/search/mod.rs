@@ -13,7 +13,6 @@ pub(super) use self::prefix::{ALL_FREQUENCIES, NEW_FREQUENCIES};
 use super::interface::CandidateSearch;
 use crate::job::{Job, Method};
 
-/// The stages of the candidate method of `job`.
 pub(super) fn by_method(job: &Job) -> &'static CandidateSearch {
     match job.candidates.method {
         Method::Lsh => &lsh::LSH,

@@ -6,7 +6,6 @@ use datafusion::prelude::lit;
 use crate::operator::sketches;
 use crate::pipeline::stage::interface::{CandidateSearch, Planned, StagePlan};
 
-/// Compares no documents.
 pub(super) static NONE: CandidateSearch = CandidateSearch {
     describe: |_| "compare no documents".into(),
     check: |_| Box::pin(async { Ok(()) }),

@@ -1,4 +1,4 @@
-//! sample: enforces the limit on the number of pairs. If a run would write more pairs, it ends before the search.
+//! sample: enforces the limit on the number of pairs. A run that would write more pairs ends before the search.
 
 use datafusion::prelude::{col, lit};
 
@@ -14,16 +14,15 @@ use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::every_two;
 
 impl WorkTable {
-    /// The positions of the texts in a sample.
     const SAMPLE_POSITIONS: Self = Self::new("sample_positions", POSITION_COLUMNS);
     /// The pairs in a sample that reach the threshold.
     const SAMPLE: Self = Self::new("sample", &[Operator(score_schema)]);
 }
 
-/// The approximate number of documents in a sample. Every two documents in the sample are compared to estimate the number of pairs.
+/// The approximate number of documents in the sample, of which every two are compared.
 const SAMPLE: u64 = 2_000;
 
-/// The minimum number of similar pairs in a sample. Fewer pairs give no usable estimate.
+/// The minimum number of similar pairs in the sample. Fewer pairs give no usable estimate.
 const TOO_FEW: u64 = 64;
 
 /// An estimate of the number of similar pairs among some documents.
@@ -47,7 +46,6 @@ async fn all_documents(cx: &StageContext<'_>) -> Result<BoundedRows> {
     Ok(BoundedRows { frame, count: count.saturating_sub(copies) })
 }
 
-/// The number of pairs among `count` documents.
 pub(super) fn every_two_of(count: u64) -> u64 {
     let pairs = u128::from(count) * u128::from(count.saturating_sub(1)) / 2;
     u64::try_from(pairs).unwrap_or(u64::MAX)
@@ -55,8 +53,8 @@ pub(super) fn every_two_of(count: u64) -> u64 {
 
 /// Draws about `sample` documents from `all` (needed), and compares every two of them in a stage. Returns the estimate for `all`.
 ///
-/// Keys are hashes. Therefore the keys that are divisible by a number are a random sample, and every run draws the same sample. If one in
-/// `n` documents is in the sample, a pair is in the sample with a probability of one in `n * n`.
+/// Keys are hashes, so the keys that are divisible by `n` are a random sample, and the same sample in every run. A document is in the
+/// sample with a probability of one in `n`, and a pair with a probability of one in `n * n`.
 pub(super) async fn estimate(cx: &StageContext<'_>, all: BoundedRows, sample: u64) -> Result<PairEstimate> {
     let pairs = if cx.is_done(WorkTable::SAMPLE).await? {
         Vec::new()
@@ -85,13 +83,12 @@ pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> PairE
     PairEstimate { pairs, exact: one_in == 1 }
 }
 
-/// Ends a run if there are too many pairs of copies.
 pub(in crate::pipeline::stage) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
     refuse_more(cx, 0, |pairs| format!("{pairs} pairs of identical documents")).await
 }
 
-/// Ends a run that would find too many pairs among `documents`, or among all documents if `documents` is `None`. `at_most` is an upper
-/// bound on the number of pairs. If the bound is within the limit, no sample is compared.
+/// Ends a run that would find too many pairs among `documents`, or among all documents if it is `None`. `at_most` is an upper bound on
+/// the number of pairs. If the bound is within the limit, no sample is compared.
 pub(super) async fn check_pairs(
     cx: &StageContext<'_>,
     documents: Option<BoundedRows>,
@@ -112,25 +109,25 @@ pub(super) async fn check_pairs(
     refuse_more(cx, pairs.min(at_most), |pairs| format!("{about}{pairs} pairs")).await
 }
 
-/// Ends a run that would find too many pairs if new documents are compared with each other and with reference documents.
+/// Ends a run if comparing new documents with each other and with reference documents would find too many pairs.
 pub(super) async fn check_every_two(cx: &StageContext<'_>) -> Result<()> {
     let (new, known) = (cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE));
     check_pairs(cx, None, every_two_of(new).saturating_add(new.saturating_mul(known))).await
 }
 
-/// Ends a run if its scores would be expanded to too many pairs.
+/// Ends a run if the pairs of its scores, expanded to copies, would be too many.
 pub(in crate::pipeline::stage) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
     refuse_more(cx, pairs_of_scores(cx).await?, |pairs| format!("at least {pairs} pairs")).await
 }
 
-/// Ends a run if `pairs` and the pairs of copies exceed the limit. `shown` describes their sum.
+/// Ends a run if `pairs` and the pairs of copies exceed the limit. `shown` describes their sum in the message.
 async fn refuse_more(cx: &StageContext<'_>, pairs: u64, shown: impl Fn(u64) -> String) -> Result<()> {
     let exceeding = with_copies(cx, pairs).await?;
     exceeding.map_or(Ok(()), |pairs| Err(too_many(cx.job, &shown(pairs))))
 }
 
-/// Returns a lower bound on the number of pairs to which scores are expanded. If copies are pairs, the bound is the number of scores, since
-/// most pairs of a large group are pairs of copies.
+/// Returns a lower bound on the number of pairs after scores are expanded to copies. If copies are pairs, the bound is the number of
+/// scores, since most pairs of a large group are pairs of copies.
 async fn pairs_of_scores(cx: &StageContext<'_>) -> Result<u64> {
     let (scores, copies) = (cx.rows(WorkTable::SCORES), cx.rows(WorkTable::COPIES));
     let rules = Rules::new(cx.job);

@@ -1,4 +1,5 @@
-//! frequencies, and `candidates.method = "prefix"`: joins documents by their rarest shingles. Hot buckets use this join too.
+//! frequencies, and `candidates.method = "prefix"`: joins documents by their rarest shingles. The method `lsh` joins the documents in hot
+//! buckets in the same way.
 
 use super::dense::settle;
 use super::pair_limit;
@@ -14,7 +15,6 @@ use crate::pipeline::stage::interface::{
 use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
 
-/// Finds documents that share one of their rarest shingles.
 pub(super) static PREFIX: CandidateSearch = CandidateSearch {
     describe: |job| {
         if job.score.measure.takes_any_size() {
@@ -48,9 +48,9 @@ pub(super) fn describe_dense(job: &Job) -> String {
 
 /// The number of documents above which a group is dense. `None` if all pairs are compared.
 fn dense_limit(job: &Job) -> Option<u64> {
-    // A leader stands for the sets that are similar to the leader's set. This is not true for containment: a set that contains the leader's
-    // set need not contain the other sets. It is also not true if only some groups are compared. Then a document with a leader in its own
-    // group can be similar to documents in other groups.
+    // A leader's set represents the sets that are similar to it. This does not hold for containment: a set that contains the leader's set
+    // need not contain the sets that the leader represents. If only some groups are compared, a document with a leader in its own group
+    // can be similar to documents in other groups.
     let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
     job.output.most_expanded().filter(|_| is_plain)
 }
@@ -71,8 +71,7 @@ pub(super) async fn by_prefixes<'a>(
     Ok(Planned::new((join.rows() + documents) * BYTES_OF_PREFIX, vec![frame]))
 }
 
-/// Ends a run if the prefix join would find too many pairs. The join compares the documents in the table `hot`, or all documents if `hot`
-/// is `None`.
+/// Ends a run if the prefix join would find too many pairs. The join compares the documents in the table `hot`, or all documents.
 pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -> Result<()> {
     if dense_limit(cx.job).is_some() {
         return Ok(());
@@ -93,11 +92,9 @@ impl WorkTable {
 pub(in crate::pipeline::stage) static NEW_FREQUENCIES: Stage =
     counting(|job| is_joined(job) && job.against.is_some());
 
-/// Counts the shingles of all documents.
 pub(in crate::pipeline::stage) static ALL_FREQUENCIES: Stage =
     counting(|job| is_joined(job) && job.against.is_none());
 
-/// Counts the shingles of documents in hot buckets.
 pub(super) static HOT_FREQUENCIES: Stage = counting(|_| false);
 
 fn is_joined(job: &Job) -> bool {
