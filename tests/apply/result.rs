@@ -291,7 +291,12 @@ fn show_prints_removed_beside_kept_documents() {
     assert_eq!(lines(&["show", "--json", "--top", "100", "--cluster", id], &to).len(), members - 1);
     let one = lines(&["show", "--json", "--id", id], &to);
     assert_eq!((one.len(), one[0]["id_a"].as_str().unwrap()), (1, *of));
-    resemblance().arg("show").arg(&to).arg("--csv").assert().shown(&["id_kept,id_removed,jaccard", "text_kept"]);
+    resemblance()
+        .arg("show")
+        .arg(&to)
+        .arg("--csv")
+        .assert()
+        .shown(&["id_kept,id_removed,jaccard", "text_kept"]);
     let text = resemblance().arg("show").arg(&to).assert().shown(&[]);
     assert!(text.starts_with("kept on the left, removed on the right\n"), "{text}");
     assert!(text.contains("more removed documents are not shown"), "{text}");
