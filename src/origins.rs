@@ -82,8 +82,8 @@ impl Stored {
         Self::sources_of(self.session(), &self.origins(), version, places, (why, or)).await
     }
 
-    /// Implements [`Self::sources`] for `origins` that the version `resemblance` of this program recorded. Fails with `Kind::Job` if the
-    /// numbers of places and of URLs differ.
+    /// Implements [`Self::sources`] for `origins`. `resemblance` is the version of this program that recorded them. Fails with
+    /// `Kind::Job` if the numbers of places and of URLs differ.
     pub(crate) async fn sources_of(
         session: &SessionContext,
         origins: &[Origin],
