@@ -75,7 +75,8 @@ impl Stored {
         }
     }
 
-    /// Returns the jobs that read texts of an output, and the files of their sources, like [`Self::source`]. Merged outputs have several.
+    /// Returns the jobs that read texts of an output, and the files of their sources, like [`Self::source`]. A merged output has several
+    /// such jobs.
     pub(crate) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
         let places = Moved { of: self.layout().shown(), places: self.places() };
         let version = &self.manifest().resemblance;
