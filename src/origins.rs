@@ -75,15 +75,16 @@ impl Stored {
         }
     }
 
-    /// Returns the jobs that read texts of an output, and the files of their sources, like [`Self::source`]. Merged outputs have several.
+    /// Returns the jobs that read texts of an output, and the files of their sources, like [`Self::source`]. A merged output has several
+    /// such jobs.
     pub(crate) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
         let places = Moved { of: self.layout().shown(), places: self.places() };
         let version = &self.manifest().resemblance;
         Self::sources_of(self.session(), &self.origins(), version, places, (why, or)).await
     }
 
-    /// Implements [`Self::sources`] for `origins` that the version `resemblance` of this program recorded. Fails with `Kind::Job` if the
-    /// numbers of places and of URLs differ.
+    /// Implements [`Self::sources`] for `origins`. `resemblance` is the version of this program that recorded them. Fails with
+    /// `Kind::Job` if the numbers of places and of URLs differ.
     pub(crate) async fn sources_of(
         session: &SessionContext,
         origins: &[Origin],

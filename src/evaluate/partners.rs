@@ -323,7 +323,7 @@ async fn scan(
 /// The number of filter bits per shingle. Each shingle in the drawn sets sets two bits in one word. At most one in 150 other shingles
 /// passes. The filter for a thousand sets of a hundred shingles fits into the cache of a core.
 const BITS_OF_SHINGLE: usize = 32;
-/// The maximum number of filter bits, as an exponent of two: 16 MiB.
+/// The maximum number of filter bits is two to this power. The filter then takes 16 MiB.
 const MOST_BITS: u32 = 27;
 
 /// The maximum number of bytes per entry and its share of the filter. A vector at most doubles its capacity when it grows, and both

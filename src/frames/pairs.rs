@@ -33,8 +33,8 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
 /// If a group is written as a star, only its smallest id has pairs with other groups, and each other document is paired only with the
 /// smallest id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
 ///
-/// If every pair consists of a new and a reference document, copies are not pairs. Each other new document in a star is then paired with
-/// the smallest id in each group of reference documents.
+/// If every pair consists of a new and a reference document, copies are not pairs. Every new document in a star, except for the smallest
+/// id, is then paired with the smallest id in each group of reference documents.
 ///
 /// `bands` is the number of bands that two identical signatures share.
 pub(crate) fn pairs(

@@ -106,8 +106,8 @@ pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
     Ok(clusters.select(edge)?)
 }
 
-/// Clusters (run, id, cluster_id) of several outputs -> their founders, the documents with the same id as their cluster. `documents`
-/// (doc, since) contains the remaining documents and the run that read each, if any document was replaced.
+/// Clusters (run, id, cluster_id) of several outputs -> their founders, the documents with the same id as their cluster. If any document
+/// was replaced, `documents` (doc, since) contains the remaining documents and the runs that read them.
 pub(crate) fn founders(clusters: DataFrame, documents: Option<DataFrame>) -> Result<Founders> {
     let Some(documents) = documents else {
         return Ok(Founders { present: present(clusters)?, replaced: None });

@@ -290,7 +290,7 @@ impl Dataset {
     }
 }
 
-/// Joins the first columns into one text, with the number of columns that are left out.
+/// Joins the names of the first columns, and adds the number of columns that are left out.
 fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     let left = columns.len().saturating_sub(SHOWN);
     let mut shown = columns.take(SHOWN).collect::<Vec<_>>().join(", ");

@@ -36,8 +36,8 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     found
 }
 
-/// Returns the first key that differs between two jobs, of the sections and keys in `among`. Bands and rows are compared as numbers,
-/// however they were chosen.
+/// Returns the first key that differs between two jobs. Compares only the sections and keys in `among`. Bands and rows are compared as
+/// numbers, however they were chosen.
 pub(crate) fn first_difference(made: &Job, job: &Job, among: &[&str]) -> Result<Option<String>> {
     let keys = |job: &Job| {
         let written = serde_json::to_value(job);

@@ -33,8 +33,8 @@ pub(super) struct LabSample {
 }
 
 impl LabSample {
-    /// Reads at most `most` documents from the job's source, and as many reference documents. Takes only documents that have shingles by
-    /// the settings `shingle`. Reads whole sources, because their files are read in any order.
+    /// Reads at most `most` documents from the job's source, and at most as many reference documents. Takes only documents that have
+    /// shingles by the settings `shingle`. Reads whole sources, because their files are read in any order.
     pub(super) async fn read(
         session: &SessionContext,
         job: &Job,
@@ -121,7 +121,7 @@ impl LabSample {
         Ok((frame, ComparedDocuments { reference, pairs: job.new_pairs(), groups, compare }))
     }
 
-    /// Returns the possible sizes among `asked`, and a note if they differ.
+    /// Returns the sizes of the samples instead of the sizes `asked`, and a note if the samples are not as requested.
     pub(super) fn sizes(&self, asked: &[usize]) -> (Vec<usize>, Option<String>) {
         let own = self.own.num_rows();
         let Some(reference) = self.reference.as_ref().map(RecordBatch::num_rows) else {
@@ -218,7 +218,7 @@ async fn first(
     Ok(rows)
 }
 
-/// Returns the possible sizes among `asked`, ascending and unique. Sizes over `available` become `available`, with a note.
+/// Returns the sizes `asked`, ascending and without repetitions. Sizes over `available` become `available`, with a note.
 fn sizes(asked: &[usize], available: usize) -> (Vec<usize>, Option<String>) {
     let asked: BTreeSet<usize> = asked.iter().copied().collect();
     let larger: Vec<String> = asked.range(available + 1..).map(usize::to_string).collect();

@@ -107,7 +107,7 @@ pub(crate) fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Returns folders for temporary folders. The system's folder comes first.
+/// Returns folders in which a temporary folder can be created. The system's folder for temporary files comes first.
 pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     let mut folders = vec![std::env::temp_dir()];
     folders.extend(Environment::process().cache_folders());

@@ -47,7 +47,7 @@ impl BucketUrl {
         &self.authority
     }
 
-    /// Returns `error` with advice for the user and without secrets. Keeps the variants that callers distinguish.
+    /// Returns `error` with advice for the user and without secrets. Keeps the error variants that callers distinguish.
     pub(super) fn explain(&self, object: Option<&Path>, error: object_store::Error) -> object_store::Error {
         if let Some(StoreFault::Explained(_)) = find(&error) {
             return error;

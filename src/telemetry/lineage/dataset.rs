@@ -95,7 +95,7 @@ pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict])
     Table::written_by(job).into_iter().map(described).collect()
 }
 
-/// Describes a bound of the job, and whether the output keeps it.
+/// Describes a bound of the job, and whether the output is within it.
 fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     json!({
         "assertion": verdict.bound,
