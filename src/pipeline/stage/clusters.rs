@@ -5,7 +5,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
     BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext,
-    StagePlan, Table, WorkTable,
+    StagePlan, Table, WorkTable, boxed,
 };
 use crate::frames::clusters::{ClusterId, cluster_level, clusters, id_changes};
 use crate::frames::copies::{Paired, Rules};
@@ -87,14 +87,12 @@ pub(super) static REPRESENTED: Stage = Stage::work(
     WorkTable::REPRESENTED,
     |job| job.clusters.method.describe_search().into(),
     |_| true,
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
-            let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
-            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
-            Ok(Planned::new(bytes, vec![frame]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
+        let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
+        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
+        Ok(Planned::new(bytes, vec![frame]))
+    })),
 );
 
 /// An expression over the column `reference` that says whether documents with the same shingles are pairs. Two documents from reference
@@ -161,26 +159,17 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
     Table::ClusterLevels,
     |_| "write the clusters of more similar pairs, for each of clusters.thresholds".into(),
     |job| !job.clusters.thresholds.is_empty(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
-            let Clusters { method, thresholds, .. } = &job.clusters;
-            let level = |threshold: &f64| {
-                let (documents, measured) = (cx.table(WorkTable::RANKS)?, (job.score.measure, *threshold));
-                cluster_level(
-                    documents,
-                    scores.clone(),
-                    measured,
-                    *method,
-                    copies_are_pairs(job),
-                    ids.clone(),
-                )
-            };
-            let frames = thresholds.iter().map(level).collect::<Result<Vec<_>>>()?;
-            let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
-            Ok(Planned::new(bytes, frames))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
+        let Clusters { method, thresholds, .. } = &job.clusters;
+        let level = |threshold: &f64| {
+            let (documents, measured) = (cx.table(WorkTable::RANKS)?, (job.score.measure, *threshold));
+            cluster_level(documents, scores.clone(), measured, *method, copies_are_pairs(job), ids.clone())
+        };
+        let frames = thresholds.iter().map(level).collect::<Result<Vec<_>>>()?;
+        let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
+        Ok(Planned::new(bytes, frames))
+    })),
 );
 
 pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::public(

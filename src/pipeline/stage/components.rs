@@ -17,7 +17,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use futures::{TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::interface::{Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable};
+use super::interface::{Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable, boxed};
 use crate::clusters::Components;
 use crate::frames::columns;
 use crate::frames::components::{components, edges, large_star, low_ends, small_star};
@@ -39,21 +39,19 @@ pub(super) static COMPONENTS: Stage = Stage::work(
     WorkTable::COMPONENTS,
     |_| "find which documents are connected by scores".into(),
     |_| true,
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let connected = match cx.reference {
-                None => cx.table(WorkTable::SCORES)?.select(columns(["a", "b"]))?,
-                Some(known) => known.edges(cx).await?,
-            };
-            let Some(found) = union_find(cx, connected.clone()).await? else {
-                let (edges, bytes) = rounds(cx, connected).await?;
-                return Ok(Planned::new(bytes, vec![components(edges)?]));
-            };
-            let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
-            let rows = found.rows(cx.session(), schema)?;
-            Ok(Planned { runs_here: true, ..Planned::new(0, vec![rows]) })
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let connected = match cx.reference {
+            None => cx.table(WorkTable::SCORES)?.select(columns(["a", "b"]))?,
+            Some(known) => known.edges(cx).await?,
+        };
+        let Some(found) = union_find(cx, connected.clone()).await? else {
+            let (edges, bytes) = rounds(cx, connected).await?;
+            return Ok(Planned::new(bytes, vec![components(edges)?]));
+        };
+        let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
+        let rows = found.rows(cx.session(), schema)?;
+        Ok(Planned { runs_here: true, ..Planned::new(0, vec![rows]) })
+    })),
 );
 
 /// The name of the union-find in the memory pool, for messages.

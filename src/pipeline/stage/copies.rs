@@ -5,7 +5,8 @@ use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, not_null, null,
+    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed, not_null,
+    null,
 };
 use super::search::{by_method, pair_limit};
 use crate::frames::copies::copies;
@@ -63,16 +64,14 @@ pub(super) static COPIES: Stage = Stage::work(
     }),
 )
 .with_tables(|_| vec![null(WorkTable::COPIES, "places"), not_null(WorkTable::SAME_KEYS, "places")])
-.then(|cx| {
-    Box::pin(async move {
-        refuse_same_keys(cx).await?;
-        pair_limit::check_copies(cx).await?;
-        if cx.job.compares() {
-            (by_method(cx.job).check)(cx).await?;
-        }
-        Ok(Vec::new())
-    })
-});
+.then(boxed!(|cx| {
+    refuse_same_keys(cx).await?;
+    pair_limit::check_copies(cx).await?;
+    if cx.job.compares() {
+        (by_method(cx.job).check)(cx).await?;
+    }
+    Ok(Vec::new())
+}));
 
 const NAMED: usize = 5;
 

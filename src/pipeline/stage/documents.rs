@@ -5,7 +5,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
     AllSketches, Error, Job, Planned, Result, Stage, StageContext, StagePlan, StageTables, Table,
-    WorkColumns, WorkTable, not_null, null,
+    WorkColumns, WorkTable, boxed, not_null, null,
 };
 use crate::frames::{self, columns, utf8};
 use crate::job::{DuplicateIds, Input, Reuse, SameId, ShingleHash, Source};
@@ -54,26 +54,24 @@ pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
     WorkTable::LEFT_OUT,
     |_| "count the rows that source.where and source.limit leave out".into(),
     |job| own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let mut sources = Vec::new();
-            if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
-                sources.push((SOURCE, source, listed));
-            }
-            if let Some(ReferenceDocuments::Source(second)) = cx.reference
-                && second.source.leaves_rows_out()
-            {
-                sources.push((SECOND_SOURCE, &second.source, &second.listed));
-            }
-            let mut counted = Vec::with_capacity(sources.len());
-            for (of, source, listed) in sources {
-                let left_out = source::left_out(cx.session(), source, listed).await?;
-                counted.push(left_out.with_column("of", lit(of)).map_err(Error::from));
-            }
-            let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
-            Ok(Planned::new(0, vec![counted]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let mut sources = Vec::new();
+        if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
+            sources.push((SOURCE, source, listed));
+        }
+        if let Some(ReferenceDocuments::Source(second)) = cx.reference
+            && second.source.leaves_rows_out()
+        {
+            sources.push((SECOND_SOURCE, &second.source, &second.listed));
+        }
+        let mut counted = Vec::with_capacity(sources.len());
+        for (of, source, listed) in sources {
+            let left_out = source::left_out(cx.session(), source, listed).await?;
+            counted.push(left_out.with_column("of", lit(of)).map_err(Error::from));
+        }
+        let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
+        Ok(Planned::new(0, vec![counted]))
+    })),
 );
 
 /// The source of new documents, if the run reads texts and skips rows.

@@ -3,7 +3,9 @@
 use datafusion::prelude::{DataFrame, col};
 
 use super::documents::first_of_each_id;
-use super::interface::{Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable};
+use super::interface::{
+    Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed,
+};
 use crate::frames::frequent_shingles::{self, SAMPLE};
 use crate::frames::groups::group;
 use crate::job::{Limit, LimitSize, Reference};
@@ -66,44 +68,40 @@ pub(super) static FREQUENT: Stage = Stage::work(
     WorkTable::FREQUENT,
     |_| "find the shingles that too many documents of a sample have".into(),
     counts_shingles,
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let job = cx.job;
-            let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;
-            let sample = match limit(job) {
-                Some(limit) => grouped(cx, cx.input.sample(cx.session(), job, limit).await?)?,
-                None => {
-                    let documents = grouped(cx, cx.documents.clone())?;
-                    frequent_shingles::sampled(documents, cx.table(WorkTable::GROUP_SIZES)?)?
-                }
-            };
-            let frequent = frequent_shingles::frequent(sample, &job.shingle, share)?;
-            Ok(Planned::new(cx.source_bytes(), vec![frequent]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let job = cx.job;
+        let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;
+        let sample = match limit(job) {
+            Some(limit) => grouped(cx, cx.input.sample(cx.session(), job, limit).await?)?,
+            None => {
+                let documents = grouped(cx, cx.documents.clone())?;
+                frequent_shingles::sampled(documents, cx.table(WorkTable::GROUP_SIZES)?)?
+            }
+        };
+        let frequent = frequent_shingles::frequent(sample, &job.shingle, share)?;
+        Ok(Planned::new(cx.source_bytes(), vec![frequent]))
+    })),
 );
 
 pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
     Table::FrequentShingles,
     |_| "write the frequent shingles with their words".into(),
     |job| job.max_frequency.is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            if !counts_shingles(cx.job) {
-                let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
-                return Ok(Planned::new(0, vec![kept]));
-            }
-            let (table, bytes) =
-                (cx.table(WorkTable::FREQUENT)?, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE);
-            let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
-            let places = frequent_shingles::positions(table.clone(), documents, rejects)?;
-            cx.run_further(WorkTable::FREQUENT_POSITIONS, Planned::new(bytes, vec![places])).await?;
-            let places = cx.table(WorkTable::FREQUENT_POSITIONS)?;
-            let texts = read_texts(cx, places, None, |texts| {
-                Ok(texts.select(vec![col("doc"), col("text"), group(group_column(cx).as_deref())])?)
-            });
-            let frame = frequent_shingles::with_samples(table, texts.await?, &cx.job.shingle)?;
-            Ok(Planned::new(bytes, vec![frame]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        if !counts_shingles(cx.job) {
+            let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
+            return Ok(Planned::new(0, vec![kept]));
+        }
+        let (table, bytes) =
+            (cx.table(WorkTable::FREQUENT)?, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE);
+        let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
+        let places = frequent_shingles::positions(table.clone(), documents, rejects)?;
+        cx.run_further(WorkTable::FREQUENT_POSITIONS, Planned::new(bytes, vec![places])).await?;
+        let places = cx.table(WorkTable::FREQUENT_POSITIONS)?;
+        let texts = read_texts(cx, places, None, |texts| {
+            Ok(texts.select(vec![col("doc"), col("text"), group(group_column(cx).as_deref())])?)
+        });
+        let frame = frequent_shingles::with_samples(table, texts.await?, &cx.job.shingle)?;
+        Ok(Planned::new(bytes, vec![frame]))
+    })),
 );

@@ -29,9 +29,17 @@ pub(crate) struct Stage {
     then: Option<Then>,
 }
 
+/// Makes a function of an async closure. The future is boxed, so that the compiler does not have to prove for every stage that its future is
+/// `Send`.
+macro_rules! boxed {
+    (|$($argument:tt),*| $body:expr) => { |$($argument),*| Box::pin(async move { $body }) };
+}
+pub(super) use boxed;
+
+/// Plans the rows of a stage.
 pub(super) enum StagePlan {
     Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
-    /// Boxed, so that the compiler does not have to prove for every stage that its future is `Send`.
+    /// See [`boxed!`].
     Later(for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>),
 }
 

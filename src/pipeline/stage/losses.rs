@@ -6,7 +6,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::clusters::{copies_are_pairs, scores_of_components};
 use super::interface::{
     AllSketches, BYTES_OF_EDGE, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, StagePlan, Table,
-    WorkTable, not_null, null,
+    WorkTable, boxed, not_null, null,
 };
 use crate::frames::losses::{
     Basis, SpareRules, counted_losses, known_losses, removals, roles, spared, total_losses, with_lossy,
@@ -40,18 +40,16 @@ pub(super) static REMOVALS: Stage = Stage::work(
     WorkTable::REMOVALS,
     |_| "find what removals may lose".into(),
     |_| true,
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
-            let (scores, count) = scores_of_components(cx).await?;
-            let mut frame = removals(ranks, represented, scores)?;
-            if cx.reference.is_some() {
-                frame = frame.distinct()?;
-            }
-            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
-            Ok(Planned::new(bytes, vec![with_lossy(frame, cx.job)?]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
+        let (scores, count) = scores_of_components(cx).await?;
+        let mut frame = removals(ranks, represented, scores)?;
+        if cx.reference.is_some() {
+            frame = frame.distinct()?;
+        }
+        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
+        Ok(Planned::new(bytes, vec![with_lossy(frame, cx.job)?]))
+    })),
 );
 
 /// The data from which the losses of a job are counted.
@@ -64,24 +62,22 @@ pub(super) static LOSSES: Stage = Stage::work(
     WorkTable::LOSSES,
     |_| "count the shingles that removals lose".into(),
     |_| true,
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let (removals, contained) = (cx.table(WorkTable::REMOVALS)?, cx.job.clusters.contained);
-            let basis = basis(cx.job);
-            let mut frames = vec![known_losses(removals.clone(), basis, contained)?];
-            let mut bytes = 0;
-            if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
-                let roles = roles(removals, cx.job)?;
-                let frame = roles.clone().select(renamed([("doc", "needed")]))?;
-                let needed = BoundedRows { frame, count: 2 * cx.rows(WorkTable::REMOVALS) };
-                let (at, known) = (WorkTable::REMOVAL_POSITIONS, clustered_reference(cx)?);
-                let sketches = sketches(cx, at, needed, known, &["doc", "shingles"]).await?;
-                frames.push(counted_losses(roles, sketches, contained)?);
-                bytes = 2 * cx.rows(WorkTable::REMOVALS) * average_bytes(cx).await?;
-            }
-            Ok(Planned::new(bytes, frames))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let (removals, contained) = (cx.table(WorkTable::REMOVALS)?, cx.job.clusters.contained);
+        let basis = basis(cx.job);
+        let mut frames = vec![known_losses(removals.clone(), basis, contained)?];
+        let mut bytes = 0;
+        if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
+            let roles = roles(removals, cx.job)?;
+            let frame = roles.clone().select(renamed([("doc", "needed")]))?;
+            let needed = BoundedRows { frame, count: 2 * cx.rows(WorkTable::REMOVALS) };
+            let (at, known) = (WorkTable::REMOVAL_POSITIONS, clustered_reference(cx)?);
+            let sketches = sketches(cx, at, needed, known, &["doc", "shingles"]).await?;
+            frames.push(counted_losses(roles, sketches, contained)?);
+            bytes = 2 * cx.rows(WorkTable::REMOVALS) * average_bytes(cx).await?;
+        }
+        Ok(Planned::new(bytes, frames))
+    })),
 );
 
 /// Returns the losses of the run in one row, if they were counted from shingles: see [`total_losses`].

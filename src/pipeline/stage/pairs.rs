@@ -4,7 +4,7 @@ use datafusion::prelude::DataFrame;
 
 use super::interface::{
     AllSketches, BYTES_OF_KEY, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, StagePlan, Table,
-    WorkTable, needed, not_null, null,
+    WorkTable, boxed, needed, not_null, null,
 };
 use super::search::{by_method, drop_disagreeing, pair_limit};
 use crate::frames::copies::{Rules, in_pairs, members};
@@ -45,12 +45,10 @@ pub(super) static CANDIDATES: Stage = Stage::work(
 )
 // A row for a document in a hot or dense bucket has a null instead of a second document.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
-.then(|cx| {
-    Box::pin(async move {
-        let further = (by_method(cx.job).follow_ups)(cx).await?;
-        if further.is_empty() { drop_disagreeing(cx).await } else { Ok(further) }
-    })
-});
+.then(boxed!(|cx| {
+    let further = (by_method(cx.job).follow_ups)(cx).await?;
+    if further.is_empty() { drop_disagreeing(cx).await } else { Ok(further) }
+}));
 
 pub(super) static SCORES: Stage = Stage::work(
     WorkTable::SCORES,
@@ -58,14 +56,12 @@ pub(super) static SCORES: Stage = Stage::work(
     |_| true,
     StagePlan::Later(|cx| Box::pin(plan_scores(cx))),
 )
-.then(|cx| {
-    Box::pin(async move {
-        if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
-            pair_limit::check_scores(cx).await?;
-        }
-        Ok(Vec::new())
-    })
-});
+.then(boxed!(|cx| {
+    if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
+        pair_limit::check_scores(cx).await?;
+    }
+    Ok(Vec::new())
+}));
 
 fn describe_scores(job: &Job) -> String {
     if job.candidates.method.compares() && !job.compares() {
@@ -126,14 +122,12 @@ pub(super) static TEXTS: Stage = Stage::work(
     WorkTable::TEXTS,
     |_| "read the texts of pairs again".into(),
     |job| job.output.pair_passages,
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let members = needed(cx, WorkTable::MEMBERS, "doc")?;
-            let known = cx.reference_documents()?;
-            let places = find_texts(cx, WorkTable::TEXT_POSITIONS, members, known).await?;
-            Ok(Planned::new(0, vec![read_texts(cx, places, None, texts).await?]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let members = needed(cx, WorkTable::MEMBERS, "doc")?;
+        let known = cx.reference_documents()?;
+        let places = find_texts(cx, WorkTable::TEXT_POSITIONS, members, known).await?;
+        Ok(Planned::new(0, vec![read_texts(cx, places, None, texts).await?]))
+    })),
 );
 
 /// The number of rows per batch of buckets. Larger than elsewhere: for each batch that it returns, DataFusion's sort visits all batches

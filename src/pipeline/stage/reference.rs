@@ -5,7 +5,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::documents::DUPLICATE_COLUMNS;
 use super::interface::{
-    Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, not_null, null,
+    Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed, not_null, null,
 };
 use super::search::by_method;
 use crate::frames::{self, documents, shingles, sketches};
@@ -70,19 +70,17 @@ pub(super) static REFERENCE: Stage = Stage::work(
     WorkTable::REFERENCE,
     describe,
     |job| job.against.is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let frame = match cx.reference {
-                Some(ReferenceDocuments::Outputs(outputs)) => {
-                    let marked = (by_method(cx.job).may_match)(cx, outputs.documents(cx)?).await?;
-                    marked.filter(col("may_match"))?
-                }
-                Some(ReferenceDocuments::Source(source)) => read_second_source(cx, source).await?,
-                None => return Err(Error::bug("the job has no reference documents")),
-            };
-            Ok(Planned::new(0, vec![frame]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let frame = match cx.reference {
+            Some(ReferenceDocuments::Outputs(outputs)) => {
+                let marked = (by_method(cx.job).may_match)(cx, outputs.documents(cx)?).await?;
+                marked.filter(col("may_match"))?
+            }
+            Some(ReferenceDocuments::Source(source)) => read_second_source(cx, source).await?,
+            None => return Err(Error::bug("the job has no reference documents")),
+        };
+        Ok(Planned::new(0, vec![frame]))
+    })),
 )
 .with_tables(|job| match job.second_source() {
     Some(_) => vec![

@@ -9,8 +9,8 @@ use crate::frames::sketches::bands;
 use crate::pipeline::groups;
 use crate::pipeline::sketches::{self, SKETCH};
 use crate::pipeline::stage::interface::{
-    AllSketches, CandidateSearch, Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable, needed,
-    not_null, null,
+    AllSketches, CandidateSearch, Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable, boxed,
+    needed, not_null, null,
 };
 use crate::pipeline::tables::WorkColumns::Numbers;
 use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
@@ -39,15 +39,13 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
             describe_dense(job)
         )
     },
-    check: |_| Box::pin(async { Ok(()) }),
+    check: boxed!(|_| Ok(())),
     plan: StagePlan::Now(by_buckets),
     follow_ups: |cx| Box::pin(follow_ups(cx)),
-    may_match: |cx, documents| {
-        Box::pin(async move {
-            let keys = cx.table(WorkTable::KEYS)?;
-            may_match_by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
-        })
-    },
+    may_match: boxed!(|cx, documents| {
+        let keys = cx.table(WorkTable::KEYS)?;
+        may_match_by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
+    }),
 };
 
 async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
@@ -83,13 +81,11 @@ static HOT_SKETCHES: Stage = Stage::work(
     WorkTable::HOT_SKETCHES,
     |_| "cut the texts of hot buckets again".into(),
     |_| true,
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let (at, known) = (WorkTable::HOT_POSITIONS, cx.reference_documents()?);
-            let found = sketches::sketches(cx, at, needed(cx, WorkTable::HOT, "a")?, known, &SKETCH).await?;
-            Ok(Planned::new(0, vec![found]))
-        })
-    }),
+    StagePlan::Later(boxed!(|cx| {
+        let (at, known) = (WorkTable::HOT_POSITIONS, cx.reference_documents()?);
+        let found = sketches::sketches(cx, at, needed(cx, WorkTable::HOT, "a")?, known, &SKETCH).await?;
+        Ok(Planned::new(0, vec![found]))
+    })),
 );
 
 static ALL_CANDIDATES: Stage = Stage::work(
@@ -99,12 +95,10 @@ static ALL_CANDIDATES: Stage = Stage::work(
     StagePlan::Later(|cx| Box::pin(by_prefixes(cx, Some(WorkTable::CANDIDATES)))),
 )
 .with_tables(|_| vec![not_null(WorkTable::ALL_CANDIDATES, "b"), null(WorkTable::DENSE, "b")])
-.then(|cx| {
-    Box::pin(async move {
-        settle(cx).await?;
-        drop_disagreeing(cx).await
-    })
-});
+.then(boxed!(|cx| {
+    settle(cx).await?;
+    drop_disagreeing(cx).await
+}));
 
 /// Returns the stage that drops candidates by their signatures, if this is cheaper than scoring all candidates.
 pub(in crate::pipeline::stage) async fn drop_disagreeing(

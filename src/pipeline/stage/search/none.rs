@@ -4,15 +4,15 @@ use arrow::array::RecordBatch;
 use datafusion::prelude::lit;
 
 use crate::operator::sketches;
-use crate::pipeline::stage::interface::{CandidateSearch, Planned, StagePlan};
+use crate::pipeline::stage::interface::{CandidateSearch, Planned, StagePlan, boxed};
 
 pub(super) static NONE: CandidateSearch = CandidateSearch {
     describe: |_| "compare no documents".into(),
-    check: |_| Box::pin(async { Ok(()) }),
+    check: boxed!(|_| Ok(())),
     plan: StagePlan::Now(|cx| {
         let none = cx.session().read_batch(RecordBatch::new_empty(sketches::score_schema()))?;
         Ok(Planned { runs_here: true, ..Planned::new(0, vec![none]) })
     }),
-    follow_ups: |_| Box::pin(async { Ok(Vec::new()) }),
-    may_match: |_, documents| Box::pin(async move { Ok(documents.with_column("may_match", lit(false))?) }),
+    follow_ups: boxed!(|_| Ok(Vec::new())),
+    may_match: boxed!(|_, documents| Ok(documents.with_column("may_match", lit(false))?)),
 };

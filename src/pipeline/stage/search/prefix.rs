@@ -10,7 +10,7 @@ use crate::operator::prefixes::counter_schema;
 use crate::pipeline::groups;
 use crate::pipeline::sketches::{join, new_to_join, to_join};
 use crate::pipeline::stage::interface::{
-    CandidateSearch, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, needed,
+    CandidateSearch, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed, needed,
 };
 use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
@@ -24,18 +24,14 @@ pub(super) static PREFIX: CandidateSearch = CandidateSearch {
     },
     check: |cx| Box::pin(check_pairs(cx, None)),
     plan: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
-    follow_ups: |cx| {
-        Box::pin(async move {
-            settle(cx).await?;
-            Ok(Vec::new())
-        })
-    },
-    may_match: |cx, documents| {
-        Box::pin(async move {
-            let (new, join) = (new_to_join(cx)?, join(cx).await?);
-            may_match_by_elements(documents, new, cx.table(WorkTable::FREQUENCIES)?, join)
-        })
-    },
+    follow_ups: boxed!(|cx| {
+        settle(cx).await?;
+        Ok(Vec::new())
+    }),
+    may_match: boxed!(|cx, documents| {
+        let (new, join) = (new_to_join(cx)?, join(cx).await?);
+        may_match_by_elements(documents, new, cx.table(WorkTable::FREQUENCIES)?, join)
+    }),
 };
 
 /// Describes how the job handles documents that share a shingle with very many other documents.
@@ -106,11 +102,9 @@ const fn counting(is_in: fn(&Job) -> bool) -> Stage {
         WorkTable::FREQUENCIES,
         |_| "count how often each shingle occurs".into(),
         is_in,
-        StagePlan::Later(|cx| {
-            Box::pin(async move {
-                let frame = frequencies(new_to_join(cx)?, join(cx).await?)?;
-                Ok(Planned::new(0, vec![frame]))
-            })
-        }),
+        StagePlan::Later(boxed!(|cx| {
+            let frame = frequencies(new_to_join(cx)?, join(cx).await?)?;
+            Ok(Planned::new(0, vec![frame]))
+        })),
     )
 }
