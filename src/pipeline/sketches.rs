@@ -90,6 +90,16 @@ pub(super) async fn find_texts(
     cx.table(table)
 }
 
+/// Selects columns of all documents, including reference documents.
+pub(super) fn documents(cx: &StageContext<'_>, columns: Vec<Expr>) -> Result<DataFrame> {
+    let new = cx.table(Table::Documents)?.select(columns.clone())?;
+    match cx.reference_documents()? {
+        Some(known) => Ok(new.union(known.select(columns)?)?),
+        None => Ok(new),
+    }
+}
+
+/// The number of documents, including reference documents.
 fn count(cx: &StageContext<'_>) -> u64 {
     cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE)
 }
@@ -195,16 +205,10 @@ pub(super) async fn sketches(
 
 /// The signatures (doc, signature) of all documents, or `None` if they are not stored.
 pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
-    let signature = || columns(["doc", "signature"]);
+    let signature = columns(["doc", "signature"]);
     let frame = match stored(cx)? {
-        Some(stored) => stored.select(signature())?,
-        None if cx.job.output.keep.signatures() => {
-            let new = cx.table(Table::Documents)?.select(signature())?;
-            match cx.reference_documents()? {
-                Some(known) => new.union(known.select(signature())?)?,
-                None => new,
-            }
-        }
+        Some(stored) => stored.select(signature)?,
+        None if cx.job.output.keep.signatures() => documents(cx, signature)?,
         None => return Ok(None),
     };
     Ok(Some(BoundedRows { frame, count: count(cx) }))
@@ -212,12 +216,8 @@ pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<BoundedRows>> {
 
 pub(super) async fn average_bytes(cx: &StageContext<'_>) -> Result<u64> {
     let average = cx.bytes_of_sketch.get_or_try_init(|| async {
-        let size = || columns(["shingle_count"]);
-        let mut documents = cx.table(Table::Documents)?.select(size())?;
-        if let Some(known) = cx.reference_documents()? {
-            documents = documents.union(known.select(size())?)?;
-        }
-        let bytes = frames::scores::sketch_bytes(documents, &cx.job.minhash)?;
+        let sizes = documents(cx, columns(["shingle_count"]))?;
+        let bytes = frames::scores::sketch_bytes(sizes, &cx.job.minhash)?;
         Ok(one_number(bytes).await? / count(cx).max(1))
     });
     average.await.copied()

@@ -7,7 +7,7 @@ use crate::frames::pairs::{count_of_copies, count_of_scores};
 use crate::frames::{columns, renamed};
 use crate::operator::sketches::score_schema;
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::sketches::{BoundedRows, SKETCH, sketches};
+use crate::pipeline::sketches::{self, BoundedRows, SKETCH, sketches};
 use crate::pipeline::stage::interface::{Error, Job, Planned, Result, StageContext, Table, WorkTable};
 use crate::pipeline::tables::POSITION_COLUMNS;
 use crate::pipeline::tables::WorkColumns::Operator;
@@ -37,10 +37,7 @@ pub(in crate::pipeline) struct PairEstimate {
 async fn all_documents(cx: &StageContext<'_>) -> Result<BoundedRows> {
     let groups = cx.table(WorkTable::COPIES)?;
     let copies = groups.clone().filter(col("doc").not_eq(col("rep")))?.count().await? as u64;
-    let mut documents = cx.table(Table::Documents)?.select(columns(["doc"]))?;
-    if let Some(known) = cx.reference_docs()? {
-        documents = documents.union(known)?;
-    }
+    let documents = sketches::documents(cx, columns(["doc"]))?;
     let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
     let frame = without_copies(documents, groups)?.select(renamed([("doc", "needed")]))?;
     Ok(BoundedRows { frame, count: count.saturating_sub(copies) })
