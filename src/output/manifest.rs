@@ -279,25 +279,9 @@ pub struct Table {
     pub files: Vec<File>,
 }
 
-/// A count that does not apply to every job.
-trait Count {
-    fn count(&self) -> Option<u64>;
-
-    fn is_absent(&self) -> bool {
-        self.count().is_none()
-    }
-}
-
-impl Count for u64 {
-    fn count(&self) -> Option<u64> {
-        Some(*self)
-    }
-}
-
-impl Count for Option<u64> {
-    fn count(&self) -> Option<u64> {
-        *self
-    }
+/// Whether a count does not apply to the job.
+fn is_absent<T: Copy + Into<Option<u64>>>(count: &T) -> bool {
+    (*count).into().is_none()
 }
 
 macro_rules! counts {
@@ -306,13 +290,13 @@ macro_rules! counts {
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Counts {
-            $($(#[doc = $help])+ #[serde(skip_serializing_if = "Count::is_absent")] pub $name: $number,)+
+            $($(#[doc = $help])+ #[serde(skip_serializing_if = "is_absent")] pub $name: $number,)+
         }
 
         impl Counts {
             /// Returns the name of each count, its description, and the count if it applies.
             pub(crate) fn all(&self) -> Vec<(&'static str, &'static str, Option<u64>)> {
-                vec![$((stringify!($name), concat!($($help),+).trim_ascii(), self.$name.count())),+]
+                vec![$((stringify!($name), concat!($($help),+).trim_ascii(), self.$name.into())),+]
             }
         }
     };
