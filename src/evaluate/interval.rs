@@ -1,22 +1,23 @@
 //! Estimates from stratified samples, with 95 % intervals.
 
 use std::iter::Sum;
+use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
 /// An estimate with its 95 % interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Estimate<T = f64> {
     /// The estimate.
-    pub value: f64,
+    pub value: T,
     /// The lower end of the interval.
-    pub low: f64,
+    pub low: T,
     /// The upper end of the interval.
-    pub high: f64,
+    pub high: T,
 }
 
 /// Adds up the values, and adds up both ends of the intervals.
-impl Sum for Estimate {
+impl<T: Add<Output = T> + Default> Sum for Estimate<T> {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
             value: sum.value + one.value,

@@ -1,7 +1,5 @@
 //! The forecast as plain data.
 
-use std::iter::Sum;
-
 use serde::{Deserialize, Serialize};
 
 use crate::evaluate::Estimate;
@@ -66,15 +64,7 @@ pub struct SampleView {
 }
 
 /// A whole number with its range.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amount {
-    /// The number.
-    pub value: u64,
-    /// The lower end.
-    pub low: u64,
-    /// The upper end.
-    pub high: u64,
-}
+pub type Amount = Estimate<u64>;
 
 impl Amount {
     /// Returns an exact number, whose range is only its value.
@@ -86,16 +76,6 @@ impl Amount {
     pub(super) fn ranged([value, low, high]: [f64; 3]) -> Self {
         let whole = |number: f64| number.max(0.0).round() as u64;
         Self { value: whole(value), low: whole(low.min(value)), high: whole(high.max(value)) }
-    }
-}
-
-impl Sum for Amount {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            value: sum.value + one.value,
-            low: sum.low + one.low,
-            high: sum.high + one.high,
-        })
     }
 }
 
