@@ -26,6 +26,7 @@ use axum::http::header::{HOST, ORIGIN, USER_AGENT};
 use axum::http::uri::Authority;
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
+use axum::routing::get;
 use axum::serve::{Listener, ListenerExt};
 use ballista_core::extension::{EndpointOverrideFn, SessionConfigExt};
 use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
@@ -268,7 +269,18 @@ pub(super) async fn serve(
     }
 }
 
-/// A TLS connection with the address of its client. `None` if the handshake failed.
+/// Routes `/healthz`, which answers while the process lives, and `/readyz`, which fails with `missing` unless the process is ready.
+pub(super) fn health(
+    is_ready: impl FnOnce() -> bool + Clone + Send + Sync + 'static,
+    missing: &'static str,
+) -> Router {
+    let ready = move || async move {
+        if is_ready() { (StatusCode::OK, "ready\n") } else { (StatusCode::SERVICE_UNAVAILABLE, missing) }
+    };
+    Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready))
+}
+
+/// A TLS connection with the address of its client, or `None` if the handshake failed.
 type Shaken = Option<(TlsStream<TcpStream>, SocketAddr)>;
 
 /// Accepts TLS connections. A slow client does not block other clients.

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::get;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
 use ballista_core::extension::SessionConfigExt;
@@ -26,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::checksums::refuse_damaged;
-use super::connections::{Trust, acceptor, endpoints, listen, serve, with_endpoints};
+use super::connections::{Trust, acceptor, endpoints, health, listen, serve, with_endpoints};
 use super::rest::{Rest, executor_id};
 use super::settings::MESSAGE_BYTES;
 use super::tasks::{ExecutorState, Tasks};
@@ -100,10 +98,11 @@ pub(crate) async fn run(
     };
     // Ballista listens on this address later, and its error would not explain a wrong address.
     drop(listen(settings.bind, "--bind").await?);
-    let health = ExecutorHealth::new();
+    let scheduler = ExecutorHealth::new();
+    let (probed_health, polls) = (scheduler.clone(), scheduler.clone());
     let probes = listen(probed, "--health").await?;
-    let probes = tokio::spawn(serve_health(probes, health.clone(), acceptor.clone()));
-    let polls = health.clone();
+    let routes = health(move || probed_health.is_ready(), "the scheduler does not answer\n");
+    let probes = tokio::spawn(serve(probes, Router::new(), routes, acceptor.clone(), std::future::pending()));
 
     let pool_bytes = session::pool_bytes(settings.memory) / settings.vcores * settings.vcores;
     let cores = cores(settings.vcores);
@@ -144,7 +143,7 @@ pub(crate) async fn run(
         override_arrow_flight_service: Some(flight(address, acceptor)),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
-        health,
+        health: scheduler,
         ..Default::default()
     };
     listening(settings.bind);
@@ -299,21 +298,4 @@ async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
             _ => {}
         }
     }
-}
-
-/// Serves `/healthz` while the process lives, and `/readyz` while the scheduler answers.
-async fn serve_health(
-    listener: TcpListener,
-    health: ExecutorHealth,
-    acceptor: Option<TlsAcceptor>,
-) -> std::io::Result<()> {
-    let ready = move || async move {
-        if health.is_ready() {
-            (StatusCode::OK, "ready\n")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "the scheduler does not answer\n")
-        }
-    };
-    let routes = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
-    serve(listener, Router::new(), routes, acceptor, std::future::pending()).await
 }

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract;
-use axum::http::StatusCode;
-use axum::routing::{get, post};
+use axum::routing::post;
 use ballista_core::ConfigProducer;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
@@ -39,7 +38,7 @@ use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-use super::connections::{acceptor, listen, serve};
+use super::connections::{acceptor, health, listen, serve};
 use super::settings::MESSAGE_BYTES;
 use super::{Codec, settings as configuration};
 use crate::address::socket_address;
@@ -122,17 +121,10 @@ async fn serve_all(
         grpc.unary(polls, request).await
     };
     let server = Arc::clone(&scheduler);
-    let ready = move || async move {
-        if server.is_ready() {
-            (StatusCode::OK, "ready\n")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "there is no executor\n")
-        }
-    };
     let routes = get_routes(scheduler)
         .route_service(&format!("/{SERVICE_NAME}/{{*method}}"), grpc)
         .route(&format!("/{SERVICE_NAME}/PollWork"), post(poll_work));
-    let health = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
+    let health = health(move || server.is_ready(), "there is no executor\n");
     Ok(serve(listener, routes, health, acceptor, std::future::pending()).await?)
 }
 
