@@ -25,6 +25,7 @@ use crate::kernel::signature::{SignatureValues, minhash_similarity};
 use crate::kernel::text::shingles::{Beginning, ShingleBuffers, shingles};
 use crate::origins::numbered;
 use crate::output::Stored;
+use crate::pipeline::numbers::keys_of;
 use crate::schema::Table;
 use crate::source::{self, CUT, DocumentPlaces};
 use crate::udf::arguments::{SignatureRows, ValueColumn};
@@ -145,13 +146,10 @@ pub(super) async fn partners(
 }
 
 async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
-    let mut frequent = HashSet::new();
-    if let Some(rows) = stored.frequent_shingles()? {
-        for batch in rows.select(vec![col("shingle")])?.collect().await? {
-            frequent.extend(as_uint64_array(batch.column(0))?.values().iter());
-        }
+    match stored.frequent_shingles()? {
+        Some(rows) => Ok(keys_of(rows.select(vec![col("shingle")])?).await?.into_iter().collect()),
+        None => Ok(HashSet::new()),
     }
-    Ok(frequent)
 }
 
 /// The state that all scans share.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::cast::as_uint64_array;
 use datafusion::functions::expr_fn::{greatest, least};
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::prelude::{
@@ -18,7 +18,7 @@ use crate::clusters::Components;
 use crate::error::{Context, Error, Result};
 use crate::frames;
 use crate::output::Stored;
-use crate::pipeline::numbers::one_number;
+use crate::pipeline::numbers::{one_number, texts_of};
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
@@ -138,11 +138,7 @@ async fn unknown(stored: &Stored, known: &DataFrame) -> Result<Vec<String>> {
         .distinct()?
         .join(documents, JoinType::LeftAnti, &["id"], &["compared"], None)?
         .sort(vec![col("id").sort(true, false)])?;
-    let mut found = Vec::new();
-    for batch in unknown.collect().await? {
-        found.extend(as_string_array(batch.column(0))?.iter().flatten().map(str::to_owned));
-    }
-    Ok(found)
+    texts_of(unknown).await
 }
 
 async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {

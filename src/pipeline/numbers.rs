@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::frames::utf8;
 
 /// Returns the numbers in the first column.
-pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
+pub(crate) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
     let mut keys = Vec::new();
     for batch in frame.collect().await? {
         keys.extend_from_slice(as_uint64_array(batch.column(0))?.values());
@@ -24,13 +24,18 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     Ok(number)
 }
 
+/// Returns the texts in the first column.
+pub(crate) async fn texts_of(frame: DataFrame) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for batch in frame.collect().await? {
+        texts.extend(as_string_array(batch.column(0))?.iter().flatten().map(str::to_owned));
+    }
+    Ok(texts)
+}
+
 /// Returns at most `most` of the smallest ids in a frame (id, ..), in quotes.
 pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
     let named =
         frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;
-    let mut ids = Vec::new();
-    for batch in named.collect().await? {
-        ids.extend(as_string_array(batch.column(0))?.iter().flatten().map(|id| format!("`{id}`")));
-    }
-    Ok(ids)
+    Ok(texts_of(named).await?.into_iter().map(|id| format!("`{id}`")).collect())
 }

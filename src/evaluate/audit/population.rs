@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::kernel::hash::document_key;
 use crate::lookup::Finished;
+use crate::pipeline::numbers::texts_of;
 
 /// The width of the stratum `near_threshold`, as a share of the interval from the threshold to 1.
 const NEAR: f64 = 0.1;
@@ -91,11 +92,9 @@ impl<'a> Population<'a> {
                 "SELECT arrow_cast(group_a, 'Utf8') FROM pairs WHERE group_a = group_b GROUP BY 1 ORDER BY count(*) DESC, 1 \
                  LIMIT {MAX_GROUPS}"
             );
-            for batch in session.sql(&sql).await?.collect().await? {
-                for group in as_string_array(batch.column(0))?.iter().flatten() {
-                    groups.insert(group.to_owned(), strata.len());
-                    strata.push(format!("group: {group}"));
-                }
+            for group in texts_of(session.sql(&sql).await?).await? {
+                strata.push(format!("group: {group}"));
+                groups.insert(group, strata.len() - 1);
             }
         }
         strata.push("random".to_owned());
