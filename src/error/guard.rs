@@ -25,7 +25,8 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     let before = GUARDED.replace(true);
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     GUARDED.set(before);
-    decoded.map_err(|panic| Error::input(message(panic.as_ref())))
+    let explain = |text| Error::input(format!("the library that decodes it gave up: {text}"));
+    decoded.map_err(|panic| explain(panic_text(panic.as_ref()).unwrap_or("without a reason")))
 }
 
 /// Awaits the future `decode` and converts a panic to an error, like [`guarded`].
@@ -39,10 +40,10 @@ pub(crate) async fn guarded_async<T>(decode: impl Future<Output = T>) -> Result<
     .await
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+/// Returns the text of a panic, if it has one.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the library that decodes it gave up: {}", text.unwrap_or("without a reason"))
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Once};
 use parking_lot::Mutex;
 
 use crate::cli::screen;
-use crate::error::guard::is_guarded;
+use crate::error::guard::{is_guarded, panic_text};
 use crate::error::{Error, Kind, Result};
 
 /// The first panic on any of the threads that share this record.
@@ -90,8 +90,7 @@ fn describe(panic: &PanicHookInfo<'_>) -> String {
 }
 
 fn message(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    panic_text(payload).unwrap_or("no message")
 }
 
 #[cfg(test)]
