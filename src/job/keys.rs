@@ -40,8 +40,7 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
 /// numbers, however they were chosen.
 pub(crate) fn first_difference(made: &Job, job: &Job, among: &[&str]) -> Result<Option<String>> {
     let keys = |job: &Job| {
-        let written = serde_json::to_value(job);
-        let mut written = written.map_err(|e| Error::bug("the job cannot be written").because(e))?;
+        let mut written = job.as_value()?;
         written["lsh"]["choice"] = json!("given");
         Ok::<_, Error>(keys(&written))
     };

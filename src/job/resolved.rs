@@ -1,6 +1,7 @@
 //! The resolved job, and functions that derive values from its settings.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::curve::Curve;
 use super::lsh::ROWS_OF_16_BITS;
@@ -9,7 +10,7 @@ use super::{
     Reference, SameId, Score, ScoreBy, Source,
 };
 use crate::address::absolute_address;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::kernel::shingle::{Shingle, Short};
 use crate::kernel::signature::Bits;
 
@@ -196,6 +197,11 @@ impl Job {
 }
 
 impl Job {
+    /// Returns the job as JSON. Fails with `Kind::Bug` if a value of the job has no form in JSON.
+    pub(crate) fn as_value(&self) -> Result<Value> {
+        serde_json::to_value(self).map_err(|e| Error::bug("the job cannot be written").because(e))
+    }
+
     /// Returns the job with absolute paths, as manifests and tables store them.
     pub(crate) fn with_absolute_paths(&self) -> Result<Job> {
         let mut job = self.clone();

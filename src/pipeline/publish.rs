@@ -45,8 +45,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
         finished: format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs_f64(machine::now())).to_string(),
-        job: serde_json::to_value(pinned(job, input))
-            .map_err(|e| Error::bug("the job cannot be written").because(e))?,
+        job: pinned(job, input).as_value()?,
         inputs: cx.runner.read_files(&input.inputs()),
         source: cx.types.clone(),
         origin,

@@ -77,7 +77,7 @@ fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     let curve = job.curve();
     let point = |s| json!({"similarity": s, "candidate": curve.candidate(s), "kept": curve.kept(s)});
     let points: Vec<_> = similarities(job.score.least_jaccard()).into_iter().map(point).collect();
-    let job_value = as_value(job)?;
+    let job_value = job.as_value()?;
     // Paths are absolute, as in events and manifests.
     let absolute = job.with_absolute_paths()?;
     let checked = json!({
@@ -186,14 +186,11 @@ fn recall(job: &Job) -> String {
 
 /// Returns every key of the job as a line of a job file, including keys with default values.
 fn settings(job: &Job) -> Result<String> {
-    let keys = job::keys(&as_value(job)?).into_iter();
+    let keys = job::keys(&job.as_value()?).into_iter();
     Ok(keys.map(|(key, value)| format!("  {} = {}\n", visible(&key), visible(&value.to_string()))).collect())
 }
 
-fn as_value(job: &Job) -> Result<Value> {
-    serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))
-}
-
+/// Formats the contents of the source for people.
 fn data_text(job: &Job, contents: &InspectedContents) -> String {
     let mut text = String::new();
     let rows = match contents.rows {
