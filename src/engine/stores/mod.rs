@@ -138,7 +138,7 @@ fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
             )));
         }
     };
-    Ok(Arc::new(Remote::new(inner, reads, bucket_url)))
+    Ok(Arc::new(Remote { inner, reads, bucket_url }))
 }
 
 const CONNECT: Duration = Duration::from_secs(5);

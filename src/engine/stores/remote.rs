@@ -23,21 +23,13 @@ const PUT_REPEATS: usize = 3;
 
 #[derive(Clone)]
 pub(super) struct Remote {
-    inner: Arc<dyn ObjectStore>,
-    /// A client for the same store that asks for checksums.
-    reads: Arc<dyn ObjectStore>,
-    bucket_url: Arc<BucketUrl>,
+    pub(super) inner: Arc<dyn ObjectStore>,
+    /// A client for the same store that reads objects.
+    pub(super) reads: Arc<dyn ObjectStore>,
+    pub(super) bucket_url: Arc<BucketUrl>,
 }
 
 impl Remote {
-    pub(super) fn new(
-        inner: Arc<dyn ObjectStore>,
-        reads: Arc<dyn ObjectStore>,
-        bucket_url: Arc<BucketUrl>,
-    ) -> Self {
-        Self { inner, reads, bucket_url }
-    }
-
     fn explained(
         &self,
         object: &Path,
