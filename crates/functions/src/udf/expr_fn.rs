@@ -73,11 +73,6 @@ pub fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
     call(&texts::TEXT_SAMPLE, vec![text, start, end, lit(characters as u64)])
 }
 
-/// `text_without(text, spans)` returns a Utf8: the text without the bytes in these spans, or the whole text if `spans` is NULL.
-pub fn text_without(text: Expr, spans: Expr) -> Expr {
-    call(&texts::TEXT_WITHOUT, vec![text, spans])
-}
-
 /// `word_count(text, ...)` returns a UInt64: the number of words in a text by the settings `by`.
 pub fn word_count(text: Expr, by: &Shingle) -> Expr {
     call(&texts::WORD_COUNT, cut_arguments(text, by))
@@ -140,16 +135,6 @@ pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
     call(&sets::ONE_PERMUTATION, args)
 }
 
-/// `short_signature(signature)` returns a Binary with two bytes per value.
-pub fn short_signature(signature: Expr) -> Expr {
-    call(&sets::SHORT_SIGNATURE, vec![signature])
-}
-
-/// `minhash_similarity(a, b)` returns a Float64 in [0, 1].
-pub fn minhash_similarity(a: Expr, b: Expr) -> Expr {
-    call(&sets::MINHASH_SIMILARITY, vec![a, b])
-}
-
 /// `lsh_bands(signature, bands, rows, ...)` returns a list of `bands` UInt64 values.
 pub fn lsh_bands(
     signature: Expr,
@@ -164,49 +149,42 @@ pub fn lsh_bands(
     call(&sets::LSH_BANDS, args)
 }
 
-/// `jaccard(a, b)` returns a Float64 in [0, 1].
-pub fn jaccard(a: Expr, b: Expr) -> Expr {
-    call(&sets::JACCARD, vec![a, b])
-}
-
-/// `document_key(id)` returns a UInt64: the key of a document, or NULL for a NULL id.
-pub fn document_key(id: Expr) -> Expr {
-    call(&values::DOCUMENT_KEY, vec![id])
-}
-
-/// `passages(a, b)` returns a struct of two texts, `a` and `b`: the longest common passage in the spelling of each text, or NULLs.
-pub fn passages(a: Expr, b: Expr) -> Expr {
-    call(&texts::PASSAGES, vec![a, b])
-}
-
-/// `set_hash(shingles, half)` returns a UInt64: one half of the hash of a shingle set, or NULL for a NULL list.
+/// `set_hash(shingles, half)` returns a UInt64.
 pub fn set_hash(shingles: Expr, half: u64) -> Expr {
     call(&sets::SET_HASH, vec![shingles, lit(half)])
 }
 
-/// `signature_set(signature)` returns a list of UInt64: the values of a signature, each combined with its index.
-pub fn signature_set(signature: Expr) -> Expr {
-    call(&sets::SIGNATURE_SET, vec![signature])
+/// Declares functions that only pass on their arguments.
+macro_rules! calls {
+    ($($(#[$doc:meta])+ $name:ident($($argument:ident),+) => $function:path;)+) => {
+        $($(#[$doc])+
+        pub fn $name($($argument: Expr),+) -> Expr {
+            call(&$function, vec![$($argument),+])
+        })+
+    };
 }
 
-/// `order_key(x)` returns the value by which `x` is ordered: for a text a key that orders numbers as numbers, and otherwise `x` itself, in
-/// which NaN becomes NULL.
-pub fn order_key(x: Expr) -> Expr {
-    call(&values::ORDER_KEY, vec![x])
-}
-
-/// `number_key(x)` returns the key of the text `x` if it is a number, and otherwise NULL.
-pub fn number_key(x: Expr) -> Expr {
-    call(&values::NUMBER_KEY, vec![x])
-}
-
-/// `unsigned_bits(x)` returns the unsigned numbers with the same bits. The public tables contain signed numbers, because not every engine
-/// reads unsigned columns.
-pub fn unsigned_bits(x: Expr) -> Expr {
-    call(&values::UNSIGNED_BITS, vec![x])
-}
-
-/// `containment(a, b)` returns a Float64 in [0, 1].
-pub fn containment(a: Expr, b: Expr) -> Expr {
-    call(&sets::CONTAINMENT, vec![a, b])
+calls! {
+    /// `text_without(text, spans)` returns a Utf8: the text without the bytes in these spans.
+    text_without(text, spans) => texts::TEXT_WITHOUT;
+    /// `short_signature(signature)` returns a Binary with two bytes per value.
+    short_signature(signature) => sets::SHORT_SIGNATURE;
+    /// `minhash_similarity(a, b)` returns a Float64 in [0, 1].
+    minhash_similarity(a, b) => sets::MINHASH_SIMILARITY;
+    /// `jaccard(a, b)` returns a Float64 in [0, 1].
+    jaccard(a, b) => sets::JACCARD;
+    /// `document_key(id)` returns a UInt64.
+    document_key(id) => values::DOCUMENT_KEY;
+    /// `passages(a, b)` returns a struct of two texts, `a` and `b`.
+    passages(a, b) => texts::PASSAGES;
+    /// `signature_set(signature)` returns a list of UInt64.
+    signature_set(signature) => sets::SIGNATURE_SET;
+    /// `order_key(x)` returns the value by which `x` is ordered.
+    order_key(x) => values::ORDER_KEY;
+    /// `number_key(x)`: the key of the text `x` if it is a number.
+    number_key(x) => values::NUMBER_KEY;
+    /// `unsigned_bits(x)`: the unsigned numbers with the same bits.
+    unsigned_bits(x) => values::UNSIGNED_BITS;
+    /// `containment(a, b)` returns a Float64 in [0, 1].
+    containment(a, b) => sets::CONTAINMENT;
 }
