@@ -112,17 +112,12 @@ pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error:
     Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
 }
 
-#[derive(Debug, Clone)]
+/// The logical node for any operator.
+#[derive(Debug, Clone, PartialEq)]
 struct OperatorNode {
     operator: Operator,
     inputs: Vec<LogicalPlan>,
     schema: DFSchemaRef,
-}
-
-impl PartialEq for OperatorNode {
-    fn eq(&self, other: &Self) -> bool {
-        self.operator == other.operator && self.inputs == other.inputs
-    }
 }
 
 impl Eq for OperatorNode {}
