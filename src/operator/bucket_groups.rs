@@ -124,9 +124,9 @@ fn scatter(
     }
 }
 
-/// Mixes the bits of a bucket, since some bits can be equal in all buckets.
-fn spread(bucket: u64) -> u64 {
-    bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+/// Spreads the bits of a number over all 64 bits. Some bits can be equal in all buckets, and hashes of shingles can be short.
+pub(super) fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 #[derive(Default)]

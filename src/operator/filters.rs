@@ -16,6 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
+use super::bucket_groups::spread;
 use super::prefixes::{CountedTokens, Counters};
 use super::sketches::KeyHasher;
 use super::with_flag;
@@ -187,11 +188,6 @@ impl Frequent {
         columns.push(Arc::new(lists));
         Ok(RecordBatch::try_new(batch.schema(), columns)?)
     }
-}
-
-/// Spreads the bits of short hashes over all 64 bits.
-fn spread(shingle: u64) -> u64 {
-    shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Description for WithoutFrequent {
