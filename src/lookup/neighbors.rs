@@ -34,7 +34,7 @@ use crate::kernel::one_permutation::{Rounds, one_permutation};
 use crate::kernel::signature::{Signature, SignatureValues, minhash_similarity};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingles::{ShingleBuffers, shingle_texts, shingles};
-use crate::output::pages::{LookedUpRows, WantedPages};
+use crate::output::pages::LookedUpRows;
 use crate::output::read;
 use crate::schema::Table;
 use crate::udf::arguments::{SignatureRows, ValueColumn};
@@ -268,11 +268,10 @@ async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Op
     signed.sort_unstable();
     let are_wanted = col("bucket").in_list(signed.iter().map(|bucket| lit(*bucket)).collect(), false);
     let session = finished.session();
-    let rows =
-        session.read_table(Arc::new(WantedPages::new(table, LookedUpRows::Numbers("bucket", signed))))?;
+    let rows = session.read_table(Arc::new(table.only(LookedUpRows::Numbers("bucket", signed))))?;
     let places = places(rows.filter(are_wanted)?).await?;
     let Some(table) = finished.provider(Table::Documents)? else { return Ok(None) };
-    Ok(Some(session.read_table(Arc::new(WantedPages::new(table, LookedUpRows::Places(places))))?))
+    Ok(Some(session.read_table(Arc::new(table.only(LookedUpRows::Places(places))))?))
 }
 
 /// Returns the distinct positions of rows (source, position, ..) in ascending order, by source.

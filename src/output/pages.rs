@@ -1,6 +1,7 @@
-//! The page settings for tables in which commands look up few rows, and a table provider that reads only some pages. A look-up reads the
-//! bounds of all pages in a file, and then the pages that can contain the wanted rows. With smaller pages, a look-up reads fewer bytes of
-//! pages but more bounds.
+//! The page settings for tables in which commands look up few rows, and scans that read only some pages.
+//!
+//! A look-up reads the bounds of all pages in a file, and then the pages that can contain the wanted rows. With smaller pages, a look-up
+//! reads fewer bytes of pages but more bounds.
 //!
 //! DataFusion also skips row groups and pages by a predicate, but only for a short list of values. A bucket can contain many documents, so
 //! this module compares any number of values with the bounds.
@@ -9,11 +10,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::Session;
 use datafusion::common::Statistics;
-use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
@@ -21,7 +19,6 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::cache::cache_manager::FileMetadataCache;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -35,7 +32,6 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::properties::{EnabledStatistics, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-use super::read::ManifestTable;
 use crate::plan::file_scan;
 use crate::schema::Table;
 
@@ -93,41 +89,14 @@ pub(crate) enum LookedUpRows {
     Places(BTreeMap<Vec<u8>, Vec<i64>>),
 }
 
-/// A table provider that reads only the pages whose bounds allow wanted rows. It returns all wanted rows, and possibly others.
-#[derive(Debug)]
-pub(crate) struct WantedPages {
-    table: ManifestTable,
-    wanted: Arc<LookedUpRows>,
-}
-
-impl WantedPages {
-    pub(crate) fn new(table: ManifestTable, wanted: LookedUpRows) -> Self {
-        Self { table, wanted: Arc::new(wanted) }
-    }
-}
-
-#[async_trait]
-impl TableProvider for WantedPages {
-    fn schema(&self) -> SchemaRef {
-        self.table.schema()
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
-        self.table.supports_filters_pushdown(filters)
-    }
-
-    async fn scan(
-        &self,
+impl LookedUpRows {
+    /// Returns the scan `plan` of a table with only the pages that can contain these rows, by their bounds. The scan returns all of these
+    /// rows, and possibly other rows.
+    pub(super) async fn scan(
+        self: &Arc<Self>,
         state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
+        plan: Arc<dyn ExecutionPlan>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        let plan = self.table.scan(state, projection, filters, limit).await?;
         let Some(scan) = file_scan(&plan) else { return Ok(plan) };
         let store = state.runtime_env().object_store(&scan.object_store_url)?;
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
@@ -137,7 +106,7 @@ impl TableProvider for WantedPages {
             files.map(|file| (file.object_meta.location.clone(), file.object_meta.clone())).collect();
         let selected = files
             .into_values()
-            .map(|file| selected(Arc::clone(&self.wanted), Arc::clone(&store), Arc::clone(&cache), file));
+            .map(|file| selected(Arc::clone(self), Arc::clone(&store), Arc::clone(&cache), file));
         let selected: BTreeMap<Path, RowSelection> =
             stream::iter(selected).buffered(CONCURRENT_FILES).try_collect().await?;
         let wanted = |file: &PartitionedFile| {

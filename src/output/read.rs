@@ -22,6 +22,7 @@ use super::Layout;
 use super::check::{Damage, damaged};
 use super::layout::WORK;
 use super::manifest::File;
+use super::pages::LookedUpRows;
 use crate::error::guard::guarded_async;
 use crate::error::{Context, Error, Result};
 use crate::schema::{Table, contract};
@@ -52,7 +53,8 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension("");
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
-    Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
+    let (files, listing) = (files.into(), ListingTable::try_new(config)?);
+    Ok(ManifestTable { layout: layout.clone(), files, listing, wanted: None })
 }
 
 /// Converts the signed numbers of a public table to the unsigned numbers with the same bits, which stages and queries use. Ids and carried
@@ -90,6 +92,8 @@ pub(crate) struct ManifestTable {
     layout: Layout,
     files: Arc<[File]>,
     listing: ListingTable,
+    /// The rows that a scan must return; `None` if it returns all rows.
+    wanted: Option<Arc<LookedUpRows>>,
 }
 
 #[async_trait]
@@ -123,7 +127,10 @@ impl TableProvider for ManifestTable {
         if let Err(error) = self.check(&plan) {
             return Err(self.replaced().await.unwrap_or(error).into());
         }
-        Ok(plan)
+        match &self.wanted {
+            Some(wanted) => wanted.scan(state, plan).await,
+            None => Ok(plan),
+        }
     }
 }
 
@@ -134,6 +141,11 @@ struct Scanned {
 }
 
 impl ManifestTable {
+    /// Makes scans skip the pages that cannot contain `wanted` rows.
+    pub(crate) fn only(self, wanted: LookedUpRows) -> Self {
+        Self { wanted: Some(Arc::new(wanted)), ..self }
+    }
+
     /// Returns an error if another run replaced the result while it was read.
     async fn replaced(&self) -> Option<Error> {
         let now = self.layout.manifest().await.ok()??;
