@@ -5,10 +5,10 @@
 //! text that looks like a URL with a password or a query.
 
 use std::collections::BTreeSet;
-use std::sync::{PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
+use parking_lot::RwLock;
 use url::form_urlencoded;
 
 const MASK: &str = "***";
@@ -34,7 +34,7 @@ pub(crate) fn remember(text: &str) {
 }
 
 fn insert(secrets: impl Iterator<Item = String>) {
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.write();
     for secret in secrets {
         for form in forms(&secret) {
             if known.len() < MAX_KNOWN {
@@ -45,7 +45,7 @@ fn insert(secrets: impl Iterator<Item = String>) {
 }
 
 pub(crate) fn remember_secret(secret: &str) {
-    if secret.len() >= MIN_VALUE && !KNOWN.read().unwrap_or_else(PoisonError::into_inner).contains(secret) {
+    if secret.len() >= MIN_VALUE && !KNOWN.read().contains(secret) {
         insert(std::iter::once(secret.to_owned()));
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn remember_value(value: &str) {
 /// Masks remembered secrets, and possible secrets in URLs.
 pub(crate) fn masked(text: &str) -> String {
     let mut text = text.to_owned();
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let known = KNOWN.read();
     let mut present: Vec<&String> = known.iter().filter(|secret| text.contains(secret.as_str())).collect();
     // Longer secrets are masked first, because a secret may contain another secret.
     present.sort_by_key(|secret| std::cmp::Reverse(secret.len()));

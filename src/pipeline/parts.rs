@@ -9,13 +9,14 @@
 //! whole.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionConfig};
 use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
 
 use super::runner::{Runner, StageAttempt, StageFiles, StageWork};
 use crate::engine::{Engine, session};
@@ -112,7 +113,7 @@ impl Runner<'_> {
             let written = Arc::clone(&record.finished);
             let plan = OperatorExec::plan(record, vec![plan])?;
             engine.run(stage, plan, config, self.control).await?;
-            finished.append(&mut written.lock().unwrap_or_else(PoisonError::into_inner));
+            finished.append(&mut written.lock());
         }
         let mut files = Vec::new();
         for part in finished {
@@ -211,7 +212,7 @@ impl Description for RecordParts {
             };
             self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await?;
             tracing::debug!(stage = %self.stage, part = %finished.stage, "part written");
-            self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
+            self.finished.lock().push(finished);
             Ok::<_, DataFusionError>(stream::iter(batches.into_iter().map(Ok)))
         };
         Ok(stream::once(write).try_flatten().boxed())

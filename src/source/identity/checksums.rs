@@ -2,12 +2,13 @@
 //! the job needs and the footer. The checksum of another file covers all stored bytes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crc32fast::Hasher;
 use datafusion::prelude::SessionConfig;
 use futures::TryStreamExt;
 use futures::stream::StreamExt;
+use parking_lot::Mutex;
 
 use crate::job::ReadRanges;
 use crate::source::file::SourceFile;
@@ -33,7 +34,7 @@ impl Checksums {
 
     /// Removes and returns the checksums that were added since the last call, sorted by path.
     pub(crate) fn take(config: &SessionConfig) -> Vec<ReadRanges> {
-        let taken = Self::find(config).map(|checksums| std::mem::take(&mut *checksums.lock()));
+        let taken = Self::find(config).map(|checksums| std::mem::take(&mut *checksums.0.lock()));
         let record = |((path, bytes, modified), ranges): (_, BTreeMap<u64, (u64, u32)>)| ReadRanges {
             path,
             bytes,
@@ -48,7 +49,7 @@ impl Checksums {
     }
 
     fn add_range(&self, file: &SourceFile, start: u64, length: u64, crc32: u32) {
-        let mut ranges = self.lock();
+        let mut ranges = self.0.lock();
         let ranges = ranges.entry((file.path.to_string(), file.pin.size, file.pin.modified)).or_default();
         ranges.insert(start, (length, crc32));
     }
@@ -65,10 +66,6 @@ impl Checksums {
             }
         });
         counted.boxed()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ranges> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
