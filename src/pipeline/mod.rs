@@ -62,12 +62,12 @@ pub async fn run(
     let output = Layout::open(session, &job.output.url)?;
     let job = &first_day::settled(session, job).await?;
     let job = &keep_values::settled(session, job).await?;
-    let absolute = job.with_absolute_paths()?;
-    let attempt = Attempt::random();
-    let mut waiting = ClaimWait::default();
     if !matches!(job.input, job::Input::Merge(_)) {
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
+    let absolute = job.with_absolute_paths()?;
+    let attempt = Attempt::random();
+    let mut waiting = ClaimWait::default();
     loop {
         // An unreadable result is reported later, by `finished`.
         let earlier = match existing {
@@ -153,8 +153,8 @@ impl ClaimedRun<'_> {
             publish_logs(output, job).await?;
             return Ok(finished);
         }
-        delta::check(output, job, &types).await?;
         let replaced = PreviousResult::read(output).await?;
+        delta::check(output, job, &types).await?;
         let record = attempt::AttemptRecord {
             attempt: claim.attempt().to_string(),
             fingerprint: fingerprint.to_owned(),
