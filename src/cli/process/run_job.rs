@@ -67,11 +67,11 @@ async fn run_on(
     let control = RunControl { stop: stop.clone(), progress };
     let engine = engine::open(&job.engine, &control).await?;
     let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
-    telemetry::ran(&outcome);
     let finished = Finished::open(engine.session(), &job.output.url).await?;
     let pairs = finished.top_pairs(top).await?.collect().await?;
     let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
     let verdicts = alarms::verdicts(&finished, job, bounds).await?;
+    telemetry::ran(&outcome);
     Ok(Ran { outcome, pairs, verdicts })
 }
 
