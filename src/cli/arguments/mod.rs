@@ -208,12 +208,13 @@ fn keep_rules(text: &str) -> ParsedArgument<String> {
     Ok(text.to_owned())
 }
 
-/// Splits a list of rules at the commas that are outside brackets.
+/// Splits a list of rules at the commas that are outside brackets and double quotes.
 fn rules(text: &str) -> Vec<&str> {
-    let mut open = 0_i32;
+    let (mut open, mut is_quoted) = (0_i32, false);
     let between = |c: char| {
         open += i32::from(c == '(') - i32::from(c == ')');
-        c == ',' && open == 0
+        is_quoted ^= c == '"';
+        c == ',' && open == 0 && !is_quoted
     };
     text.split(between).map(str::trim).collect()
 }
