@@ -34,6 +34,12 @@ pub(crate) fn missing(address: &str) -> Option<String> {
     if !matches!(path.try_exists(), Ok(false)) {
         return None;
     }
+    if let Ok(target) = path.read_link() {
+        return Some(format!(
+            "`{address}` is a symbolic link to `{}`, which does not exist",
+            target.display()
+        ));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     if !folder.exists() {
@@ -49,12 +55,19 @@ pub(crate) fn missing(address: &str) -> Option<String> {
     Some(format!("there is no `{address}`{}", near.unwrap_or_default()))
 }
 
-/// Refuses an address that contains credentials.
+/// The schemes of object stores.
+const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https"];
+
+/// Refuses an address that contains credentials, or only one slash after the scheme.
 ///
 /// # Errors
-/// If the address contains credentials. The error is the predicate of a sentence about the address, and does not repeat the address.
+/// If the address has one of these faults. The error is the predicate of a sentence about the address, and does not repeat the address.
 pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
-    let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
+    let Some((scheme, rest)) = scheme(address) else {
+        let is_url = address.split_once(":/").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
+        let fault = "has one `/` after its scheme: expected two, as in `s3://bucket/path`";
+        return if is_url { Err(fault) } else { Ok(()) };
+    };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("file") {
         if authority.contains(['@', ':']) {

@@ -14,6 +14,7 @@ use crate::job::{Alarms, Job, Per};
 use crate::lookup::rows;
 use crate::output::Stored;
 use crate::output::manifest::Counts;
+use crate::page::text::{counted, either};
 use crate::schema::Table;
 
 /// The result of the check of one bound in `[alarms]`.
@@ -122,7 +123,8 @@ fn verdict(bound: &'static str, allowed: f64) -> AlarmVerdict {
 fn read_verdicts(counts: &Counts, alarms: Alarms) -> Vec<AlarmVerdict> {
     let Counts { documents, rejects, .. } = *counts;
     let fewest = alarms.min_documents.map(|least| {
-        let alarm = format!("{documents} documents were compared, and alarms.min_documents requires {least}");
+        let (compared, were) = (counted(documents, "document"), either(documents, "was", "were"));
+        let alarm = format!("{compared} {were} compared, and alarms.min_documents requires {least}");
         let alarms = (documents < least).then_some(alarm).into_iter().collect();
         AlarmVerdict { found: documents as f64, alarms, ..verdict("min_documents", least as f64) }
     });
@@ -130,7 +132,9 @@ fn read_verdicts(counts: &Counts, alarms: Alarms) -> Vec<AlarmVerdict> {
         let all = documents + rejects;
         let found = rejects as f64 / all.max(1) as f64;
         let alarm = format!(
-            "{rejects} of {all} documents were rejected, a share of {found:.4}, and alarms.max_rejected_share allows {most}"
+            "{rejects} of {} {} rejected, a share of {found:.4}, and alarms.max_rejected_share allows {most}",
+            counted(all, "document"),
+            either(rejects, "was", "were")
         );
         let alarms = (found > most).then_some(alarm).into_iter().collect();
         AlarmVerdict { found, alarms, ..verdict("max_rejected_share", most) }

@@ -23,6 +23,8 @@ pub(crate) struct Dataset {
     pub encoding: Encoding,
     /// The dialect of CSV.
     pub csv: Csv,
+    /// Whether there are HTML tags in lines of text.
+    pub has_tags: bool,
     /// The columns of the first non-empty file. Values that are also in the second file are not unique.
     pub columns: Vec<InspectedColumn>,
 }
@@ -44,9 +46,11 @@ impl Dataset {
         let Some(first) = full.next() else {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
+        let mut has_tags = false;
         let (encoding, csv, mut columns) = match format {
             Format::Csv | Format::Jsonl | Format::Lines => {
                 let file = RecordFile::open(ctx, first, format, given, None).await?;
+                has_tags = format == Format::Lines && file.has_tags();
                 (file.encoding, file.csv, file.columns())
             }
             Format::Reuters => {
@@ -80,7 +84,7 @@ impl Dataset {
                 column.is_unique &= other.is_none_or(|other| column.hashes.is_disjoint(&other.hashes));
             }
         }
-        Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
+        Ok(Self { urls: urls.to_vec(), format, encoding, csv, has_tags, columns })
     }
 
     /// Returns the paths for messages: the first path, and the number of other paths.
@@ -350,6 +354,7 @@ mod tests {
             format: Format::Csv,
             encoding: Encoding::Utf8,
             csv: Csv::new(b','),
+            has_tags: false,
             columns: columns.iter().map(column).collect(),
         }
     }

@@ -57,7 +57,9 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         rejects: totals.rejects(),
         stages: cx.runner.times(),
         tables: tables.iter().map(|&table| (table.name().to_owned(), written(table))).collect(),
-        warnings,
+        // The log already names skipped files.
+        warnings: [warnings, input.listed().map(|listed| listed.skipped.clone()).unwrap_or_default()]
+            .concat(),
         boot: output.folder().and_then(|_| boot()),
         attempts: attempts(output, &replaced, claim.attempt()).await?,
     };

@@ -185,8 +185,14 @@ fn dates_and_numbers_whose_order_as_texts_is_wrong_are_refused() {
         (["1.2.3", "may 5 people"], false),
     ] {
         let folder = tempdir().unwrap();
-        copies_in("jsonl", folder.path(), "n", &values.map(|value| format!("{value:?}")).each_ref().map(String::as_str));
-        let ran = run(&over_copies("jsonl", folder.path(), &["source.columns=['n']", "clusters.keep=['n desc']"]));
+        copies_in(
+            "jsonl",
+            folder.path(),
+            "n",
+            &values.map(|value| format!("{value:?}")).each_ref().map(String::as_str),
+        );
+        let ran =
+            run(&over_copies("jsonl", folder.path(), &["source.columns=['n']", "clusters.keep=['n desc']"]));
         let said = ran.err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(said.contains("`n`") && said.contains("2026-04-17"), is_refused, "{values:?}: {said}");
     }

@@ -1,6 +1,6 @@
 //! Arguments of commands that read data without a job file. The arguments describe a job.
 
-use crate::cli::process::rejects_file::{LEFT_OUT, NOT_TEXT};
+use crate::cli::process::rejects_file::{LEFT_OUT, NOT_TEXT, SkippedFile};
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
@@ -80,8 +80,8 @@ pub(crate) struct DataJob {
     pub(crate) job: Job,
     /// The noun for a document: `file`, `line` or `document`.
     pub(crate) noun: &'static str,
-    /// Files that are skipped, with the reasons.
-    pub(crate) skipped: Vec<(String, &'static str)>,
+    /// Files that are skipped, with the reasons and the remedies.
+    pub(crate) skipped: Vec<SkippedFile>,
     /// The temporary folder with the spills of the job, and with its output if no other place is given.
     pub(crate) folder: SpillFolder,
 }
@@ -119,10 +119,9 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        let with = |paths: Vec<String>, reason| paths.into_iter().map(move |path| (path, reason));
-        let skipped =
-            with(found.files.left_out, LEFT_OUT).chain(with(found.files.not_text, NOT_TEXT)).collect();
-        Ok(DataJob { job, noun, skipped, folder })
+        let left_out = found.files.left_out.into_iter().map(|path| (path, LEFT_OUT, None));
+        let not_text = found.files.not_text.into_iter().map(|(path, remedy)| (path, NOT_TEXT, Some(remedy)));
+        Ok(DataJob { job, noun, skipped: left_out.chain(not_text).collect(), folder })
     }
 }
 
@@ -149,6 +148,9 @@ pub(crate) fn file(
     let id = dataset.id_column(asked.as_deref());
     let text = dataset.text_column(text.as_deref(), id.as_deref())?;
     screen.say(&dataset.sentence(&text, id.as_deref(), asked.as_deref()));
+    if dataset.has_tags {
+        screen.say("the lines contain HTML tags, which are compared like words: remove them before, if they should not count");
+    }
     let noun = if data.lines { "line" } else { "document" };
     Ok((dataset.job(&text, id.as_deref(), output)?, noun, found))
 }

@@ -1,12 +1,12 @@
 //! `resemblance find`: finds similar files or rows without a job file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::arguments::{self, CsvArguments};
 use crate::cli::commands::apply::{left_out, short_texts};
 use crate::cli::process::pair_page::{page_file, write_page};
-use crate::cli::process::rejects_file::RejectsFile;
+use crate::cli::process::rejects_file::{NOT_TEXT, RejectsFile};
 use crate::cli::process::run_job::{TopPairs, run_job};
 use crate::cli::process::{JobRuntime, not_resumable};
 use crate::cli::screen::side_by_side::{self, FIRST_LINES};
@@ -14,7 +14,7 @@ use crate::cli::screen::{Screen, print};
 use crate::error::Result;
 use crate::error::visible::visible;
 use crate::job::file::JobFile;
-use crate::job::{Job, Measure, Method, ParsedArgument, similarity, whole};
+use crate::job::{Job, Measure, Method, ParsedArgument, SourceId, similarity, whole};
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow, PairsView};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
@@ -84,23 +84,23 @@ impl Find {
         if let Some(file) = &self.rejects {
             file.check()?;
         }
-        let DataJob { job, noun, skipped, folder: _folder } =
-            self.data.job(screen, "find", None, |file| self.set(file))?;
+        let data = self.data.job(screen, "find", None, |file| self.set(file))?;
+        let job = &data.job;
         // The tables are in a temporary folder, so a stopped run cannot be continued.
-        let ran = run_job(&job, screen.progress(), OnExisting::Fail, self.top).map_err(not_resumable)?;
-        ran.raise_alarms(&job)?;
+        let ran = run_job(job, screen.progress(), OnExisting::Fail, self.top).map_err(not_resumable)?;
+        ran.raise_alarms(job)?;
         if let Some(file) = &self.rejects {
-            file.write(&job, &skipped)?;
+            file.write(job, &data.skipped)?;
         }
         let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
         if let Some(page) = &page {
-            let (found, texts) = first_pairs(&job, self.top.unwrap_or(PAIRS_ON_PAGE))?;
+            let (found, texts) = first_pairs(job, self.top.unwrap_or(PAIRS_ON_PAGE))?;
             let (shown, all) = (print::count(found.first.len() as u64), print::counted(found.all, "pair"));
             let intro = format!("{shown} of {all} of {} or more, the most similar first.", job.score.bound());
-            write_page(page, &job, vec![intro], (&found.first, &texts), false)?;
+            write_page(page, (job, &self.data.files.paths), vec![intro], (&found.first, &texts), false)?;
         }
         screen.clear();
-        self.csv.print(self.json, &COLUMNS, pairs, &job.source, || self.text(&job, noun, run, pairs))
+        self.csv.print(self.json, &COLUMNS, pairs, &job.source, || self.text(&data, run, pairs))
     }
 
     /// Sets the measure and the method for `--contains`.
@@ -114,15 +114,20 @@ impl Find {
     }
 
     /// Formats the pairs, the counts, and the texts of the first pairs.
-    fn text(&self, job: &Job, noun: &str, manifest: &Run, pairs: &TopPairs) -> Result<String> {
-        let cells = rows::cells(pairs)?;
+    fn text(&self, data: &DataJob, manifest: &Run, pairs: &TopPairs) -> Result<String> {
+        let DataJob { job, noun, skipped, .. } = data;
+        let cells = with_ends_of_paths(rows::cells(pairs)?, &job.source.id, pairs)?;
         let counts = &manifest.counts;
         let notes: String = short_texts(counts, &job.shingle)
             .into_iter()
             .chain(left_out(counts))
             .map(|(n, words)| format!("; {} {words}", print::count(n)))
             .collect();
-        let rejected = print::reasons(&manifest.rejects, ["; not compared: ", ""]);
+        let mut rejects = manifest.rejects.clone();
+        for (_, reason, _) in skipped.iter().filter(|(_, reason, _)| *reason == NOT_TEXT) {
+            *rejects.entry((*reason).to_owned()).or_default() += 1;
+        }
+        let rejected = print::reasons(&rejects, ["; not compared: ", ""]);
         let summary = format!(
             "{} of {} or more among {}{rejected}{notes}\n{}",
             print::counted(counts.pairs, "pair"),
@@ -145,6 +150,32 @@ impl Find {
         let warning = counts.warning().map(|warning| format!("{warning}\n")).unwrap_or_default();
         Ok(format!("{warning}{table}{summary}{shown}"))
     }
+}
+
+/// Replaces ids that begin with absolute paths by the shortest ends of the paths that tell them apart.
+fn with_ends_of_paths(
+    mut cells: Vec<Vec<String>>,
+    id: &SourceId,
+    pairs: &TopPairs,
+) -> Result<Vec<Vec<String>>> {
+    let mut ids = Vec::new();
+    rows::each_row(pairs, |values| {
+        ids.extend(values.into_iter().take(2).map(|(id, _)| id));
+        Ok(())
+    })?;
+    if matches!(id, SourceId::Columns(_)) || !ids.iter().all(|id| id.starts_with('/') || id.contains("://")) {
+        return Ok(cells);
+    }
+    let ends = |id| str::rmatch_indices(id, '/').map(move |(at, _)| &id[at + 1..]).chain([id]);
+    let mut counts = HashMap::<&str, usize>::new();
+    let different: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    different.into_iter().flat_map(ends).for_each(|end| *counts.entry(end).or_default() += 1);
+    for (row, both) in cells.iter_mut().zip(ids.chunks(2)) {
+        for (cell, id) in row.iter_mut().zip(both) {
+            *cell = rows::shorten(ends(id).find(|end| counts[end] == 1).unwrap_or(id).to_owned());
+        }
+    }
+    Ok(cells)
 }
 
 /// The columns of the CSV output.

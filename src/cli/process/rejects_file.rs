@@ -10,6 +10,7 @@ use datafusion::scalar::ScalarValue;
 use parquet::arrow::ArrowWriter;
 
 use super::{JobRuntime, files};
+use crate::address;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::{Format, Job, ParsedArgument};
@@ -18,12 +19,15 @@ use crate::lookup::{self, Finished};
 use crate::schema::Table;
 
 /// The columns of the file.
-const COLUMNS: [&str; 4] = ["source", "position", "id", "reason"];
+const COLUMNS: [&str; 5] = ["source", "position", "id", "reason", "remedy"];
 
 /// The reason for files that were skipped because they have another format or are hidden.
 pub(crate) const LEFT_OUT: &str = "left_out";
 /// The reason for files that contain no text. A job that reads them gives the same reason.
 pub(crate) const NOT_TEXT: &str = "not_text";
+
+/// A skipped file: its path, the reason, and the remedy if there is one.
+pub(crate) type SkippedFile = (String, &'static str, Option<String>);
 
 /// A new file for documents that were not compared. The ending of its name determines its format.
 #[derive(Debug, Clone)]
@@ -58,12 +62,12 @@ impl RejectsFile {
         Err(Error::job(format!("--rejects: {} {fault}", self.path.display())))
     }
 
-    /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons, sorted by file and position. Position and id
-    /// are null for skipped files.
+    /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons and remedies, sorted by file and position.
+    /// Position and id are null for skipped files. The remedy is null for all other rows.
     ///
     /// # Errors
     /// If the tables cannot be read, or if the file exists or cannot be written.
-    pub(crate) fn write(&self, job: &Job, skipped: &[(String, &str)]) -> Result<()> {
+    pub(crate) fn write(&self, job: &Job, skipped: &[SkippedFile]) -> Result<()> {
         let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, skipped))?;
         let content = match self.format {
             Format::Csv => rows::csv(&COLUMNS, &[rejects], CsvStyle::Exact)?.into_bytes(),
@@ -79,20 +83,26 @@ impl RejectsFile {
 }
 
 /// Returns the rows of the file.
-async fn rejects(job: &Job, skipped: &[(String, &str)]) -> Result<RecordBatch> {
+async fn rejects(job: &Job, skipped: &[SkippedFile]) -> Result<RecordBatch> {
     let session = lookup::session(&job.engine)?;
     let finished = Finished::open(&session, &job.output.url).await?;
-    let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason")];
+    let no_remedy = lit(ScalarValue::Utf8(None)).alias("remedy");
+    let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason"), no_remedy];
     let rejects = finished.table(Table::Rejects)?.select(columns)?;
     let null = |name: &str| -> Result<_> {
         let kind = rejects.schema().field_with_unqualified_name(name)?.data_type().clone();
         Ok(cast(lit(ScalarValue::Null), kind).alias(name))
     };
-    let sources: ArrayRef = Arc::new(StringArray::from_iter_values(skipped.iter().map(|(path, _)| path)));
-    let reasons: ArrayRef = Arc::new(StringArray::from_iter_values(skipped.iter().map(|(_, reason)| reason)));
-    let skipped = RecordBatch::try_from_iter([("source", sources), ("reason", reasons)])?;
+    let absolute = |path: &String| address::absolute_address(path).unwrap_or_else(|_| path.clone());
+    let sources = StringArray::from_iter_values(skipped.iter().map(|(path, ..)| absolute(path)));
+    let reasons = StringArray::from_iter_values(skipped.iter().map(|(_, reason, _)| reason));
+    let remedies = StringArray::from_iter(skipped.iter().map(|(.., remedy)| remedy.as_deref()));
+    let [sources, reasons, remedies] =
+        [sources, reasons, remedies].map(|values| Arc::new(values) as ArrayRef);
+    let skipped =
+        RecordBatch::try_from_iter([("source", sources), ("reason", reasons), ("remedy", remedies)])?;
     let skipped = session.read_batch(skipped)?;
-    let columns = vec![col("source"), null("position")?, null("id")?, col("reason")];
+    let columns = vec![col("source"), null("position")?, null("id")?, col("reason"), col("remedy")];
     let all = rejects.clone().union(skipped.select(columns)?)?;
     let all = all.sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
     let schema = Arc::new(all.schema().as_arrow().clone());
