@@ -164,6 +164,8 @@ fn too_few_documents_and_too_many_rejects_are_alarms() {
     assert!(!said(&run(&fine).success()).contains("alarms."));
     let told = said(&run(&["alarms.min_documents=3", "alarms.max_rejected_share=0.59"]).success());
     let few = "2 documents were compared, and alarms.min_documents requires 3";
+    let one = said(&run(&["alarms.min_documents=3", "source.where=id = 'd1'", "output.url=one"]).success());
+    assert!(one.contains("1 document was compared, and alarms"), "{one}");
     let many = "3 of 5 documents were rejected, a share of 0.6000, and alarms.max_rejected_share allows 0.59";
     assert!(told.contains(few) && told.contains(many), "{told}");
     assert!(said(&run(&["alarms.min_documents=3", "alarms.fail=true"]).code(6)).contains(few));

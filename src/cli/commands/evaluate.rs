@@ -285,3 +285,13 @@ fn judged_text(judged: &Judged) -> String {
     ));
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_estimates_have_a_decimal_place() {
+        assert_eq!([0.0, 0.5, 9.96, 10.4].map(estimated), ["0", "0.5", "10.0", "10"]);
+    }
+}
