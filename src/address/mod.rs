@@ -65,8 +65,11 @@ const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "abfs", "abfss", "http", "h
 pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     let Some((scheme, rest)) = scheme(address) else {
         let is_url = address.split_once(":/").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
-        let fault = "has one `/` after its scheme: expected two, as in `s3://bucket/path`";
-        return if is_url { Err(fault) } else { Ok(()) };
+        return if is_url {
+            Err("has one `/` after its scheme: expected `s3://bucket/path`")
+        } else {
+            Ok(())
+        };
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("file") {

@@ -61,7 +61,8 @@ impl Dataset {
             }
             _ => return Err(Error::bug(format!("{} have no columns", title(format)))),
         };
-        if given.is_none() && encoding != Encoding::Utf8 {
+        // Each file of lines is often a document of its own origin.
+        if given.is_none() && (encoding != Encoding::Utf8 || format == Format::Lines) {
             check_encodings(ctx, &files, (first, encoding)).await?;
         }
         // Many exports number their rows anew in each file.
@@ -108,6 +109,7 @@ impl Dataset {
         if source::format_of(self.format).has_rows() {
             parts.push(self.encoding.to_string());
         }
+        parts.extend(self.has_tags.then(|| "HTML tags compared as words".to_owned()));
         parts.push(format!("text column {text}"));
         parts.push(match (id, self.proposed_id(text).filter(|_| asked.is_none())) {
             (Some(id), _) => format!("id column {id}"),

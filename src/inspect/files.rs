@@ -30,7 +30,7 @@ pub(crate) struct FilesOfFormat {
     pub left_out: Vec<String>,
     /// Files that cannot be read in their current form, with their remedies.
     pub not_text: Vec<(String, String)>,
-    /// Sentences about `not_text` and about detected encodings.
+    /// Sentences about skipped files and about detected encodings.
     pub notes: Vec<String>,
     /// The encoding of texts: the given encoding, or [`Encoding::Detect`] if the beginning of a text is not in UTF-8.
     pub encoding: Option<Encoding>,
@@ -58,19 +58,6 @@ impl<'a> FileGroup<'a> {
         self.not_utf_8
             .iter()
             .map(|(encoding, paths)| format!("detected encoding: {encoding} in {}", first_names(paths)))
-    }
-
-    /// Refuses files that are not in UTF-8 if the first file is. The first file of data determines the encoding of all.
-    fn check_encodings(&self) -> Result<()> {
-        let first = self.files.iter().filter(|file| file.size() > 0).map(|file| file.path()).min();
-        let others: Vec<&str> = self.not_utf_8.values().flatten().copied().collect();
-        let Some(first) = first.filter(|first| !others.is_empty() && !others.contains(first)) else {
-            return Ok(());
-        };
-        Err(Error::input(format!(
-            "{first} is utf-8, unlike {}: name files of one encoding, or give it with --encoding",
-            first_names(&others)
-        )))
     }
 }
 
@@ -111,9 +98,6 @@ pub(super) async fn find(
         _ if by_lines => Format::Lines,
         format => format,
     };
-    if by_lines && given.is_none() {
-        main.check_encodings()?;
-    }
     notes.iter_mut().for_each(|sentence| sentence.insert_str(0, "not compared: "));
     let mut read: BTreeSet<&str> = main.paths().into_iter().collect();
     if format == Format::Text {
@@ -124,23 +108,24 @@ pub(super) async fn find(
         encoding = Some(Encoding::Detect);
         notes.extend(main.encoding_notes());
     }
-    let remedies = |group: &FileGroup<'_>| {
-        let (kind, paths) = (group.kind.err(), group.paths().into_iter());
-        paths.filter_map(|path| Some((path.to_owned(), kind?.remedy_for(path)))).collect::<Vec<_>>()
-    };
-    let not_text: BTreeMap<String, String> = others.iter().flat_map(remedies).collect();
-    let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains_key(*path);
+    let kinds = others.iter().filter_map(|group| Some((group.kind.err()?, group.paths())));
+    let remedies =
+        kinds.flat_map(|(kind, paths)| paths.into_iter().map(|path| (path, kind.remedy_for(path))));
+    let not_text: BTreeMap<&str, String> = remedies.collect();
+    let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains_key(path);
     let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
     let left_out: Vec<String> = left_out.chain(hidden).collect();
+    if !left_out.is_empty() {
+        let names: Vec<&str> = left_out.iter().map(String::as_str).collect();
+        let note = format!("left out, because they are no data of this format: {}", first_names(&names));
+        notes.insert(0, note);
+    }
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
     let is_single = read.len() == 1;
     if let (Format::Text, [only], true) = (format, main.files.as_slice(), is_single) {
-        let left_out: Vec<&str> = left_out.iter().map(String::as_str).collect();
-        let left_out = (!left_out.is_empty()).then(|| format!("left out: {}", first_names(&left_out)));
-        let notes: Vec<String> = notes.iter().cloned().chain(left_out).collect();
         refuse_lines(ctx, command, only, given, (&urls, &notes)).await?;
     }
-    let not_text = not_text.into_iter().collect();
+    let not_text = not_text.into_iter().map(|(path, remedy)| (path.to_owned(), remedy)).collect();
     Ok(FilesOfFormat { format, urls, left_out, not_text, notes, encoding, is_single })
 }
 

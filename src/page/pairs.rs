@@ -15,8 +15,6 @@ pub(crate) const PAIRS_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>
 pub(crate) struct PairsPage {
     /// The name of the compared data.
     pub dataset: String,
-    /// The name of the similarities in the list of pairs.
-    pub measure: &'static str,
     /// The paragraphs under the title.
     pub intro: Vec<String>,
     /// The pairs.
@@ -26,8 +24,8 @@ pub(crate) struct PairsPage {
 /// Two documents on a page of pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PairOnPairsPage {
-    /// The similarity by which the pairs are sorted.
-    pub similarity: f64,
+    /// The name and the value of the similarity by which the pairs are sorted.
+    pub listed: String,
     /// The Jaccard similarity.
     pub jaccard: f64,
     /// The share of each document that is in the other one.

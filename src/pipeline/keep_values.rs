@@ -41,15 +41,11 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
 
 /// The keys of texts that are dates or numbers, but whose alphabetical order is another one: `17.04.2026`, `4/17/26`, `2026-4-17`,
 /// `17 Apr 2026`, `1.234,50`, `$9.50`. The first byte of a text's key is 2.
-const DISORDERED: &str = r"(?ix)^\x02\s*(?:
-    (?:[a-z]{3,9},?\s+)?
-    (?: \d\d?[./\ -]\d\d?[./\ -]\d{4} | \d\d?[./]\d\d?[./]\d\d | \d{4}[./-](?:\d[./-]\d\d?|\d\d[./-]\d)
-      | \d\d?[.\s-]*MONTH[.,\s-]+\d{2,4} | MONTH[.\s]+\d\d?,?\s+\d{4} )
-    (?:[T,\s]+\d\d?:.*)?
-    | [$€£¥+\s-]*\d+(?:[.,'’\s]\d{3})*(?:[.,]\d+)?[$€£¥%\s]*
-    )$";
-/// The names of months in [`DISORDERED`].
-const MONTH: &str = "(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*";
+const DISORDERED: &str = r"(?ix)^\x02\s*(?: (?:[a-z]{3,9},?\s+)?(?:
+      \d\d?[./\ -]\d\d?[./\ -]\d{4} | \d\d?[./]\d\d?[./]\d\d | \d{4}[./-](?:\d[./-]\d\d?|\d\d[./-]\d) | (?:\d\d?[.\s-]*)?(?:
+        jan(?:uary?)?|feb(?:ruary?)?|m(?:ar(?:ch)?|ärz)|apr(?:il)?|ma[iy]|jun[ei]?|jul[iy]?|aug(?:ust)?|sept?(?:ember)?|o[ck]t(?:ober)?
+        |nov(?:ember)?|de[cz](?:ember)?)[.,\s-]+(?:\d\d?,?\s+)?(?:\d{4}|\d\d))(?:[T,\s]+\d\d?:.*)?
+    | [$€£¥+\s-]*\d+(?:[.,'’\s]\d{3})*(?:[.,]\d+)?[$€£¥%\s]* )$";
 
 /// Refuses columns that mix numbers and texts, and columns with texts that are dates or numbers in another order. Warns of entries in
 /// `clusters.keep` that have no effect.
@@ -75,8 +71,7 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     for (name, column, prefer) in entries {
         let (value, one) = (ident(&name), || count(lit(1)));
         let is_nan = ident(format!("given_{name}")).and(value.clone().is_null());
-        let pattern = lit(DISORDERED.replace("MONTH", MONTH));
-        let disordered = regexp_like(try_cast(value.clone(), DataType::Utf8), pattern, None);
+        let disordered = regexp_like(try_cast(value.clone(), DataType::Utf8), lit(DISORDERED), None);
         let disordered = min(value.clone()).filter(disordered).build()?;
         let [least, most] = [min(value.clone()), max(value.clone())];
         let mut counts = vec![disordered, least, most, one(), one().filter(is_nan).build()?];

@@ -32,10 +32,12 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     for &table in &tables {
         totals.check(&cx, table)?;
     }
-    let (counts, warnings) = counts(&cx, &totals).await?;
+    let (counts, mut warnings) = counts(&cx, &totals).await?;
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
+    // The log names skipped files when they are listed.
+    warnings.extend(input.listed().iter().flat_map(|listed| listed.skipped.clone()));
     let mut origins = input.origins();
     let origin = (origins.len() == 1 && input.merged().is_none()).then(|| origins.remove(0));
     let written = |table: Table| manifest::Table { rows: cx.rows(table), files: cx.files(table) };
@@ -57,9 +59,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         rejects: totals.rejects(),
         stages: cx.runner.times(),
         tables: tables.iter().map(|&table| (table.name().to_owned(), written(table))).collect(),
-        // The log already names skipped files.
-        warnings: [warnings, input.listed().map(|listed| listed.skipped.clone()).unwrap_or_default()]
-            .concat(),
+        warnings,
         boot: output.folder().and_then(|_| boot()),
         attempts: attempts(output, &replaced, claim.attempt()).await?,
     };

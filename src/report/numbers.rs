@@ -102,8 +102,7 @@ pub(crate) fn dataset(urls: &[String]) -> Option<String> {
 fn sentence(numbers: &ReportNumbers, method: Method) -> String {
     let ReportNumbers { documents, pairs, removed, lossy_removals, .. } = *numbers;
     if !method.compares() {
-        let were = either(documents, "was", "were");
-        return format!("{} {were} searched for passages and not compared.", counted(documents, "document"));
+        return format!("{} searched for passages and not compared.", counted(documents, "document"));
     }
     if pairs == 0 {
         return format!("No pair of similar documents was found among {}.", counted(documents, "document"));

@@ -11,7 +11,6 @@ use crate::job::{
     self, Encoding, Html, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit,
     similarity, whole,
 };
-use crate::source::first_names;
 
 /// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
@@ -80,7 +79,7 @@ pub(crate) struct DataJob {
     pub(crate) job: Job,
     /// The noun for a document: `file`, `line` or `document`.
     pub(crate) noun: &'static str,
-    /// Files that are skipped, with the reasons and the remedies.
+    /// Files that are skipped.
     pub(crate) skipped: Vec<SkippedFile>,
     /// The temporary folder with the spills of the job, and with its output if no other place is given.
     pub(crate) folder: SpillFolder,
@@ -119,8 +118,9 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        let left_out = found.files.left_out.into_iter().map(|path| (path, LEFT_OUT, None));
-        let not_text = found.files.not_text.into_iter().map(|(path, remedy)| (path, NOT_TEXT, Some(remedy)));
+        let left_out = found.files.left_out.into_iter().map(|path| SkippedFile::new(&path, LEFT_OUT, None));
+        let not_text = found.files.not_text.into_iter();
+        let not_text = not_text.map(|(path, remedy)| SkippedFile::new(&path, NOT_TEXT, Some(remedy)));
         Ok(DataJob { job, noun, skipped: left_out.chain(not_text).collect(), folder })
     }
 }
@@ -148,9 +148,6 @@ pub(crate) fn file(
     let id = dataset.id_column(asked.as_deref());
     let text = dataset.text_column(text.as_deref(), id.as_deref())?;
     screen.say(&dataset.sentence(&text, id.as_deref(), asked.as_deref()));
-    if dataset.has_tags {
-        screen.say("the lines contain HTML tags, which are compared like words: remove them before, if they should not count");
-    }
     let noun = if data.lines { "line" } else { "document" };
     Ok((dataset.job(&text, id.as_deref(), output)?, noun, found))
 }
@@ -164,11 +161,6 @@ pub(crate) fn look(screen: &Screen, command: &str, data: &DataArguments) -> Resu
     let found = on_session(LOOK_MEMORY, async |session, _| {
         inspect::look(session, command, paths, *encoding, *lines).await
     })?;
-    let names = &found.files.left_out;
-    if !names.is_empty() {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        screen.say(&format!("left out, because they are no data of this format: {}", first_names(&names)));
-    }
     found.files.notes.iter().for_each(|sentence| screen.say(sentence));
     if let (Some(dataset), Some(_)) = (&found.dataset, html_as) {
         return Err(Error::job(format!(

@@ -116,7 +116,8 @@ impl Find {
     /// Formats the pairs, the counts, and the texts of the first pairs.
     fn text(&self, data: &DataJob, manifest: &Run, pairs: &TopPairs) -> Result<String> {
         let DataJob { job, noun, skipped, .. } = data;
-        let cells = with_ends_of_paths(rows::cells(pairs)?, &job.source.id, pairs)?;
+        let mut cells = rows::cells(pairs)?;
+        shorten_paths(&mut cells, &job.source.id, pairs)?;
         let counts = &manifest.counts;
         let notes: String = short_texts(counts, &job.shingle)
             .into_iter()
@@ -124,8 +125,8 @@ impl Find {
             .map(|(n, words)| format!("; {} {words}", print::count(n)))
             .collect();
         let mut rejects = manifest.rejects.clone();
-        for (_, reason, _) in skipped.iter().filter(|(_, reason, _)| *reason == NOT_TEXT) {
-            *rejects.entry((*reason).to_owned()).or_default() += 1;
+        for file in skipped.iter().filter(|file| file.reason == NOT_TEXT) {
+            *rejects.entry(file.reason.to_owned()).or_default() += 1;
         }
         let rejected = print::reasons(&rejects, ["; not compared: ", ""]);
         let summary = format!(
@@ -153,29 +154,23 @@ impl Find {
 }
 
 /// Replaces ids that begin with absolute paths by the shortest ends of the paths that tell them apart.
-fn with_ends_of_paths(
-    mut cells: Vec<Vec<String>>,
-    id: &SourceId,
-    pairs: &TopPairs,
-) -> Result<Vec<Vec<String>>> {
+fn shorten_paths(cells: &mut [Vec<String>], id: &SourceId, pairs: &TopPairs) -> Result<()> {
     let mut ids = Vec::new();
     rows::each_row(pairs, |values| {
         ids.extend(values.into_iter().take(2).map(|(id, _)| id));
         Ok(())
     })?;
     if matches!(id, SourceId::Columns(_)) || !ids.iter().all(|id| id.starts_with('/') || id.contains("://")) {
-        return Ok(cells);
+        return Ok(());
     }
     let ends = |id| str::rmatch_indices(id, '/').map(move |(at, _)| &id[at + 1..]).chain([id]);
     let mut counts = HashMap::<&str, usize>::new();
     let different: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
     different.into_iter().flat_map(ends).for_each(|end| *counts.entry(end).or_default() += 1);
-    for (row, both) in cells.iter_mut().zip(ids.chunks(2)) {
-        for (cell, id) in row.iter_mut().zip(both) {
-            *cell = rows::shorten(ends(id).find(|end| counts[end] == 1).unwrap_or(id).to_owned());
-        }
+    for (cell, id) in cells.iter_mut().flat_map(|row| row.iter_mut().take(2)).zip(&ids) {
+        *cell = rows::shorten(ends(id).find(|end| counts[end] == 1).unwrap_or(id).to_owned());
     }
-    Ok(cells)
+    Ok(())
 }
 
 /// The columns of the CSV output.

@@ -36,12 +36,14 @@ pub(crate) fn write_page(
     let on_page = |pair: &PairRow| {
         let [a, b] = pair.documents();
         let both = [texts.text(&a)?, texts.text(&b)?];
-        let similarity = match job.score.measure {
-            Measure::Jaccard => pair.jaccard,
-            Measure::Containment => pair.containment_a.max(pair.containment_b),
+        let listed = match job.score.measure {
+            Measure::Jaccard => format!("Jaccard similarity {:.3}", pair.jaccard),
+            Measure::Containment => {
+                format!("contained share {:.3}", pair.containment_a.max(pair.containment_b))
+            }
         };
         Ok(PairOnPairsPage {
-            similarity,
+            listed,
             jaccard: pair.jaccard,
             containment: [pair.containment_a, pair.containment_b],
             sides: sides([a.id.to_string(), b.id.to_string()], both, most, &job.shingle)?,
@@ -54,10 +56,6 @@ pub(crate) fn write_page(
     );
     let page = PairsPage {
         dataset: dataset(urls).unwrap_or_else(|| "the source".into()),
-        measure: match job.score.measure {
-            Measure::Jaccard => "Jaccard similarity",
-            Measure::Containment => "contained share",
-        },
         intro: intro.into_iter().chain([shingle]).collect(),
         pairs: pairs.iter().map(on_page).collect::<Result<_>>()?,
     };

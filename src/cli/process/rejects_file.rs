@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use datafusion::prelude::{cast, col, lit};
+use datafusion::prelude::{col, lit};
 use datafusion::scalar::ScalarValue;
 use parquet::arrow::ArrowWriter;
+use serde::Serialize;
 
 use super::{JobRuntime, files};
 use crate::address;
@@ -26,8 +27,21 @@ pub(crate) const LEFT_OUT: &str = "left_out";
 /// The reason for files that contain no text. A job that reads them gives the same reason.
 pub(crate) const NOT_TEXT: &str = "not_text";
 
-/// A skipped file: its path, the reason, and the remedy if there is one.
-pub(crate) type SkippedFile = (String, &'static str, Option<String>);
+/// A file that is skipped, as a row of the file.
+#[derive(Serialize)]
+pub(crate) struct SkippedFile {
+    source: String,
+    /// [`LEFT_OUT`] or [`NOT_TEXT`].
+    pub(crate) reason: &'static str,
+    remedy: Option<String>,
+}
+
+impl SkippedFile {
+    pub(crate) fn new(path: &str, reason: &'static str, remedy: Option<String>) -> Self {
+        let source = address::absolute_address(path).unwrap_or_else(|_| path.to_owned());
+        Self { source, reason, remedy }
+    }
+}
 
 /// A new file for documents that were not compared. The ending of its name determines its format.
 #[derive(Debug, Clone)]
@@ -89,21 +103,10 @@ async fn rejects(job: &Job, skipped: &[SkippedFile]) -> Result<RecordBatch> {
     let no_remedy = lit(ScalarValue::Utf8(None)).alias("remedy");
     let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason"), no_remedy];
     let rejects = finished.table(Table::Rejects)?.select(columns)?;
-    let null = |name: &str| -> Result<_> {
-        let kind = rejects.schema().field_with_unqualified_name(name)?.data_type().clone();
-        Ok(cast(lit(ScalarValue::Null), kind).alias(name))
-    };
-    let absolute = |path: &String| address::absolute_address(path).unwrap_or_else(|_| path.clone());
-    let sources = StringArray::from_iter_values(skipped.iter().map(|(path, ..)| absolute(path)));
-    let reasons = StringArray::from_iter_values(skipped.iter().map(|(_, reason, _)| reason));
-    let remedies = StringArray::from_iter(skipped.iter().map(|(.., remedy)| remedy.as_deref()));
-    let [sources, reasons, remedies] =
-        [sources, reasons, remedies].map(|values| Arc::new(values) as ArrayRef);
-    let skipped =
-        RecordBatch::try_from_iter([("source", sources), ("reason", reasons), ("remedy", remedies)])?;
-    let skipped = session.read_batch(skipped)?;
-    let columns = vec![col("source"), null("position")?, null("id")?, col("reason"), col("remedy")];
-    let all = rejects.clone().union(skipped.select(columns)?)?;
+    let fields = rejects.schema().fields().iter();
+    let columns: Vec<_> = fields.map(|field| (field.name().as_str(), field.data_type().clone())).collect();
+    let skipped = session.read_batch(rows::batch(skipped, &columns)?)?;
+    let all = rejects.clone().union(skipped)?;
     let all = all.sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
     let schema = Arc::new(all.schema().as_arrow().clone());
     let batches = all.collect().await?;

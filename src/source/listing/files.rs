@@ -103,9 +103,8 @@ impl Listed {
             }
             was_read
         });
-        if let Some(sentence) = new.sentence("files that are new since the run are not read") {
-            tracing::warn!(url = shown, "{sentence}");
-        }
+        let sentence = new.sentence("files that are new since the run are not read");
+        sentence.iter().for_each(|sentence| tracing::warn!(url = shown, "{sentence}"));
     }
 }
 
