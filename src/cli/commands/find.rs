@@ -137,7 +137,7 @@ impl Find {
             side_by_side::left_out(counts.pairs, cells.len(), "pair", "--top"),
         );
         let share = format!("share of {noun}");
-        let header = [noun, "similar to", "jaccard", &share, "share of other"];
+        let header = [*noun, "similar to", "jaccard", &share, "share of other"];
         let table = if cells.is_empty() { String::new() } else { print::table(&header, &cells) };
         let mut shown = String::new();
         if let Some(most) = self.show {
