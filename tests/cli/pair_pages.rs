@@ -65,8 +65,8 @@ fn a_page_of_a_folder_has_its_name_and_the_measure_of_the_pairs() {
     std::fs::write(folder.path().join("part.txt"), (0..12).map(|n| format!("one{n} ")).collect::<String>())
         .unwrap();
     std::fs::write(folder.path().join("other.pdf"), "%PDF-1.7").unwrap();
-    let page = tempdir().unwrap().path().join("pairs.html");
-    std::fs::create_dir(page.parent().unwrap()).unwrap();
+    let outside = tempdir().unwrap();
+    let page = outside.path().join("pairs.html");
     let html = page.display().to_string();
     resemblance()
         .arg("find")
