@@ -33,6 +33,12 @@ pub(crate) fn missing(address: &str) -> Option<String> {
     if !matches!(path.try_exists(), Ok(false)) {
         return None;
     }
+    if let Ok(target) = path.read_link() {
+        return Some(format!(
+            "`{address}` is a symbolic link to `{}`, which does not exist",
+            target.display()
+        ));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     if !folder.exists() {
@@ -48,9 +54,20 @@ pub(crate) fn missing(address: &str) -> Option<String> {
     Some(format!("there is no `{address}`{}", near.unwrap_or_default()))
 }
 
-/// Refuses an address that contains credentials.
+/// The schemes of object stores.
+const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https"];
+
+/// Refuses an address that contains credentials, or only one slash after the scheme. The error is the predicate of a sentence about the
+/// address, and does not repeat the address.
 pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
-    let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
+    let Some((scheme, rest)) = scheme(address) else {
+        let is_url = address.split_once(":/").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
+        return if is_url {
+            Err("has one `/` after its scheme: expected `s3://bucket/path`")
+        } else {
+            Ok(())
+        };
+    };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("file") {
         if authority.contains(['@', ':']) {

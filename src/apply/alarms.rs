@@ -14,6 +14,7 @@ use crate::job::{Alarms, Job, Per};
 use crate::lookup::rows;
 use crate::output::Stored;
 use crate::output::manifest::Counts;
+use crate::page::text::{counted, either};
 use crate::schema::Table;
 
 /// The result of the check of one bound in `[alarms]`.
@@ -128,7 +129,9 @@ fn read_verdicts(counts: &Counts, alarms: Alarms) -> Vec<AlarmVerdict> {
         let all = documents + rejects;
         let found = rejects as f64 / all.max(1) as f64;
         let alarm = format!(
-            "{rejects} of {all} documents were rejected, a share of {found:.4}, and alarms.max_rejected_share allows {most}"
+            "{rejects} of {} {} rejected, a share of {found:.4}, and alarms.max_rejected_share allows {most}",
+            counted(all, "document"),
+            either(rejects, "was", "were")
         );
         let alarms = (found > most).then_some(alarm).into_iter().collect();
         AlarmVerdict { found, alarms, ..verdict("max_rejected_share", most) }

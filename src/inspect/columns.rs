@@ -159,6 +159,13 @@ impl RecordFile {
         }
     }
 
+    /// Returns whether the text contains HTML tags.
+    pub(super) fn has_tags(&self) -> bool {
+        regex::Regex::new("</[a-zA-Z][a-zA-Z0-9]{0,9}>|<(br|p|hr) ?/?>")
+            .is_ok_and(|tag| tag.is_match(&self.text))
+    }
+
+    /// Returns the number of rows in the text.
     pub(super) fn rows(&self) -> u64 {
         (match self.format {
             Format::Csv => csv_rows(&self.text, self.whole, self.csv),

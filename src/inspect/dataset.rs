@@ -18,7 +18,9 @@ pub(crate) struct Dataset {
     pub format: Format,
     pub encoding: Encoding,
     pub csv: Csv,
-    /// The columns of the first non-empty file. A column is not unique if the second file repeats a value.
+    /// Whether there are HTML tags in lines of text.
+    pub has_tags: bool,
+    /// The columns of the first non-empty file. Values that are also in the second file are not unique.
     pub columns: Vec<InspectedColumn>,
 }
 
@@ -36,9 +38,11 @@ impl Dataset {
         let Some(first) = full.next() else {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
+        let mut has_tags = false;
         let (encoding, csv, mut columns) = match format {
             Format::Csv | Format::Jsonl | Format::Lines => {
                 let file = RecordFile::open(ctx, first, format, given, None).await?;
+                has_tags = format == Format::Lines && file.has_tags();
                 (file.encoding, file.csv, file.columns())
             }
             Format::Reuters => {
@@ -49,7 +53,8 @@ impl Dataset {
             }
             _ => return Err(Error::bug(format!("{} have no columns", title(format)))),
         };
-        if given.is_none() && encoding != Encoding::Utf8 {
+        // Each file of lines is often a document of its own origin.
+        if given.is_none() && (encoding != Encoding::Utf8 || format == Format::Lines) {
             check_encodings(ctx, &files, (first, encoding)).await?;
         }
         // Many exports number their rows anew in each file.
@@ -72,7 +77,7 @@ impl Dataset {
                 column.is_unique &= other.is_none_or(|other| column.hashes.is_disjoint(&other.hashes));
             }
         }
-        Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
+        Ok(Self { urls: urls.to_vec(), format, encoding, csv, has_tags, columns })
     }
 
     /// Returns the first path and the number of other paths, for messages.
@@ -96,6 +101,7 @@ impl Dataset {
         if source::format_of(self.format).has_rows() {
             parts.push(self.encoding.to_string());
         }
+        parts.extend(self.has_tags.then(|| "HTML tags compared as words".to_owned()));
         parts.push(format!("text column {text}"));
         parts.push(match (id, self.proposed_id(text).filter(|_| asked.is_none())) {
             (Some(id), _) => format!("id column {id}"),
@@ -330,6 +336,7 @@ mod tests {
             format: Format::Csv,
             encoding: Encoding::Utf8,
             csv: Csv::new(b','),
+            has_tags: false,
             columns: columns.iter().map(column).collect(),
         }
     }

@@ -27,9 +27,9 @@ pub(crate) struct FilesOfFormat {
     pub urls: Vec<String>,
     /// Skipped files, except for [`Self::not_text`].
     pub left_out: Vec<String>,
-    /// Files that cannot be read in their current form.
-    pub not_text: Vec<String>,
-    /// Sentences about `not_text` and about detected encodings.
+    /// Files that cannot be read in their current form, with their remedies.
+    pub not_text: Vec<(String, String)>,
+    /// Sentences about skipped files and about detected encodings.
     pub notes: Vec<String>,
     /// The encoding of texts: the given encoding, or [`Encoding::Detect`] if the beginning of a text is not in UTF-8.
     pub encoding: Option<Encoding>,
@@ -101,16 +101,24 @@ pub(super) async fn find(
         encoding = Some(Encoding::Detect);
         notes.extend(main.encoding_notes());
     }
-    let not_text: BTreeSet<&str> = others.iter().flat_map(FileGroup::paths).collect();
-    let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains(path);
+    let kinds = others.iter().filter_map(|group| Some((group.kind.err()?, group.paths())));
+    let remedies =
+        kinds.flat_map(|(kind, paths)| paths.into_iter().map(|path| (path, kind.remedy_for(path))));
+    let not_text: BTreeMap<&str, String> = remedies.collect();
+    let is_left_out = |path: &&str| !read.contains(path) && !not_text.contains_key(path);
     let left_out = all.iter().map(SourceFile::path).filter(is_left_out).map(str::to_owned);
-    let left_out = left_out.chain(hidden).collect();
+    let left_out: Vec<String> = left_out.chain(hidden).collect();
+    if !left_out.is_empty() {
+        let names: Vec<&str> = left_out.iter().map(String::as_str).collect();
+        let note = format!("left out, because they are no data of this format: {}", first_names(&names));
+        notes.insert(0, note);
+    }
     let urls = narrowed_urls(ctx, paths, format, &all, &read).await;
     let is_single = read.len() == 1;
     if let (Format::Text, [only], true) = (format, main.files.as_slice(), is_single) {
-        refuse_lines(ctx, command, only, given, &urls).await?;
+        refuse_lines(ctx, command, only, given, (&urls, &notes)).await?;
     }
-    let not_text = not_text.into_iter().map(str::to_owned).collect();
+    let not_text = not_text.into_iter().map(|(path, remedy)| (path.to_owned(), remedy)).collect();
     Ok(FilesOfFormat { format, urls, left_out, not_text, notes, encoding, is_single })
 }
 
@@ -147,13 +155,14 @@ async fn delta_tables(
     }))
 }
 
-/// Refuses the `only` file, a text at `urls`, if it has several lines: the file or each line could be a document.
+/// Refuses the `only` file, a text at `urls`, if it has several lines. It is then unclear whether the file or each line is a document.
+/// `notes` name files that are skipped.
 async fn refuse_lines(
     ctx: &SessionContext,
     command: &str,
     only: &SourceFile,
     given: Option<Encoding>,
-    urls: &[String],
+    (urls, notes): (&[String], &[String]),
 ) -> Result<()> {
     let head = only.head(ctx, JUDGED_BYTES).await?;
     let encoding = given.unwrap_or_else(|| Encoding::detected(&head.bytes, head.whole));
@@ -161,9 +170,10 @@ async fn refuse_lines(
         return Ok(());
     }
     let urls: Vec<String> = urls.iter().map(|url| quoted(url)).collect();
+    let notes: String = notes.iter().map(|note| format!(" ({note})")).collect();
     Err(Error::job(format!(
-        "{} is the only file, and it has several lines: if each line is a document, run `resemblance {command} {} --lines`; if the \
-         whole file is a document, name more files",
+        "{} is the only file{notes}, and it has several lines: if each line is a document, run `resemblance {command} {} --lines`; if \
+         the whole file is a document, name more files",
         only.path(),
         urls.join(" ")
     )))

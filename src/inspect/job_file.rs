@@ -157,6 +157,7 @@ mod tests {
             format: Format::Csv,
             encoding: "windows-1252".parse().unwrap(),
             csv: Csv { header: false, escape: Some(b'\\'), ..Csv::new(b'\t') },
+            has_tags: false,
             columns: vec![column("path"), column("a\nb")],
         };
         let text = dataset_job(&dataset, "jobs/my.toml", ("a\nb", true), Some("path")).unwrap();

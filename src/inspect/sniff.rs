@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::job::{self, Csv, Encoding, Format};
 use crate::source::{
     COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, SourceFile, UNKNOWN, first_records,
-    other_file,
+    other_data, other_file,
 };
 
 /// The delimiters that are tried, most usual first.
@@ -44,7 +44,8 @@ pub(super) async fn kind(
     let text = decode(&head.bytes, encoding);
     // SGML without Reuters stories is read as text, because it has other elements.
     let named = named.filter(|format| *format != Format::Reuters || has_stories(&text));
-    let kind = match (named, other_file(&head.bytes)) {
+    let other = if named == Some(Format::Csv) { other_data } else { other_file };
+    let kind = match (named, other(&head.bytes)) {
         _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(&COMPRESSED_PARQUET),
         _ if is_compressed_sgml(file.path()) && has_stories(&text) => Err(&COMPRESSED_SGML),
         _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),

@@ -283,7 +283,11 @@ impl FromStr for Preference {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let of = |column: &str, prefer| Ok(Self::Column { column: column.trim().to_owned(), prefer });
+        let of = |column: &str, prefer| {
+            let name = column.trim();
+            let bare = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name);
+            Ok(Self::Column { column: bare.to_owned(), prefer })
+        };
         if Self::REFERENCE.contains(&text) {
             return Ok(Self::Reference);
         }
@@ -390,6 +394,7 @@ mod tests {
             (" a column  asc ", "a column asc"),
             ("shop in (north,  south)", "shop in (north, south)"),
             ("shop in (one)", "shop in (one)"),
+            ("\"a, b\" desc", "a, b desc"),
             (" reference", "reference"),
             ("reference()", "reference"),
             ("length()", "length() asc"),

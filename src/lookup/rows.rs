@@ -57,7 +57,7 @@ pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
 }
 
 /// Calls `take` with the values of each row as text, and their types. NULL becomes an empty text.
-pub(super) fn each_row<'a>(
+pub(crate) fn each_row<'a>(
     batches: &'a [RecordBatch],
     mut take: impl FnMut(Vec<(String, &'a DataType)>) -> Result<()>,
 ) -> Result<()> {

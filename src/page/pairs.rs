@@ -20,6 +20,9 @@ pub(crate) struct PairsPage {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PairOnPairsPage {
+    /// The name and the value of the similarity by which the pairs are sorted.
+    pub listed: String,
+    /// The Jaccard similarity.
     pub jaccard: f64,
     /// The share of each document that the other one contains.
     pub containment: [f64; 2],

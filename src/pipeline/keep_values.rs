@@ -1,8 +1,10 @@
 //! Checks of `clusters.keep`: resolves each name to a column, and verifies that the column's values can be ordered.
 
+use arrow::datatypes::DataType;
+use datafusion::functions::regex::expr_fn::regexp_like;
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
-use datafusion::prelude::{SessionContext, lit};
+use datafusion::prelude::{SessionContext, lit, try_cast};
 use datafusion::scalar::ScalarValue;
 
 use super::context::StageContext;
@@ -34,7 +36,19 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
     Ok(job)
 }
 
-/// Refuses columns that mix numbers and texts with `Kind::Input`. Warns of entries in `clusters.keep` that have no effect.
+/// The keys of texts that are dates or numbers, but whose alphabetical order is another one: `17.04.2026`, `4/17/26`, `2026-4-17`,
+/// `17 Apr 2026`, `1.234,50`, `$9.50`. The first byte of a text's key is 2.
+const DISORDERED: &str = r"(?ix)^\x02\s*(?: (?:[a-z]{3,9},?\s+)?(?:
+      \d\d?[./\ -]\d\d?[./\ -]\d{4} | \d\d?[./]\d\d?[./]\d\d | \d{4}[./-](?:\d[./-]\d\d?|\d\d[./-]\d) | (?:\d\d?[.\s-]*)?(?:
+        jan(?:uary?)?|feb(?:ruary?)?|m(?:ar(?:ch)?|ärz)|apr(?:il)?|ma[iy]|jun[ei]?|jul[iy]?|aug(?:ust)?|sept?(?:ember)?|o[ck]t(?:ober)?
+        |nov(?:ember)?|de[cz](?:ember)?)[.,\s-]+(?:\d\d?,?\s+)?(?:\d{4}|\d\d))(?:[T,\s]+\d\d?:.*)?
+    | [$€£¥+\s-]*\d+(?:[.,'’\s]\d{3})*(?:[.,]\d+)?[$€£¥%\s]* )$";
+
+/// Refuses columns that mix numbers and texts, and columns with texts that are dates or numbers in another order. Warns of entries in
+/// `clusters.keep` that have no effect.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if a column contains such values. The message shows them.
 pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     let (order, group) = (cx.job.clusters.order(), cx.job.source.group.as_deref());
     let entries: Vec<_> = keep::data_preferences(&order).collect();
@@ -54,7 +68,10 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     for (name, column, prefer) in entries {
         let (value, one) = (ident(&name), || count(lit(1)));
         let is_nan = ident(format!("given_{name}")).and(value.clone().is_null());
-        let mut counts = vec![min(value.clone()), max(value.clone()), one(), one().filter(is_nan).build()?];
+        let disordered = regexp_like(try_cast(value.clone(), DataType::Utf8), lit(DISORDERED), None);
+        let disordered = min(value.clone()).filter(disordered).build()?;
+        let [least, most] = [min(value.clone()), max(value.clone())];
+        let mut counts = vec![disordered, least, most, one(), one().filter(is_nan).build()?];
         if let Prefer::In(listed) = prefer {
             for at in 0..listed.len() as u64 {
                 counts.push(one().filter(value.clone().eq(lit(at))).build()?);
@@ -70,12 +87,12 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the values of the entry's column. Warns if the entry has no effect. `found` contains the minimum, the maximum, the number of
-/// documents, and the number of documents with NaN. For a list of values, it also contains the number of documents with each listed
-/// value.
+/// Reports what is wrong with the entry for `column`, if anything. `found` contains a value in another order, the minimum and the maximum
+/// value, the number of documents, and the number of documents with NaN. For a list, it also contains the number of documents with each
+/// listed value.
 fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     const KEY: &str = "clusters.keep";
-    let [least, most, documents, nan, listed @ ..] = found else {
+    let [disordered, least, most, documents, nan, listed @ ..] = found else {
         return Err(Error::bug("a count is missing"));
     };
     let is_zero = |count: &ScalarValue| *count == ScalarValue::Int64(Some(0));
@@ -88,6 +105,13 @@ fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     }
     if !is_zero(nan) {
         tracing::warn!("{KEY}: `{column}` is NaN in {nan} documents, which come last");
+    }
+    if let ScalarValue::Binary(Some(key)) = disordered {
+        return Err(Error::input(format!(
+            "{KEY} orders documents by `{column}`, whose values such as {} are dates or numbers that are not in order as texts: write \
+             dates as 2026-04-17 and numbers as 1234.5, or write a list, as in \"{column} in (A, B)\"",
+            shown(key).1
+        )));
     }
     match (least, most) {
         (ScalarValue::Binary(Some(least)), ScalarValue::Binary(Some(most)))

@@ -32,10 +32,12 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     for &table in &tables {
         totals.check(&cx, table)?;
     }
-    let (counts, warnings) = counts(&cx, &totals).await?;
+    let (counts, mut warnings) = counts(&cx, &totals).await?;
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
+    // The log names skipped files when they are listed.
+    warnings.extend(input.listed().iter().flat_map(|listed| listed.skipped.clone()));
     let mut origins = input.origins();
     let origin = (origins.len() == 1 && input.merged().is_none()).then(|| origins.remove(0));
     let written = |table: Table| manifest::Table { rows: cx.rows(table), files: cx.files(table) };

@@ -17,7 +17,7 @@ use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
 use crate::lookup::rows::query;
-use crate::page::text::{count, either};
+use crate::page::text::{count, counted, either};
 use crate::page::{job_settings, shingle_name};
 use crate::schema::{Table, contract};
 
@@ -97,15 +97,15 @@ pub(crate) fn dataset(urls: &[String]) -> Option<String> {
 fn sentence(numbers: &ReportNumbers, method: Method) -> String {
     let ReportNumbers { documents, pairs, removed, lossy_removals, .. } = *numbers;
     if !method.compares() {
-        return format!("{} documents were searched for passages and not compared.", count(documents));
+        return format!("{} searched for passages and not compared.", counted(documents, "document"));
     }
     if pairs == 0 {
-        return format!("No pair of similar documents was found among {} documents.", count(documents));
+        return format!("No pair of similar documents was found among {}.", counted(documents, "document"));
     }
     let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     let goes = format!(
-        "Of {} documents, {} ({:.1} %) would be removed as near-duplicates of others that stay",
-        count(documents),
+        "Of {}, {} ({:.1} %) would be removed as near-duplicates of others that stay",
+        counted(documents, "document"),
         count(removed),
         share(removed, documents)
     );
@@ -305,10 +305,10 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
         let all: u64 = pairs.iter().map(|row| row.pairs).sum();
         let under: u64 = pairs.iter().filter(|row| !row.reaches).map(|row| row.pairs).sum();
         missed.push(format!(
-            "The estimate of the signatures decides which candidates are pairs: the exact similarity of {} of {} pairs is under the \
+            "The estimate of the signatures decides which candidates are pairs: the exact similarity of {} of {} is under the \
              threshold.",
             count(under),
-            count(all)
+            counted(all, "pair")
         ));
     }
     let missed_by_method = match (job.candidates.method.uses_buckets(), estimates) {

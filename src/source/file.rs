@@ -17,6 +17,7 @@ use tokio_util::io::ReaderStream;
 
 use super::identity::{Pin, as_text};
 use super::listing::disk::{LOCAL, local_path};
+use super::other_files::other_data;
 use super::reading::bytes::{
     CHUNK_BYTES, Chunks, compression, decoded, decompress, marked_compression, split_mark,
 };
@@ -155,6 +156,12 @@ impl SourceFile {
         // The first chunk may consist of a byte order mark only.
         if chunk.is_empty() {
             chunk = chunks.try_next().await.context(failed)?.unwrap_or_default();
+        }
+        if let Some(kind) = other_data(&chunk) {
+            return Err(Error::input(format!(
+                "there are no rows to read in {}",
+                kind.sentence(&[&self.path])
+            )));
         }
         loop {
             let is_end = chunk.is_empty();

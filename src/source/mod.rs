@@ -51,7 +51,8 @@ pub(crate) use self::listing::{
     Reach, every_file, is_companion, is_delta_table, list_again, list_quietly, same_store, without_pattern,
 };
 pub(crate) use self::other_files::{
-    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, other_file, quoted,
+    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, other_data, other_file,
+    quoted,
 };
 pub(crate) use self::reading::bytes::{BYTE_ORDER_MARK, FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::reading::documents::CUT;
@@ -290,7 +291,7 @@ async fn open_rows(
     let mut to_read: Vec<_> = files.iter().filter(is_read).cloned().collect();
     let files_left_out = (files.len() - to_read.len()) as u64;
     if !format.is_one_document() {
-        to_read = without_empty_files(to_read, wanted.is_none());
+        to_read = without_empty_files(to_read);
     }
     let (rows, mut values, types) = match format.reading {
         Reading::ParquetScan => {
@@ -320,12 +321,9 @@ async fn open_rows(
     Ok(SourceRows { rows, values, types, files_left_out })
 }
 
-/// Removes empty files, and warns about them if `warns` is true. Some frameworks write such files.
-fn without_empty_files(files: Vec<Arc<SourceFile>>, warns: bool) -> Vec<Arc<SourceFile>> {
+/// Removes empty files. Some frameworks write such files.
+fn without_empty_files(files: Vec<Arc<SourceFile>>) -> Vec<Arc<SourceFile>> {
     let (full, empty): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.size() > 0);
-    for file in empty.iter().filter(|_| warns) {
-        tracing::warn!(file = file.path(), "this file is empty");
-    }
     // If all files are empty, the format reports the error.
     if full.is_empty() { empty } else { full }
 }

@@ -68,6 +68,10 @@ pub(crate) const OTHER_JSON: OtherFile =
 pub(crate) const COMPRESSED_PARQUET: OtherFile = kind("compressed Parquet", &[], b"", "decompress it");
 /// Compressed stories, whose format is only read uncompressed.
 pub(crate) const COMPRESSED_SGML: OtherFile = kind("compressed SGML", &[], b"", "decompress it");
+/// CSV that tells Excel the delimiter.
+const EXCEL_CSV: OtherFile =
+    kind("CSV whose first line is `sep=`", &[], b"", "`tail -n +2 FILE > NEW.csv` removes this line");
+/// Files in a format that is not known.
 pub(crate) const UNKNOWN: OtherFile =
     kind("no known format", &[], b"", "convert it to text, CSV, JSON lines or Parquet");
 
@@ -78,11 +82,23 @@ pub(crate) fn other_file(bytes: &[u8]) -> Option<&'static OtherFile> {
     KINDS.iter().find(|kind| kind.magic.iter().any(begins) && memmem::find(searched, kind.inside).is_some())
 }
 
+/// Returns the kind of a file that should contain rows, like [`other_file`]. Such a file must not begin with the delimiter for Excel.
+pub(crate) fn other_data(bytes: &[u8]) -> Option<&'static OtherFile> {
+    let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let is_excel = text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"sep="));
+    if is_excel { Some(&EXCEL_CSV) } else { other_file(bytes) }
+}
+
 impl OtherFile {
     /// Returns a sentence about files of this kind, which names the first files and the remedy.
     pub(crate) fn sentence(&self, paths: &[&str]) -> String {
         let first = paths.first().copied().unwrap_or_default();
-        format!("{} ({}): {}", first_names(paths), self.title, self.remedy.replace("FILE", &quoted(first)))
+        format!("{} ({}): {}", first_names(paths), self.title, self.remedy_for(first))
+    }
+
+    /// Returns the remedy for the file at `path`.
+    pub(crate) fn remedy_for(&self, path: &str) -> String {
+        self.remedy.replace("FILE", &quoted(path))
     }
 }
 

@@ -9,10 +9,10 @@ const TEXT: &str = "the quick brown fox jumps over the lazy dog near the river b
 
 /// Nine documents by themselves, and three similar ones: a text, a copy of it, and the text in HTML.
 fn rows() -> Vec<Value> {
-    let alone = |n: u64| json!({"n": n, "stars": 1, "meta": {"day": n}, "lang": "en", "body": format!("{n} {n}{n} a{n} b{n} c{n} d{n} e{n}")});
+    let alone = |n: u64| json!({"n": n, "a,b": 1, "stars": 1, "meta": {"day": n}, "lang": "en", "body": format!("{n} {n}{n} a{n} b{n} c{n} d{n} e{n}")});
     let mut rows: Vec<Value> = (0..9).map(alone).collect();
     for (stars, day, body) in [(3, 21, TEXT), (5, 22, TEXT), (4, 20, &format!("<div><p>{TEXT}</p></div>"))] {
-        rows.push(json!({"n": rows.len(), "stars": stars, "meta": {"day": day}, "lang": "en", "body": body}));
+        rows.push(json!({"n": rows.len(), "a,b": 5 - stars, "stars": stars, "meta": {"day": day}, "lang": "en", "body": body}));
     }
     rows
 }
@@ -51,6 +51,7 @@ fn the_rules_of_keep_decide_in_their_order_which_document_stays() {
         ("stars in (2, 4), first", 11, "stars in (2, 4), if equal first"),
         ("lang,length", 9, "lang, if equal length, if equal first"),
         ("lang, length, last", 10, "lang, if equal length, if equal last"),
+        ("\"a,b\" desc", 9, "\"a,b\" desc, if equal first"),
     ] {
         let arguments = [
             "dedup", "in.jsonl", "--text", "body", "-k", "5", "--unit", "word", "--to", rules, "--keep",

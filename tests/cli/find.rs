@@ -118,6 +118,19 @@ fn wrong_arguments_say_what_is_allowed() {
     }
 }
 
+#[test]
+fn files_of_the_same_name_are_told_apart_by_the_ends_of_their_paths() {
+    let folder = tempdir().unwrap();
+    let long = format!("{0}/{0}", "a long name of a folder".repeat(3));
+    for name in ["one", "two"] {
+        std::fs::create_dir_all(folder.path().join(&long).join(name)).unwrap();
+        write(&folder.path().join(&long).join(name), "text.txt", TEXT);
+    }
+    let paths = ["one", "two"].map(|name| folder.path().join(&long).join(name));
+    let shown = resemblance().arg("find").args(&paths).assert().shown(&["1 pair"]);
+    assert!(shown.contains("| one/text.txt | two/text.txt |"), "{shown}");
+}
+
 /// The command's own tables must not lie beneath what it searches.
 #[test]
 fn a_folder_that_holds_the_temporary_folder_can_be_searched() {

@@ -127,11 +127,15 @@ fn rejects_are_written_with_their_reasons() {
         at(name)
     };
     let records = csv_records(&std::fs::read_to_string(write("rejects.csv")).unwrap());
-    assert_eq!(records[0], ["source", "position", "id", "reason"]);
-    assert_eq!(records[1..], expected);
+    assert_eq!(records[0], ["source", "position", "id", "reason", "remedy"]);
+    let first = records[1..].iter().map(|record| &record[..4]);
+    assert!(first.eq(expected.iter().map(|row| row.as_slice())), "{records:?}");
     let lines = std::fs::read_to_string(write("rejects.jsonl")).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines[1], json!({"source": file, "position": 1, "id": "b", "reason": "empty_text"}));
+    assert_eq!(
+        lines[1],
+        json!({"source": file, "position": 1, "id": "b", "reason": "empty_text", "remedy": null})
+    );
     assert_eq!((lines.len(), &lines[0]["position"]), (4, &Value::Null));
     let table = parquet(&write("rejects.parquet"));
     assert_eq!(table.num_rows(), 4);
@@ -154,8 +158,8 @@ fn without_rejects_the_file_has_its_columns() {
     for name in ["none.csv", "none.jsonl", "none.parquet"] {
         find(&at("in.parquet"), &["--rejects", &at(name).display().to_string()]).success();
     }
-    assert_eq!(std::fs::read_to_string(at("none.csv")).unwrap(), "source,position,id,reason\n");
+    assert_eq!(std::fs::read_to_string(at("none.csv")).unwrap(), "source,position,id,reason,remedy\n");
     assert_eq!(std::fs::read_to_string(at("none.jsonl")).unwrap(), "");
     let table = parquet(&at("none.parquet"));
-    assert_eq!((table.num_rows(), table.num_columns()), (0, 4));
+    assert_eq!((table.num_rows(), table.num_columns()), (0, 5));
 }

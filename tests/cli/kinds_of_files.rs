@@ -74,11 +74,17 @@ fn files_without_text_are_named_with_their_remedy() {
         let said = find(&alone, &[]).stdout("").refused(2, &["nothing in", name, advice]);
         assert!(!said.contains("of one format"), "{said}");
     }
-    let rejects = folder.path().join("rejects.csv").display().to_string();
-    find(&input, &["-t", "0.3", "--rejects", &rejects]).success();
-    let records = csv_records(&std::fs::read_to_string(&rejects).unwrap());
+    // Paths are absolute wherever the command runs.
+    let mut relative = resemblance();
+    relative.current_dir(folder.path()).args(["find", "in", "-t", "0.3", "--rejects", "rejects.csv"]);
+    relative.assert().shown(&["among 2 files; not compared: 6 not_text"]);
+    let records = csv_records(&std::fs::read_to_string(folder.path().join("rejects.csv")).unwrap());
     assert_eq!(records.len(), other_files().len() + 1, "{records:?}");
-    assert!(records[1..].iter().all(|record| record[3] == "not_text"), "{records:?}");
+    for (name, _, advice) in other_files() {
+        let path = input.join(name).display().to_string();
+        let record = records.iter().find(|record| record[0] == path).unwrap_or_else(|| panic!("{records:?}"));
+        assert!(record[3] == "not_text" && record[4].contains(advice), "{record:?}");
+    }
     let clean = folder.path().join("clean");
     let dedup = resemblance().arg("dedup").arg(&input).args(["-t", "0.3", "--to"]).arg(&clean).assert();
     dedup.warned(&["report.pdf", "`pdftotext "]);

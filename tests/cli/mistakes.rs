@@ -180,6 +180,28 @@ fn a_text_where_a_file_is_expected_is_piped() {
 }
 
 #[test]
+fn links_to_nothing_and_urls_with_one_slash_are_named() {
+    let scene = with_csv(CSV);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("gone.csv", scene.path("link.csv")).unwrap();
+        let expected = "`link.csv` is a symbolic link to `gone.csv`, which does not exist";
+        refused(&scene, &["find", "link.csv"], 3, &[expected]);
+    }
+    refused(&scene, &["find", "s3:/bucket/in.csv"], 2, &["has one `/` after its scheme"]);
+    refused_job(&scene, &JOB.replace("\"out\"", "\"s3:/out\""), &["`output.url`", "has one `/`"]);
+}
+
+#[test]
+fn check_says_that_apply_refuses_utf_16() {
+    let scene = with_csv(CSV);
+    std::fs::write(scene.path("job.toml"), JOB.replace("url = \"in", "encoding = \"utf-16le\"\nurl = \"in"))
+        .unwrap();
+    let checked = scene.command(&["check", "job.toml", "--no-data"]).assert();
+    checked.shown(&["warning: apply cannot write a copy of this source", "convert the files to UTF-8"]);
+}
+
+#[test]
 fn clean_on_nothing_says_so() {
     let scene = with_csv(CSV);
     for (arguments, expected) in [

@@ -60,6 +60,27 @@ fn a_page_says_what_is_in_what_and_numbers_moved_and_copied_passages() {
 }
 
 #[test]
+fn a_page_of_a_folder_has_its_name_and_the_measure_of_the_pairs() {
+    let folder = essays();
+    std::fs::write(folder.path().join("part.txt"), (0..12).map(|n| format!("one{n} ")).collect::<String>())
+        .unwrap();
+    std::fs::write(folder.path().join("other.pdf"), "%PDF-1.7").unwrap();
+    let outside = tempdir().unwrap();
+    let page = outside.path().join("pairs.html");
+    let html = page.display().to_string();
+    resemblance()
+        .arg("find")
+        .arg(folder.path())
+        .args(["--contains", "0.5", "--html", &html])
+        .assert()
+        .success();
+    let html = std::fs::read_to_string(&page).unwrap();
+    let name = folder.path().file_name().unwrap().to_string_lossy();
+    assert!(html.contains(&format!("<h1>Similar documents in <bdi>{name}</bdi></h1>")), "{html}");
+    assert!(html.contains("<span class=\"faint\">contained share 1.000</span></li>"), "{html}");
+}
+
+#[test]
 fn show_writes_the_same_page_and_says_how_many_pairs_it_has() {
     let path = paths();
     let documents = corpus(17, 60, 40);

@@ -172,6 +172,32 @@ fn numbers_and_texts_have_no_common_order() {
     }
 }
 
+#[test]
+fn dates_and_numbers_whose_order_as_texts_is_wrong_are_refused() {
+    for (values, is_refused) in [
+        (["17.04.2026", "02.05.2026"], true),
+        (["", "4/17/2026 9:30"], true),
+        (["17 Apr 2026", "2 Mai 2026"], true),
+        (["2026-4-17", "2026-10-01"], true),
+        (["1.234,50", "n/a"], true),
+        (["$9.50", "$10"], true),
+        (["2026-04-17", "2026-04-17T09:30:00Z"], false),
+        (["1.2.3", "may 5 people"], false),
+    ] {
+        let folder = tempdir().unwrap();
+        copies_in(
+            "jsonl",
+            folder.path(),
+            "n",
+            &values.map(|value| format!("{value:?}")).each_ref().map(String::as_str),
+        );
+        let ran =
+            run(&over_copies("jsonl", folder.path(), &["source.columns=['n']", "clusters.keep=['n desc']"]));
+        let said = ran.err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(said.contains("`n`") && said.contains("2026-04-17"), is_refused, "{values:?}: {said}");
+    }
+}
+
 /// A day whose numbers are texts does not go with a day of numbers, whatever each day has alone.
 #[test]
 fn numbers_of_one_day_and_texts_of_another_have_no_common_order() {

@@ -54,6 +54,28 @@ fn a_single_text_of_several_lines_asks_whether_each_is_a_document() {
 }
 
 #[test]
+fn lines_in_several_encodings_are_refused_and_tags_are_named() {
+    let folder = tempdir().unwrap();
+    let a = write(&folder, "in/a.txt", format!("<p>{}</p>\n", LINES[0]));
+    let old: Vec<u8> = "d\u{e9}j\u{e0} vu\n".chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+    let b = write(&folder, "in/b.txt", &old);
+    let inside = folder.path().join("in").display().to_string();
+    call(&["find", &inside, "--lines"]).refused(3, &[&a, &b, "--encoding"]);
+    call(&["find", &inside, "--lines", "--encoding", "latin-1"]).warned(&["HTML tags compared as words"]);
+    assert!(!call(&["find", &b, "--lines"]).warned(&["windows-1252"]).contains("HTML"));
+}
+
+#[test]
+fn a_single_text_among_other_files_is_named_with_them() {
+    let folder = tempdir().unwrap();
+    write(&folder, "in/a.txt", LINES.join("\n"));
+    write(&folder, "in/b.pdf", "%PDF-1.7");
+    write(&folder, "in/.hidden", "x");
+    let inside = folder.path().join("in").display().to_string();
+    call(&["find", "-q", &inside]).refused(2, &["is the only file (", "b.pdf (PDF)", ".hidden)"]);
+}
+
+#[test]
 fn each_line_is_a_document_whose_id_is_its_number() {
     let folder = tempdir().unwrap();
     let text = LINES.join("\n");

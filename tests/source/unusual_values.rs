@@ -229,6 +229,40 @@ fn columns_of_csv_files_are_found_by_name() {
 }
 
 #[test]
+fn a_manifest_names_the_files_of_a_folder_that_were_skipped() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("in")).unwrap();
+    folder.write("in/a.csv", "id,text\n1,one two three four\n");
+    folder.write("in/none.csv", "");
+    (0..7).for_each(|at| folder.write(&format!("in/{at}.pdf"), "x"));
+    let warnings = run(&folder.job("csv", "in", "")).unwrap().manifest.warnings.join("\n");
+    for part in [
+        "do not end in .csv, .tsv, .txt are skipped: ",
+        "4.pdf and 2 more",
+        "empty files are skipped: ",
+        "none.csv",
+    ] {
+        assert!(warnings.contains(part), "{part} is not in: {warnings}");
+    }
+}
+
+#[test]
+fn csv_for_excel_and_binary_files_are_named_with_their_remedy() {
+    let folder = Folder::new();
+    for (format, name, text, advice) in [
+        ("csv", "in.csv", "sep=;\nid;text\n1;a\n", "`tail -n +2 "),
+        ("csv", "in.csv", "%PDF-1.7\n1;a\n", "(PDF): `pdftotext "),
+        ("jsonl", "in.jsonl", "PK\x03\x04 xl/workbook.xml\n", "(Excel): save each sheet as CSV"),
+    ] {
+        folder.write(name, text);
+        let said = read(&folder.job(format, name, "on_error = 'reject'")).unwrap_err().one_line();
+        assert!(said.contains(name) && said.contains(advice), "{said}");
+        let find = resemblance().arg("find").arg(folder.path(name)).assert().code(2);
+        assert!(String::from_utf8_lossy(&find.get_output().stderr).contains(advice));
+    }
+}
+
+#[test]
 fn a_csv_column_that_is_wanted_may_be_there_once() {
     let folder = Folder::new();
     folder.write("in.csv", "id,text,text\n1,a,b\n");

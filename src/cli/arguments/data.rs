@@ -1,6 +1,6 @@
 //! Arguments of commands that read data without a job file. The arguments describe a job.
 
-use crate::cli::process::rejects_file::{LEFT_OUT, NOT_TEXT};
+use crate::cli::process::rejects_file::{LEFT_OUT, NOT_TEXT, SkippedFile};
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
@@ -11,7 +11,6 @@ use crate::job::{
     self, Encoding, Html, Job, MAX_SHINGLE_SIZE, Method, ParsedArgument, Score, ShingleSection, Unit,
     similarity, whole,
 };
-use crate::source::first_names;
 
 /// The memory limit of sessions that inspect data, in bytes.
 pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
@@ -78,8 +77,9 @@ pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
 pub(crate) struct DataJob {
     pub(crate) job: Job,
     pub(crate) noun: &'static str,
-    pub(crate) skipped: Vec<(String, &'static str)>,
-    /// The temporary folder for the spills of the job, and for its output if no other place is given.
+    /// Files that are skipped.
+    pub(crate) skipped: Vec<SkippedFile>,
+    /// The temporary folder with the spills of the job, and with its output if no other place is given.
     pub(crate) folder: SpillFolder,
 }
 
@@ -112,10 +112,10 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        let with = |paths: Vec<String>, reason| paths.into_iter().map(move |path| (path, reason));
-        let skipped =
-            with(found.files.left_out, LEFT_OUT).chain(with(found.files.not_text, NOT_TEXT)).collect();
-        Ok(DataJob { job, noun, skipped, folder })
+        let left_out = found.files.left_out.into_iter().map(|path| SkippedFile::new(&path, LEFT_OUT, None));
+        let not_text = found.files.not_text.into_iter();
+        let not_text = not_text.map(|(path, remedy)| SkippedFile::new(&path, NOT_TEXT, Some(remedy)));
+        Ok(DataJob { job, noun, skipped: left_out.chain(not_text).collect(), folder })
     }
 }
 
@@ -150,11 +150,6 @@ pub(crate) fn look(screen: &Screen, command: &str, data: &DataArguments) -> Resu
     let found = on_session(LOOK_MEMORY, async |session, _| {
         inspect::look(session, command, paths, *encoding, *lines).await
     })?;
-    let names = &found.files.left_out;
-    if !names.is_empty() {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        screen.say(&format!("left out, because they are no data of this format: {}", first_names(&names)));
-    }
     found.files.notes.iter().for_each(|sentence| screen.say(sentence));
     if let (Some(dataset), Some(_)) = (&found.dataset, html_as) {
         return Err(Error::job(format!(

@@ -179,7 +179,8 @@ pub(crate) fn made_by(url: &str) -> Result<job::Job> {
 pub(crate) struct KeepArguments {
     /// Rule that chooses the kept document among similar ones: longest (most different shingles), first or last (by file name, then by
     /// row), COLUMN for the smallest value, "COLUMN desc" for the greatest value, or "COLUMN in (A, B)" for A before B. Separate several
-    /// rules by commas: the first rule by which two documents differ decides; if they differ by none, the first document is kept
+    /// rules by commas, and put a name with a comma in double quotes: the first rule by which two documents differ decides; if they differ
+    /// by none, the first document is kept
     #[arg(long, value_name = "RULES", default_value = "longest", value_parser = keep_rules)]
     keep: String,
 }
@@ -191,12 +192,13 @@ fn keep_rules(text: &str) -> ParsedArgument<String> {
     Ok(text.to_owned())
 }
 
-/// Splits a list of rules at the commas that are outside brackets.
+/// Splits a list of rules at the commas that are outside brackets and double quotes.
 fn rules(text: &str) -> Vec<&str> {
-    let mut open = 0_i32;
+    let (mut open, mut is_quoted) = (0_i32, false);
     let between = |c: char| {
         open += i32::from(c == '(') - i32::from(c == ')');
-        c == ',' && open == 0
+        is_quoted ^= c == '"';
+        c == ',' && open == 0 && !is_quoted
     };
     text.split(between).map(str::trim).collect()
 }

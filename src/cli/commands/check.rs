@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::inspect::{self, CarriedColumn, InspectedContents, RowCount};
 use crate::job::{self, BandRule, Choice, Job, curve};
 use crate::pipeline::{self, keep_values};
+use crate::source::{self, Rewriting};
 use crate::telemetry::lineage;
 
 /// The version of the JSON object. It is incremented if a key is removed or redefined, but not if a key is added.
@@ -115,6 +116,11 @@ fn as_text(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     for warning in above_machine(&job.engine).into_iter().chain(job.first_day_warning()) {
         let _ = writeln!(text, "\nwarning: {warning}");
     }
+    if let Rewriting::Rows(format) = source::format_of(job.source.format).rewriting
+        && let Err(fault) = format.checked_cutter(&job.source)
+    {
+        let _ = writeln!(text, "\nwarning: apply cannot write a copy of this source: {fault}");
+    }
     if let Some(contents) = contents {
         text.push_str(&data_text(job, contents));
     }
@@ -147,9 +153,9 @@ fn recall(job: &Job) -> String {
     if is_lsh {
         let _ = writeln!(
             text,
-            "{} bands of {} rows, {choice}; {} of {} permutations used; the S-curve is steepest near {:.4}",
-            lsh.bands,
-            lsh.rows,
+            "{} of {}, {choice}; {} of {} permutations used; the S-curve is steepest near {:.4}",
+            print::counted(lsh.bands as u64, "band"),
+            print::counted(lsh.rows as u64, "row"),
             lsh.bands * lsh.rows,
             job.minhash.permutations,
             curve::threshold(lsh.bands, lsh.rows),

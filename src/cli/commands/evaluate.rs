@@ -96,6 +96,11 @@ fn interval(estimate: Option<Estimate>) -> [String; 2] {
     }
 }
 
+/// Formats an estimated number. A number below 10 has one decimal place, unless it is 0.
+fn estimated(number: f64) -> String {
+    if number > 0.0 && number < 10.0 { format!("{number:.1}") } else { format!("{number:.0}") }
+}
+
 /// The maximum number of unknown ids that are shown.
 const NAMED_IDS: usize = 5;
 
@@ -124,10 +129,10 @@ pub(crate) fn text(evaluation: &Evaluation) -> String {
     let found = print::counted(evaluation.found_pairs, "pair");
     let _ = writeln!(
         text,
-        "\n{found} of different shingle sets found, {:.0} missed ({:.0} to {:.0}), by {} of {} shingle sets",
-        missed_pairs.value,
-        missed_pairs.low,
-        missed_pairs.high,
+        "\n{found} of different shingle sets found, {} missed ({} to {}), by {} of {} shingle sets",
+        estimated(missed_pairs.value),
+        estimated(missed_pairs.low),
+        estimated(missed_pairs.high),
         print::count(evaluation.sample),
         print::count(evaluation.shingle_sets),
     );
@@ -270,4 +275,14 @@ fn judged_text(judged: &Judged) -> String {
         &rows,
     ));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_estimates_have_a_decimal_place() {
+        assert_eq!([0.0, 0.5, 9.96, 10.4].map(estimated), ["0", "0.5", "10.0", "10"]);
+    }
 }

@@ -1,12 +1,12 @@
 //! `resemblance find`: finds similar files or rows without a job file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::arguments::{self, CsvArguments};
 use crate::cli::commands::apply::{left_out, short_texts};
 use crate::cli::process::pair_page::{page_file, write_page};
-use crate::cli::process::rejects_file::RejectsFile;
+use crate::cli::process::rejects_file::{NOT_TEXT, RejectsFile};
 use crate::cli::process::run_job::{TopPairs, run_job};
 use crate::cli::process::{JobRuntime, not_resumable};
 use crate::cli::screen::side_by_side::{self, FIRST_LINES};
@@ -14,7 +14,7 @@ use crate::cli::screen::{Screen, print};
 use crate::error::Result;
 use crate::error::visible::visible;
 use crate::job::file::JobFile;
-use crate::job::{Job, Measure, Method, ParsedArgument, similarity, whole};
+use crate::job::{Job, Measure, Method, ParsedArgument, SourceId, similarity, whole};
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow, PairsView};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
@@ -83,23 +83,23 @@ impl Find {
         if let Some(file) = &self.rejects {
             file.check()?;
         }
-        let DataJob { job, noun, skipped, folder: _folder } =
-            self.data.job(screen, "find", None, |file| self.set(file))?;
+        let data = self.data.job(screen, "find", None, |file| self.set(file))?;
+        let job = &data.job;
         // The tables are in a temporary folder, so a stopped run cannot be continued.
-        let ran = run_job(&job, screen.progress(), OnExisting::Fail, self.top).map_err(not_resumable)?;
-        ran.raise_alarms(&job)?;
+        let ran = run_job(job, screen.progress(), OnExisting::Fail, self.top).map_err(not_resumable)?;
+        ran.raise_alarms(job)?;
         if let Some(file) = &self.rejects {
-            file.write(&job, &skipped)?;
+            file.write(job, &data.skipped)?;
         }
         let (run, pairs) = (&ran.outcome.manifest, &ran.pairs);
         if let Some(page) = &page {
-            let (found, texts) = first_pairs(&job, self.top.unwrap_or(PAIRS_ON_PAGE))?;
+            let (found, texts) = first_pairs(job, self.top.unwrap_or(PAIRS_ON_PAGE))?;
             let (shown, all) = (print::count(found.first.len() as u64), print::counted(found.all, "pair"));
             let intro = format!("{shown} of {all} of {} or more, the most similar first.", job.score.bound());
-            write_page(page, &job, vec![intro], (&found.first, &texts), false)?;
+            write_page(page, (job, &self.data.files.paths), vec![intro], (&found.first, &texts), false)?;
         }
         screen.clear();
-        self.csv.print(self.json, &COLUMNS, pairs, &job.source, || self.text(&job, noun, run, pairs))
+        self.csv.print(self.json, &COLUMNS, pairs, &job.source, || self.text(&data, run, pairs))
     }
 
     fn set(&self, file: &mut JobFile) {
@@ -111,15 +111,22 @@ impl Find {
         }
     }
 
-    fn text(&self, job: &Job, noun: &str, manifest: &Run, pairs: &TopPairs) -> Result<String> {
-        let cells = rows::cells(pairs)?;
+    /// Formats the pairs, the counts, and the texts of the first pairs.
+    fn text(&self, data: &DataJob, manifest: &Run, pairs: &TopPairs) -> Result<String> {
+        let DataJob { job, noun, skipped, .. } = data;
+        let mut cells = rows::cells(pairs)?;
+        shorten_paths(&mut cells, &job.source.id, pairs)?;
         let counts = &manifest.counts;
         let notes: String = short_texts(counts, &job.shingle)
             .into_iter()
             .chain(left_out(counts))
             .map(|(n, words)| format!("; {} {words}", print::count(n)))
             .collect();
-        let rejected = print::reasons(&manifest.rejects, ["; not compared: ", ""]);
+        let mut rejects = manifest.rejects.clone();
+        for file in skipped.iter().filter(|file| file.reason == NOT_TEXT) {
+            *rejects.entry(file.reason.to_owned()).or_default() += 1;
+        }
+        let rejected = print::reasons(&rejects, ["; not compared: ", ""]);
         let summary = format!(
             "{} of {} or more among {}{rejected}{notes}\n{}",
             print::counted(counts.pairs, "pair"),
@@ -128,7 +135,7 @@ impl Find {
             side_by_side::left_out(counts.pairs, cells.len(), "pair", "--top"),
         );
         let share = format!("share of {noun}");
-        let header = [noun, "similar to", "jaccard", &share, "share of other"];
+        let header = [*noun, "similar to", "jaccard", &share, "share of other"];
         let table = if cells.is_empty() { String::new() } else { print::table(&header, &cells) };
         let mut shown = String::new();
         if let Some(most) = self.show {
@@ -144,4 +151,25 @@ impl Find {
     }
 }
 
+/// Replaces ids that begin with absolute paths by the shortest ends of the paths that tell them apart.
+fn shorten_paths(cells: &mut [Vec<String>], id: &SourceId, pairs: &TopPairs) -> Result<()> {
+    let mut ids = Vec::new();
+    rows::each_row(pairs, |values| {
+        ids.extend(values.into_iter().take(2).map(|(id, _)| id));
+        Ok(())
+    })?;
+    if matches!(id, SourceId::Columns(_)) || !ids.iter().all(|id| id.starts_with('/') || id.contains("://")) {
+        return Ok(());
+    }
+    let ends = |id| str::rmatch_indices(id, '/').map(move |(at, _)| &id[at + 1..]).chain([id]);
+    let mut counts = HashMap::<&str, usize>::new();
+    let different: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    different.into_iter().flat_map(ends).for_each(|end| *counts.entry(end).or_default() += 1);
+    for (cell, id) in cells.iter_mut().flat_map(|row| row.iter_mut().take(2)).zip(&ids) {
+        *cell = rows::shorten(ends(id).find(|end| counts[end] == 1).unwrap_or(id).to_owned());
+    }
+    Ok(())
+}
+
+/// The columns of the CSV output.
 const COLUMNS: [&str; 5] = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"];

@@ -243,7 +243,7 @@ impl Show {
         let texts = shown.texts.unwrap_or_else(|| BTreeMap::new().into());
         let counts = format!("{} of {}.", print::count(pairs.len() as u64), print::counted(all, noun));
         let intro = head.lines().map(str::to_owned).chain([counts]).collect();
-        write_page(page, &job, intro, (&pairs, &texts), self.full)?;
+        write_page(page, (&job, &job.source.urls), intro, (&pairs, &texts), self.full)?;
         let path = page.path().display().to_string();
         let left_out = side_by_side::left_out(all, pairs.len(), noun, "--top");
         print::result(&format!("written to {}\n{left_out}", visible(&path)))

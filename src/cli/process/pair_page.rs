@@ -3,7 +3,7 @@
 use super::files::{FileMark, OwnFile};
 use crate::cli::screen::print;
 use crate::error::Result;
-use crate::job::Job;
+use crate::job::{Job, Measure};
 use crate::lookup::show::{MemberTexts, PairRow};
 use crate::page::{PAIRS_MARK, PairOnPairsPage, PairsPage, html, sides};
 use crate::report::dataset;
@@ -16,11 +16,14 @@ pub(crate) fn page_file(path: Option<&str>) -> Result<Option<OwnFile>> {
     path.map(|path| OwnFile::at("--html", path, mark)).transpose()
 }
 
-/// Writes a page with these pairs and their texts. `intro` contains the paragraphs under the title. With `is_whole`, long texts are not
-/// cut.
+/// Writes a page with these pairs and their texts. `urls` name the data in the title, and `intro` are paragraphs under it. With
+/// `is_whole`, long texts are not cut off.
+///
+/// # Errors
+/// If a text is missing, or if the file cannot be written.
 pub(crate) fn write_page(
     file: &OwnFile,
-    job: &Job,
+    (job, urls): (&Job, &[String]),
     intro: Vec<String>,
     (pairs, texts): (&[PairRow], &MemberTexts),
     is_whole: bool,
@@ -29,7 +32,14 @@ pub(crate) fn write_page(
     let on_page = |pair: &PairRow| {
         let [a, b] = pair.documents();
         let both = [texts.text(&a)?, texts.text(&b)?];
+        let listed = match job.score.measure {
+            Measure::Jaccard => format!("Jaccard similarity {:.3}", pair.jaccard),
+            Measure::Containment => {
+                format!("contained share {:.3}", pair.containment_a.max(pair.containment_b))
+            }
+        };
         Ok(PairOnPairsPage {
+            listed,
             jaccard: pair.jaccard,
             containment: [pair.containment_a, pair.containment_b],
             sides: sides([a.id.to_string(), b.id.to_string()], both, most, &job.shingle)?,
@@ -41,7 +51,7 @@ pub(crate) fn write_page(
         print::counted(job.shingle.size as u64, job.shingle.unit.noun())
     );
     let page = PairsPage {
-        dataset: dataset(&job.source.urls).unwrap_or_else(|| "the source".into()),
+        dataset: dataset(urls).unwrap_or_else(|| "the source".into()),
         intro: intro.into_iter().chain([shingle]).collect(),
         pairs: pairs.iter().map(on_page).collect::<Result<_>>()?,
     };

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use datafusion::prelude::{cast, col, lit};
+use datafusion::prelude::{col, lit};
 use datafusion::scalar::ScalarValue;
 use parquet::arrow::ArrowWriter;
+use serde::Serialize;
 
 use super::{JobRuntime, files};
+use crate::address;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::{Format, Job, ParsedArgument};
@@ -17,14 +19,31 @@ use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::{self, Finished};
 use crate::schema::Table;
 
-const COLUMNS: [&str; 4] = ["source", "position", "id", "reason"];
+/// The columns of the file.
+const COLUMNS: [&str; 5] = ["source", "position", "id", "reason", "remedy"];
 
 /// The reason for files that were skipped because they have another format or are hidden.
 pub(crate) const LEFT_OUT: &str = "left_out";
 /// The reason for files that contain no text. A job that reads them gives the same reason.
 pub(crate) const NOT_TEXT: &str = "not_text";
 
-/// A new file for documents that were not compared. The ending of its name determines the format.
+/// A file that is skipped, as a row of the file.
+#[derive(Serialize)]
+pub(crate) struct SkippedFile {
+    source: String,
+    /// [`LEFT_OUT`] or [`NOT_TEXT`].
+    pub(crate) reason: &'static str,
+    remedy: Option<String>,
+}
+
+impl SkippedFile {
+    pub(crate) fn new(path: &str, reason: &'static str, remedy: Option<String>) -> Self {
+        let source = address::absolute_address(path).unwrap_or_else(|_| path.to_owned());
+        Self { source, reason, remedy }
+    }
+}
+
+/// A new file for documents that were not compared. The ending of its name determines its format.
 #[derive(Debug, Clone)]
 pub(crate) struct RejectsFile {
     path: PathBuf,
@@ -53,9 +72,12 @@ impl RejectsFile {
         Err(Error::job(format!("--rejects: {} {fault}", self.path.display())))
     }
 
-    /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons, sorted by file and position. Skipped files
-    /// have neither position nor id.
-    pub(crate) fn write(&self, job: &Job, skipped: &[(String, &str)]) -> Result<()> {
+    /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons and remedies, sorted by file and position.
+    /// Position and id are null for skipped files. The remedy is null for all other rows.
+    ///
+    /// # Errors
+    /// If the tables cannot be read, or if the file exists or cannot be written.
+    pub(crate) fn write(&self, job: &Job, skipped: &[SkippedFile]) -> Result<()> {
         let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, skipped))?;
         let content = match self.format {
             Format::Csv => rows::csv(&COLUMNS, &[rejects], CsvStyle::Exact)?.into_bytes(),
@@ -70,21 +92,17 @@ impl RejectsFile {
     }
 }
 
-async fn rejects(job: &Job, skipped: &[(String, &str)]) -> Result<RecordBatch> {
+/// Returns the rows of the file.
+async fn rejects(job: &Job, skipped: &[SkippedFile]) -> Result<RecordBatch> {
     let session = lookup::session(&job.engine)?;
     let finished = Finished::open(&session, &job.output.url).await?;
-    let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason")];
+    let no_remedy = lit(ScalarValue::Utf8(None)).alias("remedy");
+    let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason"), no_remedy];
     let rejects = finished.table(Table::Rejects)?.select(columns)?;
-    let null = |name: &str| -> Result<_> {
-        let kind = rejects.schema().field_with_unqualified_name(name)?.data_type().clone();
-        Ok(cast(lit(ScalarValue::Null), kind).alias(name))
-    };
-    let sources: ArrayRef = Arc::new(StringArray::from_iter_values(skipped.iter().map(|(path, _)| path)));
-    let reasons: ArrayRef = Arc::new(StringArray::from_iter_values(skipped.iter().map(|(_, reason)| reason)));
-    let skipped = RecordBatch::try_from_iter([("source", sources), ("reason", reasons)])?;
-    let skipped = session.read_batch(skipped)?;
-    let columns = vec![col("source"), null("position")?, null("id")?, col("reason")];
-    let all = rejects.clone().union(skipped.select(columns)?)?;
+    let fields = rejects.schema().fields().iter();
+    let columns: Vec<_> = fields.map(|field| (field.name().as_str(), field.data_type().clone())).collect();
+    let skipped = session.read_batch(rows::batch(skipped, &columns)?)?;
+    let all = rejects.clone().union(skipped)?;
     let all = all.sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
     let schema = Arc::new(all.schema().as_arrow().clone());
     let batches = all.collect().await?;

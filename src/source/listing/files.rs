@@ -28,6 +28,8 @@ pub struct Listed {
     pub(super) table_versions: Vec<u64>,
     /// The first hidden files and folders, and the first companions of data, that were skipped.
     pub(super) companions: Vec<String>,
+    /// Sentences about skipped files, by reason. Each sentence names the first files.
+    pub(crate) skipped: Vec<String>,
 }
 
 impl Listed {
@@ -64,6 +66,7 @@ impl Listed {
             merged.partition_columns.extend(listed.partition_columns);
             merged.table_versions.extend(listed.table_versions);
             merged.companions.extend(listed.companions);
+            merged.skipped.extend(listed.skipped);
             for file in listed.files {
                 files.entry((file.store.to_string(), file.pin.location.clone())).or_insert(file);
             }
@@ -96,7 +99,8 @@ impl Listed {
             }
             was_read
         });
-        new.warn(shown, "files that are new since the run are not read");
+        let sentence = new.sentence("files that are new since the run are not read");
+        sentence.iter().for_each(|sentence| tracing::warn!(url = shown, "{sentence}"));
     }
 }
 
@@ -104,8 +108,10 @@ impl Listed {
 ///
 /// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files whose ending does not belong to
 /// the format are also skipped. If a URL or a pattern matches the whole name of a file, the ending of the file does not matter. If `warns`
-/// is true, the log counts and names the skipped files. Fails with `Kind::Input` if a path is missing, a folder is empty or a pattern
-/// matches nothing.
+/// is true, the log names the first skipped files. It also names the first empty files, which contain no rows.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty or a pattern matches nothing.
 pub(super) async fn list(
     ctx: &SessionContext,
     urls: &[String],
@@ -116,10 +122,13 @@ pub(super) async fn list(
     for url in urls {
         let mut skipped = Skipped::default();
         let listed = list_url(ctx, url, format, &mut skipped).await;
-        if warns {
-            skipped.warn(url, format);
-        }
-        found.push(listed?);
+        let files = listed.iter().flat_map(|listed| &listed.files);
+        files
+            .filter(|file| file.size() == 0 && !format.is_one_document())
+            .for_each(|file| skipped.add(EMPTY, file.path.to_string()));
+        let skipped = skipped.sentences(format);
+        skipped.iter().filter(|_| warns).for_each(|sentence| tracing::warn!(url, "{sentence}"));
+        found.push(Listed { skipped, ..listed? });
     }
     Ok(Listed::merge(found))
 }
@@ -179,7 +188,7 @@ async fn list_url(
             EntryType::Special if wanted => skipped.add(SPECIAL, path),
             EntryType::Hidden { folder: false } if wanted => skipped.add(HIDDEN, path),
             EntryType::Hidden { .. } => {}
-            _ if !wanted => skipped.other_endings += 1,
+            _ if !wanted => skipped.other_endings.add(path),
             EntryType::File(_) if is_left_out(&name) => skipped.add(COMPANION, path),
             EntryType::File(meta) => {
                 let file = SourceFile::new(&path, &name, store_url.clone(), meta);
@@ -260,30 +269,23 @@ fn check_table(file: &SourceFile, tables: &BTreeSet<String>) -> Result<()> {
 }
 
 fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped: &Skipped) -> Error {
-    let extensions = format.endings.join(", ");
-    let ignored = skipped.other_endings;
     if pattern.glob.is_some() {
         return Error::input(format!("no file matches `{url}`: correct the pattern"));
     }
-    if ignored > 0 {
+    if let Some(missing) = address::missing(url) {
         return Error::input(format!(
-            "no file under `{url}` ends in {extensions}, but {ignored} have other endings: set [source] format to \
-             their format, or name them one by one or by a pattern such as `{}/*`",
+            "{missing}: correct the path, which starts at the working directory if it is relative"
+        ));
+    }
+    let skipped = skipped.sentences(format).join("; ");
+    if !skipped.is_empty() {
+        return Error::input(format!(
+            "there is no file to read under `{url}`; {skipped}: set [source] format to their format, or name them one by one or by a \
+             pattern such as `{}/*`",
             url.trim_end_matches('/')
         ));
     }
-    if skipped.not_readable() > 0 {
-        return Error::input(format!(
-            "there is no file under `{url}` that can be read, and {} were skipped, as the log says: name or rename them",
-            skipped.not_readable()
-        ));
-    }
-    Error::input(match address::missing(url) {
-        Some(missing) => {
-            format!("{missing}: correct the path, which starts at the working directory if it is relative")
-        }
-        None => format!("there is no file under `{url}`: put the input there, or correct the path"),
-    })
+    Error::input(format!("there is no file under `{url}`: put the input there, or correct the path"))
 }
 
 /// Returns the part of `location` after `prefix`, or `None` if it is not a descendant of `prefix`.
@@ -348,11 +350,13 @@ impl SkippedNames {
         }
     }
 
-    fn warn(&self, url: &str, why: &str) {
-        if self.count > 0 {
-            let more = if self.count > self.first.len() { ", ..." } else { "" };
-            tracing::warn!(url, count = self.count, "{why}: {}{more}", self.first.join(", "));
-        }
+    /// Returns the reason with the first names, or `None` if there are none.
+    fn sentence(&self, why: &str) -> Option<String> {
+        let more = match self.count - self.first.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (self.count > 0).then(|| format!("{why}: {}{more}", self.first.join(", ")))
     }
 }
 
@@ -360,8 +364,8 @@ impl SkippedNames {
 #[derive(Debug, Default)]
 struct Skipped {
     names: BTreeMap<&'static str, SkippedNames>,
-    /// The number of files whose endings do not belong to the format.
-    other_endings: usize,
+    /// The files whose endings do not belong to the format.
+    other_endings: SkippedNames,
 }
 
 /// The reasons why files are skipped.
@@ -369,6 +373,7 @@ const HIDDEN: &str = "files and folders whose names start with . or _ are skippe
 const COMPANION: &str = "files that describe data, or belong to the system, are skipped";
 const SPECIAL: &str = "named pipes, sockets and devices are skipped";
 const DANGLING: &str = "broken symbolic links are skipped";
+const EMPTY: &str = "empty files are skipped";
 const LOOPING: &str = "symbolic links to a folder that they are in are skipped";
 
 impl Skipped {
@@ -376,17 +381,11 @@ impl Skipped {
         self.names.entry(reason).or_default().add(name);
     }
 
-    fn warn(&self, url: &str, format: &SourceFormat) {
-        self.names.iter().for_each(|(reason, names)| names.warn(url, reason));
-        if self.other_endings > 0 {
-            let (ignored, extensions) = (self.other_endings, format.endings.join(", "));
-            tracing::warn!(url, ignored, "files that do not end in {extensions} are skipped");
-        }
-    }
-
-    /// The number of files that the job cannot read with any setting.
-    fn not_readable(&self) -> usize {
-        self.names.values().map(|names| names.count).sum()
+    /// Returns a sentence for each reason.
+    fn sentences(&self, format: &SourceFormat) -> Vec<String> {
+        let endings = format!("files that do not end in {} are skipped", format.endings.join(", "));
+        let names = self.names.iter().map(|(reason, names)| names.sentence(reason));
+        names.chain([self.other_endings.sentence(&endings)]).flatten().collect()
     }
 
     fn companions(&self) -> Vec<String> {
