@@ -26,7 +26,8 @@
 //! | `units` | text | its lines, sentences or paragraphs: hash, position and number of words |
 //! | `fingerprints` | text | selected hashes of its runs of words |
 //! | `windows` | text, fingerprints | the windows of words with a fingerprint |
-//! | `word_runs` | text, repeated windows | the runs of words in these windows |
+//! | `word_runs` | repeated windows | the runs of words in those that are not first occurrences |
+//! | `placed_runs` | text, runs of words | the runs with their hashes and positions |
 //! | `text_sample` | text, position | the first characters from there |
 //! | `order_key` | a value | its sort key; numeric texts sort as numbers |
 //! | `number_key` | a text | its sort key if it is a number |
@@ -54,7 +55,7 @@ use datafusion::prelude::SessionContext;
 
 use datafusion::error::Result;
 use function::Function;
-pub use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
+pub use texts::{CUT_SPAN, PLACED_RUN, REPEATED, RUN, UNIT, WINDOW};
 
 /// Returns every function for SQL, in the order in which a pipeline uses the functions.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
@@ -73,7 +74,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// Returns the functions that only stages use. SQL sessions do not contain these functions, but sessions that decode plans from bytes do.
 pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
-    const ALL: [&Function; 17] = [
+    const ALL: [&Function; 18] = [
         &values::DOCUMENT_KEY,
         &values::JOINED_TEXTS,
         &texts::SHINGLE_TEXTS,
@@ -83,6 +84,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
         &texts::FINGERPRINTS,
         &texts::WINDOWS,
         &texts::WORD_RUNS,
+        &texts::PLACED_RUNS,
         &texts::TEXT_SAMPLE,
         &texts::TEXT_WITHOUT,
         &texts::WORD_COUNT,

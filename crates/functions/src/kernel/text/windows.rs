@@ -4,6 +4,7 @@
 //! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few hashes per
 //! text. If two texts contain the same window of hashes, winnowing selects the same hash in both texts.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Returns the number of words in a hashed run, which is half of a window of `length` words. With this number, about four hashes are
@@ -107,86 +108,103 @@ pub(crate) struct RepeatedWindow {
     pub(crate) occurrences: u64,
     /// The number of reference documents that contain the window.
     pub(crate) reference_documents: u64,
+    /// The document with the first occurrence.
+    pub(crate) kept_doc: u64,
+    /// The first word of the first occurrence.
+    pub(crate) kept_at: usize,
+    /// The number of characters before the first occurrence.
+    pub(crate) kept_char_start: u64,
 }
 
-/// Consecutive words that are all in repeated windows.
+impl RepeatedWindow {
+    /// Returns whether the first occurrences of both windows are in the same document and have the same distance as the windows.
+    fn is_aligned(&self, other: &Self) -> bool {
+        self.kept_doc == other.kept_doc && self.kept_at + other.at == other.kept_at + self.at
+    }
+}
+
+/// Consecutive words of a text that another place in the collection also has. This place has the first occurrences of their windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WordRun {
     pub(crate) words: Range<usize>,
-    /// Whether the words are kept, because each of them is in the first occurrence of a window.
-    pub(crate) kept: bool,
     /// The number of occurrences of the most frequent window in the run.
     pub(crate) occurrences: u64,
     /// The largest number of reference documents that contain the same window of the run.
     pub(crate) reference_documents: u64,
-    /// The index of the last window that starts at or before the first word of the run.
-    pub(crate) window: usize,
+    pub(crate) kept_doc: u64,
+    /// The word at which the run begins in `kept_doc`.
+    pub(crate) kept_at: usize,
+    /// The number of characters in `kept_doc` before the last window that starts at or before the first word of the run.
+    pub(crate) kept_char_start: u64,
+    /// Whether the words can be cut out. Otherwise, spans and kept words contain them.
+    pub(crate) is_span: bool,
 }
 
-/// Returns the runs of words that `windows` cover. Each window has `length` words, and the windows are sorted by `at`.
+/// Returns the runs of words in `windows` that are not first occurrences. Each window has `length` words, and the windows are sorted by
+/// `at`. The spans come first, sorted and without common words, and then the runs of the other windows.
 ///
-/// A word is kept if it is in the first occurrence of any window. So the first occurrence of every repeated window is kept completely. Two
-/// consecutive runs with the same `kept` are joined if at most `gap` words separate them.
+/// A word is kept if it is in the first occurrence of any window. So the first occurrence of every repeated window is kept completely.
+/// Spans are all other words. A span ends where the next one begins, or where the document `kept_doc` has other words. In a span, up to
+/// `gap` consecutive words can be outside of windows.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
-    let kept =
-        joined(windows.iter().filter(|window| window.is_first).map(|window| window.at..window.at + length));
-    let all = joined(windows.iter().map(|window| window.at..window.at + length));
-    let mut parts: Vec<(Range<usize>, bool)> = kept.iter().map(|words| (words.clone(), true)).collect();
-    parts.extend(without(&all, &kept).into_iter().map(|words| (words, false)));
-    parts.sort_by_key(|(words, _)| words.start);
-    let mut runs: Vec<(Range<usize>, bool)> = Vec::new();
-    for (words, kept) in parts {
-        match runs.last_mut() {
-            Some((before, same)) if *same == kept && words.start <= before.end + gap => {
-                before.end = words.end
+    let is_used: Vec<Cell<bool>> = windows.iter().map(|window| Cell::new(window.is_first)).collect();
+    // The end of the run that begins with this window, and the first kept word after it.
+    let end_of = |first: usize| {
+        let mut end = windows[first].at + length;
+        for (window, is_used) in windows.iter().zip(&is_used).skip(first) {
+            if window.at > end + gap || window.is_first {
+                return (end, window.at);
             }
-            _ => runs.push((words, kept)),
+            if window.is_aligned(&windows[first]) {
+                end = window.at + length;
+                is_used.set(true);
+            }
         }
-    }
-    let run = |(words, kept): (Range<usize>, bool)| {
-        let from = windows.partition_point(|window| window.at + length <= words.start);
-        let to = windows.partition_point(|window| window.at < words.end);
-        let in_run = |&place: &usize| windows[place].is_first == kept;
-        let most = |of: fn(&RepeatedWindow) -> u64| {
-            (from..to).filter(in_run).map(|place| of(&windows[place])).max().unwrap_or_default()
-        };
-        let occurrences = most(|window| window.occurrences);
-        let reference_documents = most(|window| window.reference_documents);
-        let window = (from..to).filter(in_run).take_while(|&place| windows[place].at <= words.start).last();
-        WordRun { words, kept, occurrences, reference_documents, window: window.unwrap_or(from) }
+        (end, end)
     };
-    runs.into_iter().map(run).collect()
-}
-
-/// Joins sorted ranges that touch or overlap.
-fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
-    let mut all: Vec<Range<usize>> = Vec::new();
-    for next in ranges {
-        match all.last_mut() {
-            Some(before) if next.start <= before.end => before.end = before.end.max(next.end),
-            _ => all.push(next),
+    // The words of each run, and its first window.
+    let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
+    let (mut start, mut is_next) = (0, false);
+    loop {
+        let from = windows.partition_point(|window| window.at + length <= start);
+        let Some(next) = windows.get(from) else { break };
+        is_next &= next.at <= start + gap;
+        start = start.max(next.at);
+        let first = windows.partition_point(|window| window.at <= start) - 1;
+        if let Some(kept) = windows[from..=first].iter().rfind(|window| window.is_first) {
+            (start, is_next) = (kept.at + length, false);
+            continue;
+        }
+        let (end, kept) = end_of(first);
+        if let Some((before, _)) = runs.last_mut().filter(|_| is_next) {
+            start = windows[first].at;
+            before.end = start;
+        }
+        runs.push((start..end.min(kept), first));
+        (start, is_next) = (end.min(kept), true);
+    }
+    let spans = runs.len();
+    for (first, window) in windows.iter().enumerate() {
+        if !is_used[first].get() {
+            runs.push((window.at..end_of(first).0, first));
         }
     }
-    all
-}
-
-/// Returns the parts of `all` that are outside of `taken`. Both are sorted, and every range in `taken` is inside a range in `all`.
-fn without(all: &[Range<usize>], taken: &[Range<usize>]) -> Vec<Range<usize>> {
-    let mut rest = Vec::new();
-    let mut taken = taken.iter().peekable();
-    for range in all {
-        let mut start = range.start;
-        while let Some(next) = taken.next_if(|next| next.start < range.end) {
-            if start < next.start {
-                rest.push(start..next.start);
-            }
-            start = next.end;
+    let run = |(place, (words, first)): (usize, (Range<usize>, usize))| {
+        let to = windows.partition_point(|window| window.at + length <= words.end).max(first + 1);
+        let most =
+            |of: fn(&RepeatedWindow) -> u64| windows[first..to].iter().map(of).max().unwrap_or_default();
+        let RepeatedWindow { at, kept_doc, kept_at, kept_char_start, .. } = windows[first];
+        WordRun {
+            occurrences: most(|window| window.occurrences),
+            reference_documents: most(|window| window.reference_documents),
+            kept_doc,
+            kept_at: kept_at + words.start - at,
+            kept_char_start,
+            is_span: place < spans,
+            words,
         }
-        if start < range.end {
-            rest.push(start..range.end);
-        }
-    }
-    rest
+    };
+    runs.into_iter().enumerate().map(run).collect()
 }
 
 #[cfg(test)]
