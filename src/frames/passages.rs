@@ -379,11 +379,11 @@ pub(crate) fn spans_of_words(
     let windows = lists(with_struct(windows, "windows", REPEATED)?)?;
     let runs = unnested(windows, word_runs(col("windows"), length, gap), RUN)?;
     let kept = runs.clone().aggregate(
-        columns(["kept_doc", "kept_at", "words"]),
+        columns(["kept_doc", "kept_at", "kept_words"]),
         ["occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec(),
     )?;
-    let mut of_kept = renamed([("kept_doc", "doc"), ("kept_at", "at")]);
-    of_kept.extend(columns(["words", "occurrences", "reference_documents", "kept_doc", "kept_at"]));
+    let mut of_kept = renamed([("kept_doc", "doc"), ("kept_at", "at"), ("kept_words", "words")]);
+    of_kept.extend(columns(["occurrences", "reference_documents", "kept_doc", "kept_at", "kept_words"]));
     of_kept.extend(["kept_char_start", "is_span"].map(|name| lit(0_u64).alias(name)));
     let runs = runs.filter(col("is_span").eq(lit(1_u64)))?.union(kept.select(of_kept)?)?;
     let runs = lists(with_struct(runs, "runs", RUN)?.with_column_renamed("doc", "run_doc")?)?;

@@ -294,13 +294,14 @@ pub const REPEATED: [&str; 7] =
     ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_at", "kept_char_start"];
 
 /// The columns of a run of words: its first word, its number of words, and where it is kept. `is_span` is 0 for runs that are not cut out.
-pub const RUN: [&str; 8] = [
+pub const RUN: [&str; 9] = [
     "at",
     "words",
     "occurrences",
     "reference_documents",
     "kept_doc",
     "kept_at",
+    "kept_words",
     "kept_char_start",
     "is_span",
 ];
@@ -347,6 +348,7 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
                 run.reference_documents,
                 run.kept_doc,
                 run.kept_at as u64,
+                run.kept_words as u64,
                 run.kept_char_start,
                 u64::from(run.is_span),
             ]);
@@ -393,7 +395,7 @@ fn placed_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arra
     let rows = texts(literals.function, column)?.zip(runs.iter()).map(|(text, runs)| text.zip(runs));
     let mut words = WrittenWords::new(&by.normalize, by.words)?;
     lists(literals.function, rows, Structs::new(PLACED_RUN), |(text, runs), list| {
-        let [at, count, occurrences, reference_documents, kept_doc, _, kept_char_start, is_span] =
+        let [at, count, occurrences, reference_documents, kept_doc, _, _, kept_char_start, is_span] =
             numbers(runs.as_struct(), RUN)?;
         let mut order: Vec<usize> = (0..at.len()).collect();
         order.sort_unstable_by_key(|&row| (is_span[row], at[row], count[row]));
@@ -401,8 +403,7 @@ fn placed_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arra
         let mut places = words.places(text);
         for (place, &row) in order.iter().enumerate() {
             let (start, is_kept) = (at[row] as usize, is_span[row] == 0);
-            // A run with a gap can have more words than the text where it is kept.
-            let run = start..(start + count[row] as usize).min(words.len());
+            let run = start..start + count[row] as usize;
             let (hash, WordPlace { mut bytes, mut chars }) =
                 (words.hash(run.clone()), places.locate(run.clone()));
             let next = order.get(place + 1).map(|&next| at[next] as usize);

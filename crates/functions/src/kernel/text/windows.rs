@@ -134,6 +134,8 @@ pub(crate) struct WordRun {
     pub(crate) kept_doc: u64,
     /// The word at which the run begins in `kept_doc`.
     pub(crate) kept_at: usize,
+    /// The number of words up to the end of the last window. Words after it are a gap.
+    pub(crate) kept_words: usize,
     /// The number of characters in `kept_doc` before the last window that starts at or before the first word of the run.
     pub(crate) kept_char_start: u64,
     /// Whether the words can be cut out. Otherwise, spans and kept words contain them.
@@ -162,8 +164,8 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
         }
         (end, end)
     };
-    // The words of each run, and its first window.
-    let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
+    // The words of each run up to its last window, its end, and its first window.
+    let mut runs: Vec<(Range<usize>, usize, usize)> = Vec::new();
     let (mut start, mut is_next) = (0, false);
     loop {
         let from = windows.partition_point(|window| window.at + length <= start);
@@ -176,21 +178,22 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
             continue;
         }
         let (end, kept) = end_of(first);
-        if let Some((before, _)) = runs.last_mut().filter(|_| is_next) {
+        if let Some((before, before_end, _)) = runs.last_mut().filter(|_| is_next) {
             start = windows[first].at;
-            before.end = start;
+            (before.end, *before_end) = (before.end.min(start), start);
         }
-        runs.push((start..end.min(kept), first));
+        runs.push((start..end.min(kept), end.min(kept), first));
         (start, is_next) = (end.min(kept), true);
     }
     let spans = runs.len();
     for (first, window) in windows.iter().enumerate() {
         if !is_used[first].get() {
-            runs.push((window.at..end_of(first).0, first));
+            let end = end_of(first).0;
+            runs.push((window.at..end, end, first));
         }
     }
-    let run = |(place, (words, first)): (usize, (Range<usize>, usize))| {
-        let to = windows.partition_point(|window| window.at + length <= words.end).max(first + 1);
+    let run = |(place, (in_windows, end, first)): (usize, (Range<usize>, usize, usize))| {
+        let to = windows.partition_point(|window| window.at + length <= in_windows.end).max(first + 1);
         let most =
             |of: fn(&RepeatedWindow) -> u64| windows[first..to].iter().map(of).max().unwrap_or_default();
         let RepeatedWindow { at, kept_doc, kept_at, kept_char_start, .. } = windows[first];
@@ -198,10 +201,11 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
             occurrences: most(|window| window.occurrences),
             reference_documents: most(|window| window.reference_documents),
             kept_doc,
-            kept_at: kept_at + words.start - at,
+            kept_at: kept_at + in_windows.start - at,
+            kept_words: in_windows.len(),
             kept_char_start,
             is_span: place < spans,
-            words,
+            words: in_windows.start..end,
         }
     };
     runs.into_iter().enumerate().map(run).collect()
@@ -209,6 +213,8 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -266,71 +272,101 @@ mod tests {
         }
     }
 
-    fn window(at: usize, is_first: bool, occurrences: u64) -> RepeatedWindow {
-        RepeatedWindow { at, is_first, occurrences, reference_documents: occurrences / 2 }
+    /// The repeated windows of each document. The documents are in the order in which they keep windows.
+    fn repeated(documents: &[Vec<u8>], length: usize) -> Vec<Vec<RepeatedWindow>> {
+        let mut places: HashMap<&[u8], Vec<(usize, usize)>> = HashMap::new();
+        for (doc, words) in documents.iter().enumerate() {
+            for (at, window) in words.windows(length).enumerate() {
+                places.entry(window).or_default().push((doc, at));
+            }
+        }
+        let of_document = |(doc, words): (usize, &Vec<u8>)| {
+            let windows = words.windows(length).enumerate().filter(|(_, window)| places[window].len() > 1);
+            let window = |(at, window)| {
+                let (places, (kept_doc, kept_at)) = (&places[window], places[window][0]);
+                RepeatedWindow {
+                    at,
+                    is_first: (kept_doc, kept_at) == (doc, at),
+                    occurrences: places.len() as u64,
+                    reference_documents: places.len() as u64 / 2,
+                    kept_doc: kept_doc as u64,
+                    kept_at,
+                    kept_char_start: kept_at as u64,
+                }
+            };
+            windows.map(window).collect()
+        };
+        documents.iter().enumerate().map(of_document).collect()
+    }
+
+    /// The runs of each text: its words, the number of occurrences, and where it is kept. Words of other runs than spans are in brackets.
+    fn written(texts: &[&str], length: usize, gap: usize) -> Vec<Vec<String>> {
+        let documents: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+        let of_document = |(windows, text): (&Vec<RepeatedWindow>, &&str)| {
+            let written = |run: WordRun| {
+                let (words, kept) = (&text[run.words], format!("{}@{}", run.kept_doc, run.kept_at));
+                let words = if run.is_span { words.to_owned() } else { format!("({words})") };
+                format!("{words} {} {kept}", run.occurrences)
+            };
+            runs(windows, length, gap).into_iter().map(written).collect()
+        };
+        repeated(&documents, length).iter().zip(texts).map(of_document).collect()
     }
 
     #[test]
-    fn words_of_first_occurrences_stay() {
-        let windows = [
-            window(0, false, 2),
-            window(1, true, 3),
-            window(2, false, 9),
-            window(7, false, 4),
-            window(12, false, 5),
-        ];
-        let run = |words, kept, occurrences: u64, window| WordRun {
-            words,
-            kept,
-            occurrences,
-            reference_documents: occurrences / 2,
-            window,
-        };
-        assert_eq!(
-            runs(&windows, 4, 0),
-            [
-                run(0..1, false, 2, 0),
-                run(1..5, true, 3, 1),
-                run(5..6, false, 9, 2),
-                run(7..11, false, 4, 3),
-                run(12..16, false, 5, 4)
-            ]
-        );
-        assert_eq!(
-            runs(&windows, 4, 1),
-            [run(0..1, false, 2, 0), run(1..5, true, 3, 1), run(5..16, false, 9, 2)]
-        );
+    fn runs_by_example() {
+        // Two passages change places.
+        assert_eq!(written(&["abcdefgh", "efghabcd"], 3, 0)[1], ["efgh 2 0@4", "abcd 2 0@0"]);
+        // The first document has the passage, and others have parts of it.
+        let parts = ["abcdef", "abcd", "cdef"];
+        assert_eq!(written(&parts, 3, 0)[1..], [["abcd 3 0@0"], ["cdef 3 0@2"]]);
+        // The last document has parts of others, with common words.
+        let common = ["abcde", "defgh", "cdef", "abcdefgh"];
+        assert_eq!(written(&common, 3, 0)[3], ["abcde 3 0@0", "fgh 2 1@2", "(def 3 1@0)"]);
+        assert_eq!(written(&["aaaaaaaa"], 3, 0), [["aa 6 0@0", "aaa 6 0@0", "(aaa 6 0@0)"]]);
+        // Other words are between the parts.
+        assert_eq!(written(&["abcxdef", "abcydef"], 3, 1)[1], ["abcydef 2 0@0"]);
+        assert_eq!(written(&["abcxxdef", "abcydef"], 3, 1)[1], ["abcy 2 0@0", "def 2 0@5"]);
+        assert_eq!(written(&["abcxdef", "abcydef"], 3, 0)[1], ["abc 2 0@0", "def 2 0@4"]);
     }
 
     proptest! {
         #[test]
-        fn runs_are_the_words_of_windows(
-            places in prop::collection::btree_map(0_usize..40, any::<bool>(), 0..12), length in 1_usize..7, gap in 0_usize..4
+        fn runs_are_the_words_that_other_places_keep(
+            documents in prop::collection::vec(prop::collection::vec(0_u8..4, 0..30), 1..5),
+            length in 2_usize..6, gap in 0_usize..4
         ) {
-            let windows: Vec<RepeatedWindow> = places.iter().map(|(&at, &is_first)| window(at, is_first, at as u64)).collect();
-            // Whether each word is kept; `None` for a word outside of windows.
-            let state = |word: usize| {
-                let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
-                windows.iter().filter(holds).map(|w| w.is_first).max()
-            };
-            let found = runs(&windows, length, gap);
-            for run in &found {
-                prop_assert_eq!(state(run.words.start), Some(run.kept));
-                prop_assert_eq!(state(run.words.end - 1), Some(run.kept));
-                let first = windows[run.window];
-                prop_assert!(first.is_first == run.kept && (first.at..first.at + length).contains(&run.words.start));
-            }
-            for word in 0..50 {
-                let of = found.iter().find(|run| run.words.contains(&word));
-                match state(word) {
-                    Some(kept) => prop_assert_eq!(of.map(|run| run.kept), Some(kept)),
-                    None => prop_assert!(of.is_none() || gap > 0),
+            let windows = repeated(&documents, length);
+            let mut keeps = vec![false; documents.len()];
+            for (doc, (words, windows)) in documents.iter().zip(&windows).enumerate() {
+                // Whether each word is kept; `None` for a word outside of windows.
+                let state = |word: usize| {
+                    let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
+                    windows.iter().filter(holds).map(|w| w.is_first).max()
+                };
+                let (mut cut, mut end) = (vec![false; words.len()], 0);
+                for run in runs(windows, length, gap) {
+                    let (kept_doc, kept) = (run.kept_doc as usize, run.kept_at..run.kept_at + run.kept_words);
+                    keeps[kept_doc] = true;
+                    prop_assert!((kept_doc, run.kept_at) < (doc, run.words.start));
+                    prop_assert!(run.occurrences > 1 && run.kept_words <= run.words.len());
+                    if gap == 0 {
+                        prop_assert_eq!(&documents[kept_doc][kept], &words[run.words.clone()]);
+                    }
+                    if run.is_span {
+                        prop_assert!(end <= run.words.start && run.words.start < run.words.end);
+                        end = run.words.end;
+                        cut[run.words].fill(true);
+                    }
+                }
+                for (word, cut) in cut.into_iter().enumerate() {
+                    let wanted = state(word).map(|kept| !kept);
+                    prop_assert!(wanted.map_or(gap > 0 || !cut, |wanted| wanted == cut), "{}", word);
                 }
             }
-            for pair in found.windows(2) {
-                prop_assert!(pair[0].words.end <= pair[1].words.start);
-                prop_assert!(pair[0].kept != pair[1].kept || pair[0].words.end + gap < pair[1].words.start);
-            }
+            // Each document with a first occurrence is named.
+            let wanted: Vec<bool> = windows.iter().map(|all| all.iter().any(|window| window.is_first)).collect();
+            prop_assert_eq!(keeps, wanted);
         }
     }
 }
