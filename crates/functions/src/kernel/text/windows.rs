@@ -4,7 +4,7 @@
 //! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few hashes per
 //! text. If two texts contain the same window of hashes, winnowing selects the same hash in both texts.
 
-use std::cell::Cell;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Returns the number of words in a hashed run, which is half of a window of `length` words. With this number, about four hashes are
@@ -143,23 +143,21 @@ pub(crate) struct WordRun {
 }
 
 /// Returns the runs of words in `windows` that are not first occurrences. Each window has `length` words, and the windows are sorted by
-/// `at`. The spans come first, sorted and without common words, and then the runs of the other windows.
+/// `at`. The spans come first, sorted and without common words. Then one run follows for each other document with a first occurrence.
 ///
 /// A word is kept if it is in the first occurrence of any window. So the first occurrence of every repeated window is kept completely.
 /// Spans are all other words. A span ends where the next one begins, or where the document `kept_doc` has other words. In a span, up to
 /// `gap` consecutive words can be outside of windows.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
-    let is_used: Vec<Cell<bool>> = windows.iter().map(|window| Cell::new(window.is_first)).collect();
     // The end of the run that begins with this window, and the first kept word after it.
     let end_of = |first: usize| {
         let mut end = windows[first].at + length;
-        for (window, is_used) in windows.iter().zip(&is_used).skip(first) {
+        for window in &windows[first..] {
             if window.at > end + gap || window.is_first {
                 return (end, window.at);
             }
             if window.is_aligned(&windows[first]) {
                 end = window.at + length;
-                is_used.set(true);
             }
         }
         (end, end)
@@ -186,8 +184,9 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
         (start, is_next) = (end.min(kept), true);
     }
     let spans = runs.len();
+    let mut kept_docs: HashSet<u64> = runs.iter().map(|(.., first)| windows[*first].kept_doc).collect();
     for (first, window) in windows.iter().enumerate() {
-        if !is_used[first].get() {
+        if !window.is_first && kept_docs.insert(window.kept_doc) {
             let end = end_of(first).0;
             runs.push((window.at..end, end, first));
         }
@@ -305,7 +304,7 @@ mod tests {
         let of_document = |(windows, text): (&Vec<RepeatedWindow>, &&str)| {
             let written = |run: WordRun| {
                 let (words, kept) = (&text[run.words], format!("{}@{}", run.kept_doc, run.kept_at));
-                let words = if run.is_span { words.to_owned() } else { format!("({words})") };
+                let words = if run.is_span { words.to_owned() } else { format!("[{words}]") };
                 format!("{words} {} {kept}", run.occurrences)
             };
             runs(windows, length, gap).into_iter().map(written).collect()
@@ -319,11 +318,16 @@ mod tests {
         assert_eq!(written(&["abcdefgh", "efghabcd"], 3, 0)[1], ["efgh 2 0@4", "abcd 2 0@0"]);
         // The first document has the passage, and others have parts of it.
         let parts = ["abcdef", "abcd", "cdef"];
-        assert_eq!(written(&parts, 3, 0)[1..], [["abcd 3 0@0"], ["cdef 3 0@2"]]);
+        assert_eq!(written(&parts, 3, 0)[1..], [["abcd 2 0@0"], ["cdef 2 0@2"]]);
         // The last document has parts of others, with common words.
         let common = ["abcde", "defgh", "cdef", "abcdefgh"];
-        assert_eq!(written(&common, 3, 0)[3], ["abcde 3 0@0", "fgh 2 1@2", "(def 3 1@0)"]);
-        assert_eq!(written(&["aaaaaaaa"], 3, 0), [["aa 6 0@0", "aaa 6 0@0", "(aaa 6 0@0)"]]);
+        assert_eq!(written(&common, 3, 0)[3], ["abcde 3 0@0", "fgh 2 1@2"]);
+        assert_eq!(written(&["aaaaaaaa"], 3, 0), [["aa 6 0@0", "aaa 6 0@0"]]);
+        let next = ["abcd", "bcde", "abcde"];
+        assert_eq!(written(&next, 4, 0)[2], ["a 2 0@0", "bcde 2 1@0"]);
+        // No span begins with the window of the second document.
+        let between = ["abcd", "cde", "defg", "abcdefg"];
+        assert_eq!(written(&between, 3, 0)[3], ["abcd 2 0@0", "efg 2 2@1", "[cde] 2 1@0"]);
         // Other words are between the parts.
         assert_eq!(written(&["abcxdef", "abcydef"], 3, 1)[1], ["abcydef 2 0@0"]);
         assert_eq!(written(&["abcxxdef", "abcydef"], 3, 1)[1], ["abcy 2 0@0", "def 2 0@5"]);
