@@ -272,3 +272,40 @@ fn long_windows_of_stories_are_found() {
         assert!(found > 50, "length {length}: {found} spans");
     }
 }
+
+/// The document that keeps a passage has all of its words, and each passage occurs at least twice.
+#[test]
+fn a_span_names_a_document_with_all_of_its_words() {
+    let mut inexact = 0;
+    for seed in seeds(9) {
+        let path = paths();
+        let mut random = Random(seed);
+        let length = 2 + random.below(9);
+        let vocabulary = [2, 30, 1_000][random.below(3)];
+        let documents = texts(&mut random, 40, vocabulary);
+        write_parquet(&path("in.parquet"), &documents, 9);
+        let length_is = format!("passages.length={length}");
+        let sets =
+            ["passages.unit=word", "shingle.words=word-characters", "clusters.keep=['id']", &length_is];
+        run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+        let only_words = |text: &str| words(text).into_iter().map(|(word, _)| word).collect::<Vec<_>>();
+        let texts: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
+        let all: Vec<Vec<String>> = documents.iter().map(|(_, text)| only_words(text)).collect();
+        let spans = spans(&path("out"));
+        for span in &spans {
+            let passage = only_words(&texts[&span.id][span.bytes.0..span.bytes.1]);
+            let rest: String = texts[&span.kept_at.0].chars().skip(span.kept_at.1).collect();
+            let at = only_words(&rest).windows(passage.len()).position(|words| *words == passage).unwrap();
+            assert!(at == 0 || at < length && passage.len() < length, "seed {seed}: {span:?}");
+            inexact += usize::from(at > 0);
+            let times = |words: &Vec<String>| words.windows(passage.len()).filter(|w| **w == passage).count();
+            let times: usize = all.iter().map(times).sum();
+            assert!(times > 1 && (passage.len() < length || times <= span.occurrences), "{times} {span:?}");
+            let keeps = |other: &Span| {
+                other.kept && (&other.passage, &other.kept_at.0) == (&span.passage, &span.kept_at.0)
+            };
+            assert!(spans.iter().any(keeps), "seed {seed}: {span:?}");
+        }
+    }
+    println!("{inexact} spans begin after the place that they name");
+}
