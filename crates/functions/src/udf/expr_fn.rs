@@ -67,8 +67,7 @@ pub fn word_runs(windows: Expr, length: usize, gap: usize) -> Expr {
 
 /// `placed_runs(text, runs, ...)` returns a list of structs, one per run of words, with its hash and its position in the text.
 pub fn placed_runs(text: Expr, runs: Expr, by: &Shingle) -> Expr {
-    let by = Shingle { min_words: 0, short: Short::Reject, ..by.clone() };
-    let mut arguments = cut_arguments(text, &by);
+    let mut arguments = cut_arguments(text, by);
     arguments.insert(1, runs);
     call(&texts::PLACED_RUNS, arguments)
 }

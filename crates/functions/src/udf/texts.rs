@@ -340,7 +340,20 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     let (gap, length) = run_settings(literals)?;
     let windows: &ListArray = downcast(windows)?;
     lists(literals.function, windows.iter(), Structs::new(RUN), |windows, list| {
-        for run in runs(&repeated(windows.as_struct())?, length, gap) {
+        let [at, is_first, occurrences, reference_documents, kept_doc, kept_at, kept_char_start] =
+            numbers(windows.as_struct(), REPEATED)?;
+        let window = |row: usize| RepeatedWindow {
+            at: at[row] as usize,
+            is_first: is_first[row] != 0,
+            occurrences: occurrences[row],
+            reference_documents: reference_documents[row],
+            kept_doc: kept_doc[row],
+            kept_at: kept_at[row] as usize,
+            kept_char_start: kept_char_start[row],
+        };
+        let mut windows: Vec<RepeatedWindow> = (0..at.len()).map(window).collect();
+        windows.sort_unstable_by_key(|window| window.at);
+        for run in runs(&windows, length, gap) {
             list.push([
                 run.words.start as u64,
                 run.words.len() as u64,
@@ -355,24 +368,6 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
         }
         Ok(true)
     })
-}
-
-/// Returns the windows of a text, sorted by their first words.
-fn repeated(rows: &StructArray) -> Result<Vec<RepeatedWindow>> {
-    let [at, is_first, occurrences, reference_documents, kept_doc, kept_at, kept_char_start] =
-        numbers(rows, REPEATED)?;
-    let window = |row: usize| RepeatedWindow {
-        at: at[row] as usize,
-        is_first: is_first[row] != 0,
-        occurrences: occurrences[row],
-        reference_documents: reference_documents[row],
-        kept_doc: kept_doc[row],
-        kept_at: kept_at[row] as usize,
-        kept_char_start: kept_char_start[row],
-    };
-    let mut windows: Vec<RepeatedWindow> = (0..rows.len()).map(window).collect();
-    windows.sort_unstable_by_key(|window| window.at);
-    Ok(windows)
 }
 
 /// `placed_runs(text, runs, ..)` returns the runs of words of a text with their hashes and positions. Runs with `is_span` = 0 are kept, and
