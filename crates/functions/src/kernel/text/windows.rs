@@ -149,19 +149,6 @@ pub(crate) struct WordRun {
 /// Spans are all other words. A span ends where the next one begins, or where the document `kept_doc` has other words. In a span, up to
 /// `gap` consecutive words can be outside of windows.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
-    // The end of the run that begins with this window, and the first kept word after it.
-    let end_of = |first: usize| {
-        let mut end = windows[first].at + length;
-        for window in &windows[first..] {
-            if window.at > end + gap || window.is_first {
-                return (end, window.at);
-            }
-            if window.is_aligned(&windows[first]) {
-                end = window.at + length;
-            }
-        }
-        (end, end)
-    };
     // The words of each run up to its last window, its end, and its first window.
     let mut runs: Vec<(Range<usize>, usize, usize)> = Vec::new();
     let (mut start, mut is_next) = (0, false);
@@ -175,19 +162,19 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
             (start, is_next) = (kept.at + length, false);
             continue;
         }
-        let (end, kept) = end_of(first);
+        let (_, end) = end_of_run(&windows[first..], length, gap);
         if let Some((before, before_end, _)) = runs.last_mut().filter(|_| is_next) {
             start = windows[first].at;
             (before.end, *before_end) = (before.end.min(start), start);
         }
-        runs.push((start..end.min(kept), end.min(kept), first));
-        (start, is_next) = (end.min(kept), true);
+        runs.push((start..end, end, first));
+        (start, is_next) = (end, true);
     }
     let spans = runs.len();
     let mut kept_docs: HashSet<u64> = runs.iter().map(|(.., first)| windows[*first].kept_doc).collect();
     for (first, window) in windows.iter().enumerate() {
         if !window.is_first && kept_docs.insert(window.kept_doc) {
-            let end = end_of(first).0;
+            let (end, _) = end_of_run(&windows[first..], length, gap);
             runs.push((window.at..end, end, first));
         }
     }
@@ -208,6 +195,20 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
         }
     };
     runs.into_iter().enumerate().map(run).collect()
+}
+
+/// Returns the end of the run that begins with the first window: the end of its windows, and the end of its words that are not kept.
+fn end_of_run(windows: &[RepeatedWindow], length: usize, gap: usize) -> (usize, usize) {
+    let mut end = windows[0].at + length;
+    for window in windows {
+        if window.at > end + gap || window.is_first {
+            return (end, end.min(window.at));
+        }
+        if window.is_aligned(&windows[0]) {
+            end = window.at + length;
+        }
+    }
+    (end, end)
 }
 
 #[cfg(test)]
