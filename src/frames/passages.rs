@@ -23,10 +23,10 @@ use crate::operator::filters::MayRepeat;
 use crate::operator::keyed_rows::{ColumnOrder, FirstOfEach};
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{
-    fingerprints as text_fingerprints, text_sample, text_without, units as text_units,
-    windows as text_windows, word_runs as text_runs,
+    fingerprints as text_fingerprints, placed_runs, text_sample, text_without, units as text_units,
+    windows as text_windows, word_runs,
 };
-use crate::udf::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
+use crate::udf::{CUT_SPAN, PLACED_RUN, REPEATED, RUN, UNIT, WINDOW};
 
 const SAMPLE: usize = 200;
 
@@ -88,8 +88,7 @@ pub(crate) fn without_rejects(documents: DataFrame, rejects: DataFrame) -> Resul
 
 /// Removes the bytes in `cuts` (doc, byte_start, byte_end: UInt64) from the texts (doc, text, ..).
 pub(crate) fn without_cuts(texts: DataFrame, cuts: DataFrame) -> Result<DataFrame> {
-    let fields = CUT_SPAN.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
-    let cuts = cuts.select(vec![col("doc").alias("cut_doc"), named_struct(fields).alias("cuts")])?;
+    let cuts = with_struct(cuts, "cuts", CUT_SPAN)?.with_column_renamed("doc", "cut_doc")?;
     let mut columns = all_columns(&texts);
     for column in columns.iter_mut().filter(|column| **column == ident("text")) {
         *column = text_without(col("text"), col("cuts")).alias("text");
@@ -187,6 +186,12 @@ fn unnested<const N: usize>(frame: DataFrame, list: Expr, fields: [&str; N]) -> 
     Ok(rows.filter(col("element").is_not_null())?.select([columns(["doc"]), fields].concat())?)
 }
 
+/// (doc, `fields`) -> `doc` and the struct `name` of the fields.
+fn with_struct<const N: usize>(frame: DataFrame, name: &str, fields: [&str; N]) -> Result<DataFrame> {
+    let fields = fields.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
+    Ok(frame.select(vec![col("doc"), named_struct(fields).alias(name)])?)
+}
+
 /// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row per unit with at least
 /// `min_words` words.
 pub(crate) fn units(
@@ -225,9 +230,10 @@ pub(crate) fn windows(
     Ok(windows.with_column("of_reference", lit(u64::from(of_reference)))?)
 }
 
-/// [`windows`], the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_char_start: UInt64),
-/// one row per repeated window in a new document. `is_first` is 1 for the first occurrence in the first document, whose place is
-/// `kept_doc` and `kept_char_start`.
+/// The [`windows`], the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_at,
+/// kept_char_start: UInt64), one row per repeated window that is in a new document, or first in a new document.
+///
+/// `is_first` is 1 for the first occurrence in the first document. `kept_doc`, `kept_at` and `kept_char_start` say where this occurrence is.
 pub(crate) fn repeated_windows(
     windows: PassageRows,
     documents: DataFrame,
@@ -235,11 +241,16 @@ pub(crate) fn repeated_windows(
 ) -> Result<DataFrame> {
     let windows = with_order(windows.repeated(HASH)?, documents, &[], order)?;
     let kept = ["doc", "at", "occurrences", "reference_documents", "reference"];
-    let of_first = [("doc", "kept_doc"), ("char_start", "kept_char_start")];
+    let of_first = [
+        ("doc", "kept_doc"),
+        ("at", "kept_at"),
+        ("char_start", "kept_char_start"),
+        ("reference", "kept_reference"),
+    ];
     let ranked = with_first(windows, &HASH, &sorted(order, "at"), &kept, &of_first)?;
-    let mut all = columns(["doc", "at", "occurrences", "reference_documents", "kept_doc", "kept_char_start"]);
-    all.insert(2, number(col("is_first")).alias("is_first"));
-    Ok(ranked.filter(!col("reference"))?.select(all)?)
+    let mut all = columns(["doc"]);
+    all.extend(REPEATED.map(|name| number(col(name)).alias(name)));
+    Ok(ranked.filter(!col("reference").and(col("kept_reference")))?.select(all)?)
 }
 
 /// Documents (id, ..), clusters (id, representative, reference, ..), spared documents (id, reference, ..), reference documents (..,
@@ -356,12 +367,20 @@ pub(crate) fn spans_of_words(
     (length, gap): (usize, usize),
     shingle: &Shingle,
 ) -> Result<DataFrame> {
-    let fields = REPEATED.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
-    let windows =
-        windows.select(vec![col("doc").alias("window_doc"), named_struct(fields).alias("windows")])?;
+    let windows = lists(with_struct(windows, "windows", REPEATED)?)?;
+    let runs = unnested(windows, word_runs(col("windows"), length, gap), RUN)?;
+    let kept = runs.clone().aggregate(
+        columns(["kept_doc", "kept_at", "kept_words"]),
+        ["occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec(),
+    )?;
+    let mut of_kept = renamed([("kept_doc", "doc"), ("kept_at", "at"), ("kept_words", "words")]);
+    of_kept.extend(columns(["occurrences", "reference_documents", "kept_doc", "kept_at", "kept_words"]));
+    of_kept.extend(["kept_char_start", "is_span"].map(|name| lit(0_u64).alias(name)));
+    let runs = runs.filter(col("is_span").eq(lit(1_u64)))?.union(kept.select(of_kept)?)?;
+    let runs = lists(with_struct(runs, "runs", RUN)?.with_column_renamed("doc", "run_doc")?)?;
     let texts = texts.select(columns(["doc", "text"]))?;
-    let texts = lists(windows)?.join(texts, JoinType::Inner, &["window_doc"], &["doc"], None)?;
-    let runs = unnested(texts, text_runs(col("text"), col("windows"), length, gap, shingle), RUN)?;
+    let texts = runs.join(texts, JoinType::Inner, &["run_doc"], &["doc"], None)?;
+    let runs = unnested(texts, placed_runs(col("text"), col("runs"), shingle), PLACED_RUN)?;
     let kept = documents.clone().select(renamed([
         ("doc", "of_kept"),
         ("id", "kept_id"),

@@ -1,7 +1,7 @@
 //! Looks up a repeated passage and its occurrences. No table contains the occurrences in reference documents, or the occurrences inside
 //! longer passages, so the texts of these documents are read again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
@@ -105,7 +105,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
         col("id").sort(true, false),
         col("char_start").sort(true, false),
     ];
-    let stays = places.clone().filter(col("kept_reference"))?;
+    let kept_in = |reference: bool| places.clone().filter(col("kept_reference").eq(lit(reference)));
     let columns: Vec<Expr> = passage
         .columns()
         .iter()
@@ -114,14 +114,15 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
             _ => col(name),
         })
         .collect();
-    let first = places.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
+    let first = places.clone().sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
     passage.places = PassagePlaces { first, all };
     let length = finished.job().passages.and_then(Passages::words).map(|(length, _)| length as u64);
     if passage.occurrences > all && length.is_some_and(|length| length <= passage.words) {
-        passage.documents = own_places(finished, &mut passage, most).await?;
+        let kept = kept_at(kept_in(false)?).await?;
+        passage.documents = own_places(finished, &mut passage, &kept, most).await?;
     }
     if passage.reference_documents > 0 {
-        let kept = kept_at(stays).await?;
+        let kept = kept_at(kept_in(true)?).await?;
         passage.reference = Some(reference_places(finished, &passage, &kept, most).await?);
     }
     Ok(passage)
@@ -180,25 +181,18 @@ impl PassageSearch {
 }
 
 /// Replaces the occurrences in new documents by all occurrences, also those inside longer passages, and returns the number of documents.
-/// Reads all documents with passages. Fails with `Kind::Input` if the source is missing or has changed.
-async fn own_places(finished: &Finished, passage: &mut Passage, most: usize) -> Result<u64> {
-    #[derive(Deserialize)]
-    struct Span {
-        id: Id,
-        char_start: u64,
-        char_end: u64,
-    }
-    let spans = || finished.table(Table::Spans);
-    let long = spans()?.filter(col("kept").and(col("words").gt_eq(lit(passage.words))))?;
-    let mut kept: HashMap<String, Vec<Range<u64>>> = HashMap::new();
-    for span in rows::read::<Span>(long.select_columns(&["id", "char_start", "char_end"])?).await? {
-        kept.entry(span.id.to_string()).or_default().push(span.char_start..span.char_end);
-    }
-    let is_kept = |id: &Id, at: &Range<u64>| {
-        let spans = kept.get(&id.to_string()).into_iter().flatten();
-        spans.into_iter().any(|span| span.start <= at.start && at.end <= span.end)
-    };
-    let documents = spans()?.select_columns(&["source", "position"])?.distinct()?;
+/// `kept` contains the kept occurrences as (id, first character). Reads all documents with passages.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
+async fn own_places(
+    finished: &Finished,
+    passage: &mut Passage,
+    kept: &[(Id, u64)],
+    most: usize,
+) -> Result<u64> {
+    let is_kept = |id: &Id, at: &Range<u64>| kept.contains(&(id.clone(), at.start));
+    let documents = finished.table(Table::Spans)?.select_columns(&["source", "position"])?.distinct()?;
     let documents = documents.with_column("origin_number", lit(0_u64))?;
     let texts = Reread::open(finished, Need::Texts).await?.documents(documents, None).await?;
     let (places, documents) = searched(finished, passage, texts, is_kept, most, false).await?;

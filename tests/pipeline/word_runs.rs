@@ -37,6 +37,85 @@ type Place = (usize, usize);
 /// A repeated window: its first word, where it is first, and where it occurs.
 type Repeated<'a> = (usize, Place, &'a Vec<Place>);
 
+/// The repeated windows of a document, and the settings of the job.
+struct Windows<'a> {
+    all: Vec<Repeated<'a>>,
+    doc: usize,
+    length: usize,
+    gap: usize,
+}
+
+/// Words of a document, those up to the last window, and the first window.
+struct Run {
+    words: Range<usize>,
+    in_windows: Range<usize>,
+    first: usize,
+    is_span: bool,
+}
+
+impl Windows<'_> {
+    fn is_kept(&self, window: &Repeated<'_>) -> bool {
+        window.1 == (self.doc, window.0)
+    }
+
+    fn contains(&self, window: &Repeated<'_>, word: usize) -> bool {
+        (window.0..window.0 + self.length).contains(&word)
+    }
+
+    fn keeps(&self, word: usize) -> bool {
+        self.all.iter().any(|window| self.is_kept(window) && self.contains(window, word))
+    }
+
+    /// The end of the words from a window on that follow each other where they are kept, too.
+    fn end(&self, first: usize) -> usize {
+        let (at, (doc, kept_at), _) = self.all[first];
+        let mut end = at + self.length;
+        for window in &self.all[first..] {
+            if self.is_kept(window) || window.0 > end + self.gap {
+                break;
+            }
+            if window.1 == (doc, kept_at + window.0 - at) {
+                end = window.0 + self.length;
+            }
+        }
+        end
+    }
+
+    /// The words that are not kept, in spans, and a window of each other document that keeps one.
+    fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let (mut word, end) = (0, self.all.last().map_or(0, |window| window.0 + self.length));
+        while word < end {
+            let around = self.all.iter().rposition(|window| self.contains(window, word));
+            let Some(first) = around.filter(|_| !self.keeps(word)) else {
+                word += 1;
+                continue;
+            };
+            let mut start = word;
+            let end = (word..self.end(first)).find(|&word| self.keeps(word)).unwrap_or(self.end(first));
+            if let Some(before) = runs.last_mut() {
+                let between = before.words.end..word;
+                if between.len() <= self.gap && !between.clone().any(|word| self.keeps(word)) {
+                    start = self.all[first].0;
+                    before.words.end = start;
+                    before.in_windows.end = before.in_windows.end.min(start);
+                }
+            }
+            runs.push(Run { words: start..end, in_windows: start..end, first, is_span: true });
+            word = end;
+        }
+        let mut docs: Vec<usize> = runs.iter().map(|run| self.all[run.first].1.0).collect();
+        for (first, window) in self.all.iter().enumerate() {
+            if !self.is_kept(window) && !docs.contains(&window.1.0) {
+                docs.push(window.1.0);
+                let words = window.0..self.end(first);
+                runs.push(Run { in_windows: words.clone(), words, first, is_span: false });
+            }
+        }
+        runs
+    }
+}
+
 /// The spans of the new documents. If `new_old`, only windows of reference documents count.
 pub fn expected_against(documents: &Searched, new_old: bool, length: usize, gap: usize) -> Vec<Span> {
     let cut: Vec<Vec<(String, Range<usize>)>> = documents.iter().map(|(_, (_, text))| words(text)).collect();
@@ -59,60 +138,68 @@ pub fn expected_against(documents: &Searched, new_old: bool, length: usize, gap:
             windows.entry(hash(doc, at..at + length)).or_default().push((doc, at));
         }
     }
-    let mut all = Vec::new();
-    for (doc, (reference, (id, text))) in documents.iter().enumerate() {
-        if *reference {
-            continue;
+    let chars = |doc: usize, byte: usize| documents[doc].1.1[..byte].chars().count();
+    let start_of = |doc: usize, word: usize| chars(doc, cut[doc][word].1.start);
+    let span = |doc: usize, run: Range<usize>, end: usize, counts: [usize; 2], kept_at: Option<Place>| {
+        let bytes = (cut[doc][run.start].1.start, end);
+        let kept_doc = kept_at.map_or(doc, |(doc, _)| doc);
+        let (kept_doc, kept_start) = match kept_at {
+            Some((_, word)) => (kept_doc, start_of(kept_doc, word)),
+            None => (doc, chars(doc, bytes.0)),
+        };
+        Span {
+            id: documents[doc].1.0.clone(),
+            chars: (chars(doc, bytes.0), chars(doc, bytes.1)),
+            bytes,
+            words: run.len(),
+            occurrences: counts[0],
+            reference_documents: counts[1],
+            passage: format!("{:032x}", hash(doc, run)),
+            kept: kept_at.is_none(),
+            kept_at: (documents[kept_doc].1.0.clone(), kept_start),
+            kept_reference: documents[kept_doc].0,
         }
-        let chars = |byte: usize| text[..byte].chars().count();
-        // The repeated windows of the document: first word, where it is first, and where it occurs.
-        let mine: Vec<Repeated<'_>> = (0..(cut[doc].len() + 1).saturating_sub(length))
+    };
+    let mut all = Vec::new();
+    // The words that spans name, and their counts.
+    let mut kept: BTreeMap<(usize, usize, usize), [usize; 2]> = BTreeMap::new();
+    for (doc, (reference, _)) in documents.iter().enumerate() {
+        let mine = (0..(cut[doc].len() + 1).saturating_sub(length))
             .map(|at| (at, &windows[&hash(doc, at..at + length)]))
             .filter(|(_, places)| places.len() > 1 && (!new_old || known(places) > 0))
             .map(|(at, places)| (at, places[0], places))
-            .collect();
-        let is_kept = |window: &Repeated<'_>| window.1 == (doc, window.0);
-        let state = |word: usize| {
-            let holding = mine.iter().filter(|window| (window.0..window.0 + length).contains(&word));
-            holding.map(is_kept).max()
-        };
-        let mut runs: Vec<(Range<usize>, bool)> = Vec::new();
-        for word in 0..cut[doc].len() {
-            let Some(kept) = state(word) else { continue };
-            match runs.last_mut() {
-                Some((run, same)) if *same == kept && word <= run.end + gap => run.end = word + 1,
-                _ => runs.push((word..word + 1, kept)),
+            .filter(|(_, first, places)| {
+                !(*reference && documents[first.0].0) && places.iter().any(|place| !documents[place.0].0)
+            });
+        let mine = Windows { all: mine.collect(), doc, length, gap };
+        let runs = mine.runs();
+        for (number, run) in runs.iter().enumerate() {
+            let (at, first, _) = mine.all[run.first];
+            let inside = mine.all[run.first..].iter().enumerate();
+            let inside: Vec<&Vec<Place>> = inside
+                .filter(|(number, window)| *number == 0 || window.0 + length <= run.in_windows.end)
+                .map(|(_, window)| window.2)
+                .collect();
+            let most = |of: &dyn Fn(&[Place]) -> usize| inside.iter().map(|places| of(places)).max().unwrap();
+            let counts = [most(&|places| places.len()), most(&known)];
+            let place = (first.0, first.1 + run.in_windows.start - at, run.in_windows.len());
+            let most = kept.entry(place).or_default();
+            *most = [most[0].max(counts[0]), most[1].max(counts[1])];
+            if run.is_span && !reference {
+                // A span ends where the next one begins.
+                let next =
+                    runs.get(number + 1).filter(|next| next.is_span && next.words.start == run.words.end);
+                let end = match next {
+                    Some(next) => cut[doc][next.words.start].1.start,
+                    None => cut[doc][run.words.end - 1].1.end,
+                };
+                all.push(span(doc, run.words.clone(), end, counts, Some(first)));
             }
         }
-        for (run, kept) in runs {
-            let of_run = || mine.iter().filter(|window| is_kept(window) == kept);
-            let touches = |at: usize| at < run.end && run.start < at + length;
-            let inside = || of_run().filter(|window| touches(window.0)).map(|window| window.2);
-            let occurrences = inside().map(|places| places.len()).max().unwrap();
-            let reference_documents = inside().map(|places| known(places)).max().unwrap();
-            let before = |window: &&Repeated<'_>| window.0 <= run.start && touches(window.0);
-            let (first_doc, first_at) = of_run().rfind(before).unwrap().1;
-            let start_of = |doc: usize, word: usize| {
-                let (_, place) = &cut[doc][word];
-                documents[doc].1.1[..place.start].chars().count()
-            };
-            let bytes = (cut[doc][run.start].1.start, cut[doc][run.end - 1].1.end);
-            let kept_at = match kept {
-                true => (id.clone(), chars(bytes.0)),
-                false => (documents[first_doc].1.0.clone(), start_of(first_doc, first_at)),
-            };
-            all.push(Span {
-                id: id.clone(),
-                chars: (chars(bytes.0), chars(bytes.1)),
-                bytes,
-                words: run.len(),
-                occurrences,
-                reference_documents,
-                passage: format!("{:032x}", hash(doc, run.clone())),
-                kept,
-                kept_at,
-                kept_reference: !kept && documents[first_doc].0,
-            });
+    }
+    for ((doc, at, words), counts) in kept {
+        if !documents[doc].0 {
+            all.push(span(doc, at..at + words, cut[doc][at + words - 1].1.end, counts, None));
         }
     }
     all.sort();
@@ -184,4 +271,41 @@ fn long_windows_of_stories_are_found() {
         let found = check(&documents, &output, length, 0);
         assert!(found > 50, "length {length}: {found} spans");
     }
+}
+
+/// The document that keeps a passage has all of its words, and each passage occurs at least twice.
+#[test]
+fn a_span_names_a_document_with_all_of_its_words() {
+    let mut inexact = 0;
+    for seed in seeds(9) {
+        let path = paths();
+        let mut random = Random(seed);
+        let length = 2 + random.below(9);
+        let vocabulary = [2, 30, 1_000][random.below(3)];
+        let documents = texts(&mut random, 40, vocabulary);
+        write_parquet(&path("in.parquet"), &documents, 9);
+        let length_is = format!("passages.length={length}");
+        let sets =
+            ["passages.unit=word", "shingle.words=word-characters", "clusters.keep=['id']", &length_is];
+        run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+        let only_words = |text: &str| words(text).into_iter().map(|(word, _)| word).collect::<Vec<_>>();
+        let texts: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
+        let all: Vec<Vec<String>> = documents.iter().map(|(_, text)| only_words(text)).collect();
+        let spans = spans(&path("out"));
+        for span in &spans {
+            let passage = only_words(&texts[&span.id][span.bytes.0..span.bytes.1]);
+            let rest: String = texts[&span.kept_at.0].chars().skip(span.kept_at.1).collect();
+            let at = only_words(&rest).windows(passage.len()).position(|words| *words == passage).unwrap();
+            assert!(at == 0 || at < length && passage.len() < length, "seed {seed}: {span:?}");
+            inexact += usize::from(at > 0);
+            let times = |words: &Vec<String>| words.windows(passage.len()).filter(|w| **w == passage).count();
+            let times: usize = all.iter().map(times).sum();
+            assert!(times > 1 && (passage.len() < length || times <= span.occurrences), "{times} {span:?}");
+            let keeps = |other: &Span| {
+                other.kept && (&other.passage, &other.kept_at.0) == (&span.passage, &span.kept_at.0)
+            };
+            assert!(spans.iter().any(keeps), "seed {seed}: {span:?}");
+        }
+    }
+    println!("{inexact} spans begin after the place that they name");
 }

@@ -55,6 +55,7 @@ impl WorkTable {
             "occurrences",
             "reference_documents",
             "kept_doc",
+            "kept_at",
             "kept_char_start",
         ])],
     );

@@ -214,9 +214,14 @@ pub(super) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     typed.ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-pub(super) fn numbers<'a>(rows: &'a StructArray, name: &str) -> Result<&'a [u64]> {
-    let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    Ok(column.ok_or_else(|| internal_datafusion_err!("a row has no number {name}"))?.values())
+/// Returns the UInt64 columns with these names.
+pub(super) fn numbers<'a, const N: usize>(rows: &'a StructArray, names: [&str; N]) -> Result<[&'a [u64]; N]> {
+    let mut all = [&[][..]; N];
+    for (values, name) in all.iter_mut().zip(names) {
+        let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
+        *values = column.ok_or_else(|| internal_datafusion_err!("a row has no number {name}"))?.values();
+    }
+    Ok(all)
 }
 
 pub(super) fn texts<'a>(

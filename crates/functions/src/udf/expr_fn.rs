@@ -61,10 +61,16 @@ pub fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> E
     call(&texts::WINDOWS, arguments)
 }
 
-/// `word_runs(text, windows, gap, length, ...)` returns a list of structs, one per run of words that these windows cover.
-pub fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
-    let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
-    call(&texts::WORD_RUNS, arguments)
+/// `word_runs(windows, gap, length)` returns a list of structs, one per run of words in these windows that are not first occurrences.
+pub fn word_runs(windows: Expr, length: usize, gap: usize) -> Expr {
+    call(&texts::WORD_RUNS, vec![windows, lit(gap as u64), lit(length as u64)])
+}
+
+/// `placed_runs(text, runs, ...)` returns a list of structs, one per run of words, with its hash and its position in the text.
+pub fn placed_runs(text: Expr, runs: Expr, by: &Shingle) -> Expr {
+    let mut arguments = cut_arguments(text, by);
+    arguments.insert(1, runs);
+    call(&texts::PLACED_RUNS, arguments)
 }
 
 /// `text_sample(text, byte_start, byte_end, characters)` returns a Utf8: the first `characters` characters in this byte range.

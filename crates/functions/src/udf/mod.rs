@@ -32,7 +32,7 @@ use datafusion::prelude::SessionContext;
 
 use datafusion::error::Result;
 use function::Function;
-pub use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
+pub use texts::{CUT_SPAN, PLACED_RUN, REPEATED, RUN, UNIT, WINDOW};
 
 /// Returns every function for SQL, in the order in which a pipeline uses the functions.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
@@ -51,7 +51,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// Returns the functions that only stages use. SQL sessions do not contain them, but sessions that decode plans from bytes do.
 pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
-    const ALL: [&Function; 17] = [
+    const ALL: [&Function; 18] = [
         &values::DOCUMENT_KEY,
         &values::JOINED_TEXTS,
         &texts::SHINGLE_TEXTS,
@@ -61,6 +61,7 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
         &texts::FINGERPRINTS,
         &texts::WINDOWS,
         &texts::WORD_RUNS,
+        &texts::PLACED_RUNS,
         &texts::TEXT_SAMPLE,
         &texts::TEXT_WITHOUT,
         &texts::WORD_COUNT,

@@ -24,7 +24,7 @@ use crate::kernel::text::shingles::{
     MAX_MIN_WORDS, ShingleBuffers, shingle_texts, shingles, shingles_numbered,
 };
 use crate::kernel::text::windows::{RepeatedWindow, hash_runs, run_length, runs, windows_around, winnow};
-use crate::kernel::text::written_words::{TextUnit, WrittenWords, units};
+use crate::kernel::text::written_words::{TextUnit, WordPlace, WrittenWords, units};
 
 pub(super) const SHINGLE_UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
 
@@ -272,13 +272,26 @@ fn windows_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
     })
 }
 
-/// The columns of a repeated window. `at` is its first word. Its first occurrence (`is_first`) begins in the document `kept_doc`, at the
-/// character `kept_char_start`.
-pub const REPEATED: [&str; 6] =
-    ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_char_start"];
+/// The columns of a repeated window. `at` is its first word, and `is_first` says whether this is the first occurrence. `kept_doc`,
+/// `kept_at` and `kept_char_start` are the document, the word and the character at which the first occurrence begins.
+pub const REPEATED: [&str; 7] =
+    ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_at", "kept_char_start"];
 
-/// The columns of a run of words.
-pub const RUN: [&str; 12] = [
+/// The columns of a run of words: its first word, its number of words, and where it is kept. `is_span` is 0 for runs that are not cut out.
+pub const RUN: [&str; 9] = [
+    "at",
+    "words",
+    "occurrences",
+    "reference_documents",
+    "kept_doc",
+    "kept_at",
+    "kept_words",
+    "kept_char_start",
+    "is_span",
+];
+
+/// The columns of a run of words with its hash and its position in the text.
+pub const PLACED_RUN: [&str; 12] = [
     "hash_0",
     "hash_1",
     "char_start",
@@ -293,67 +306,107 @@ pub const RUN: [&str; 12] = [
     "kept_char_start",
 ];
 
-fn run_settings(literals: Literals<'_>) -> Result<(usize, (usize, Shingle))> {
+/// Reads the gap and the length of `word_runs`.
+fn run_settings(literals: Literals<'_>) -> Result<(usize, usize)> {
     let gap = literals.integer(0, "gap", 0, None)? as usize;
-    Ok((gap, window_settings(literals.after(1))?))
+    Ok((gap, literals.number(1, "length", 2..=MAX_LENGTH, None)?))
 }
 
+/// `word_runs(windows, gap, length)` returns the runs of words in the repeated windows of a text that are not first occurrences.
 pub(super) static WORD_RUNS: Function = Function {
-    settings: 2..=10,
+    settings: 2..=2,
     check: |literals| run_settings(literals).map(drop),
-    ..Function::new("word_runs", &[Param::Text, Param::Any], |_| Ok(structs_of(RUN)), word_runs_rows)
+    ..Function::new("word_runs", &[Param::Any], |_| Ok(structs_of(RUN)), word_runs_rows)
 };
 
 fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
-    let [column, windows] = columns else { return literals.wrong_columns() };
-    let (gap, (length, by)) = run_settings(literals)?;
+    let [windows] = columns else { return literals.wrong_columns() };
+    let (gap, length) = run_settings(literals)?;
     let windows: &ListArray = downcast(windows)?;
-    let rows = texts(literals.function, column)?.zip(windows.iter()).map(|(text, windows)| text.zip(windows));
-    let mut words = WrittenWords::new(&by.normalize, by.words)?;
-    lists(literals.function, rows, Structs::new(RUN), |(text, windows), list| {
-        let (windows, kept_at) = repeated(windows.as_struct())?;
-        words.cut(text);
-        let mut places = words.places(text);
+    lists(literals.function, windows.iter(), Structs::new(RUN), |windows, list| {
+        let [at, is_first, occurrences, reference_documents, kept_doc, kept_at, kept_char_start] =
+            numbers(windows.as_struct(), REPEATED)?;
+        let window = |row: usize| RepeatedWindow {
+            at: at[row] as usize,
+            is_first: is_first[row] != 0,
+            occurrences: occurrences[row],
+            reference_documents: reference_documents[row],
+            kept_doc: kept_doc[row],
+            kept_at: kept_at[row] as usize,
+            kept_char_start: kept_char_start[row],
+        };
+        let mut windows: Vec<RepeatedWindow> = (0..at.len()).map(window).collect();
+        windows.sort_unstable_by_key(|window| window.at);
         for run in runs(&windows, length, gap) {
-            let (place, hash) = (places.locate(run.words.clone()), words.hash(run.words.clone()));
-            let [kept_doc, window_start] = kept_at.get(run.window).copied().unwrap_or_default();
-            let kept_char_start = if run.kept { place.chars.start as u64 } else { window_start };
             list.push([
-                (hash >> 64) as u64,
-                hash as u64,
-                place.chars.start as u64,
-                place.chars.end as u64,
-                place.bytes.start as u64,
-                place.bytes.end as u64,
+                run.words.start as u64,
                 run.words.len() as u64,
                 run.occurrences,
                 run.reference_documents,
-                u64::from(run.kept),
-                kept_doc,
-                kept_char_start,
+                run.kept_doc,
+                run.kept_at as u64,
+                run.kept_words as u64,
+                run.kept_char_start,
+                u64::from(run.is_span),
             ]);
         }
         Ok(true)
     })
 }
 
-/// Returns the windows of a text, sorted by their first words, and the document and character at which each window occurs first.
-fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> {
-    let [at, is_first, occurrences, reference_documents, kept_doc, kept_char_start] =
-        REPEATED.map(|name| numbers(rows, name));
-    let (at, is_first, occurrences) = (at?, is_first?, occurrences?);
-    let (reference_documents, kept_doc, kept_char_start) =
-        (reference_documents?, kept_doc?, kept_char_start?);
-    let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_unstable_by_key(|&row| at[row]);
-    let window = |&row: &usize| RepeatedWindow {
-        at: at[row] as usize,
-        is_first: is_first[row] != 0,
-        occurrences: occurrences[row],
-        reference_documents: reference_documents[row],
-    };
-    let kept = |&row: &usize| [kept_doc[row], kept_char_start[row]];
-    Ok((order.iter().map(window).collect(), order.iter().map(kept).collect()))
+/// `placed_runs(text, runs, ..)` returns the runs of words of a text with their hashes and positions. Runs with `is_span` = 0 are kept, and
+/// other runs end at the next one if no words separate them. The settings of `shingles` follow.
+pub(super) static PLACED_RUNS: Function = Function {
+    settings: 0..=8,
+    check: |literals| shingle_settings(literals).map(drop),
+    ..Function::new(
+        "placed_runs",
+        &[Param::Text, Param::Any],
+        |_| Ok(structs_of(PLACED_RUN)),
+        placed_runs_rows,
+    )
+};
+
+fn placed_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column, runs] = columns else { return literals.wrong_columns() };
+    let by = shingle_settings(literals)?;
+    let runs: &ListArray = downcast(runs)?;
+    let rows = texts(literals.function, column)?.zip(runs.iter()).map(|(text, runs)| text.zip(runs));
+    let mut words = WrittenWords::new(&by.normalize, by.words)?;
+    lists(literals.function, rows, Structs::new(PLACED_RUN), |(text, runs), list| {
+        let [at, count, occurrences, reference_documents, kept_doc, _, _, kept_char_start, is_span] =
+            numbers(runs.as_struct(), RUN)?;
+        let mut order: Vec<usize> = (0..at.len()).collect();
+        order.sort_unstable_by_key(|&row| (is_span[row], at[row], count[row]));
+        words.cut(text);
+        let mut places = words.places(text);
+        for (place, &row) in order.iter().enumerate() {
+            let (start, is_kept) = (at[row] as usize, is_span[row] == 0);
+            let run = start..start + count[row] as usize;
+            let (hash, WordPlace { mut bytes, mut chars }) =
+                (words.hash(run.clone()), places.locate(run.clone()));
+            let next = order.get(place + 1).map(|&next| at[next] as usize);
+            if !is_kept && next == Some(run.end) {
+                let next = places.locate(run.end..run.end + 1);
+                (bytes.end, chars.end) = (next.bytes.start, next.chars.start);
+            }
+            list.push([
+                (hash >> 64) as u64,
+                hash as u64,
+                chars.start as u64,
+                chars.end as u64,
+                bytes.start as u64,
+                bytes.end as u64,
+                run.len() as u64,
+                occurrences[row],
+                reference_documents[row],
+                u64::from(is_kept),
+                kept_doc[row],
+                if is_kept { chars.start as u64 } else { kept_char_start[row] },
+            ]);
+        }
+        Ok(true)
+    })
 }
 
 fn passage_fields() -> Fields {
@@ -446,9 +499,9 @@ fn text_without_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Arr
 
 /// Returns the spans in ascending order.
 fn spans(rows: &StructArray) -> Result<Vec<Range<usize>>> {
-    let [starts, ends] = CUT_SPAN.map(|name| numbers(rows, name));
+    let [starts, ends] = numbers(rows, CUT_SPAN)?;
     let mut spans: Vec<Range<usize>> =
-        starts?.iter().zip(ends?).map(|(start, end)| *start as usize..*end as usize).collect();
+        starts.iter().zip(ends).map(|(start, end)| *start as usize..*end as usize).collect();
     spans.sort_unstable_by_key(|span| span.start);
     Ok(spans)
 }

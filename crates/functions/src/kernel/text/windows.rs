@@ -2,6 +2,7 @@
 //! cover. Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few
 //! hashes per text. If two texts contain the same window of hashes, it selects the same hash in both.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Returns the number of words in a hashed run: half of a window of `length` words. About four hashes are then selected per `length` words.
@@ -101,89 +102,113 @@ pub(crate) struct RepeatedWindow {
     pub(crate) occurrences: u64,
     /// The number of reference documents that contain the window.
     pub(crate) reference_documents: u64,
+    /// The document with the first occurrence.
+    pub(crate) kept_doc: u64,
+    /// The first word of the first occurrence.
+    pub(crate) kept_at: usize,
+    /// The number of characters before the first occurrence.
+    pub(crate) kept_char_start: u64,
 }
 
-/// Consecutive words that are all in repeated windows.
+impl RepeatedWindow {
+    /// Returns whether the first occurrences of both windows are in the same document and have the same distance as the windows.
+    fn is_aligned(&self, other: &Self) -> bool {
+        self.kept_doc == other.kept_doc && self.kept_at + other.at == other.kept_at + self.at
+    }
+}
+
+/// Consecutive words of a text that another place in the collection also has. This place has the first occurrences of their windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WordRun {
     pub(crate) words: Range<usize>,
-    /// Whether the words are kept, because each of them is in the first occurrence of a window.
-    pub(crate) kept: bool,
     /// The number of occurrences of the most frequent window in the run.
     pub(crate) occurrences: u64,
     /// The largest number of reference documents that contain the same window of the run.
     pub(crate) reference_documents: u64,
-    /// The index of the last window that starts at or before the first word of the run.
-    pub(crate) window: usize,
+    pub(crate) kept_doc: u64,
+    /// The word at which the run begins in `kept_doc`.
+    pub(crate) kept_at: usize,
+    /// The number of words up to the end of the last window. Words after it are a gap.
+    pub(crate) kept_words: usize,
+    /// The number of characters in `kept_doc` before the last window that starts at or before the first word of the run.
+    pub(crate) kept_char_start: u64,
+    /// Whether the words can be cut out. Otherwise, spans and kept words contain them.
+    pub(crate) is_span: bool,
 }
 
-/// Returns the runs of words that `windows` cover. Each window has `length` words, and the windows are sorted by `at`. The first occurrence
-/// of every repeated window is kept completely, so a word is kept if it is in the first occurrence of any window. Two consecutive runs with
-/// the same `kept` are joined if at most `gap` words separate them.
+/// Returns the runs of words in `windows` that are not first occurrences. Each window has `length` words, and the windows are sorted by
+/// `at`. The spans come first, sorted and without common words. Then one run follows for each other document with a first occurrence.
+///
+/// A word is kept if it is in the first occurrence of any window. So the first occurrence of every repeated window is kept completely.
+/// Spans are all other words. A span ends where the next one begins, or where the document `kept_doc` has other words. In a span, up to
+/// `gap` consecutive words can be outside of windows.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
-    let kept =
-        joined(windows.iter().filter(|window| window.is_first).map(|window| window.at..window.at + length));
-    let all = joined(windows.iter().map(|window| window.at..window.at + length));
-    let mut parts: Vec<(Range<usize>, bool)> = kept.iter().map(|words| (words.clone(), true)).collect();
-    parts.extend(without(&all, &kept).into_iter().map(|words| (words, false)));
-    parts.sort_by_key(|(words, _)| words.start);
-    let mut runs: Vec<(Range<usize>, bool)> = Vec::new();
-    for (words, kept) in parts {
-        match runs.last_mut() {
-            Some((before, same)) if *same == kept && words.start <= before.end + gap => {
-                before.end = words.end
-            }
-            _ => runs.push((words, kept)),
+    // The words of each run up to its last window, its end, and its first window.
+    let mut runs: Vec<(Range<usize>, usize, usize)> = Vec::new();
+    let (mut start, mut is_next) = (0, false);
+    loop {
+        let from = windows.partition_point(|window| window.at + length <= start);
+        let Some(next) = windows.get(from) else { break };
+        is_next &= next.at <= start + gap;
+        start = start.max(next.at);
+        let first = windows.partition_point(|window| window.at <= start) - 1;
+        if let Some(kept) = windows[from..=first].iter().rfind(|window| window.is_first) {
+            (start, is_next) = (kept.at + length, false);
+            continue;
+        }
+        let (_, end) = end_of_run(&windows[first..], length, gap);
+        if let Some((before, before_end, _)) = runs.last_mut().filter(|_| is_next) {
+            start = windows[first].at;
+            (before.end, *before_end) = (before.end.min(start), start);
+        }
+        runs.push((start..end, end, first));
+        (start, is_next) = (end, true);
+    }
+    let spans = runs.len();
+    let mut kept_docs: HashSet<u64> = runs.iter().map(|(.., first)| windows[*first].kept_doc).collect();
+    for (first, window) in windows.iter().enumerate() {
+        if !window.is_first && kept_docs.insert(window.kept_doc) {
+            let (end, _) = end_of_run(&windows[first..], length, gap);
+            runs.push((window.at..end, end, first));
         }
     }
-    let run = |(words, kept): (Range<usize>, bool)| {
-        let from = windows.partition_point(|window| window.at + length <= words.start);
-        let to = windows.partition_point(|window| window.at < words.end);
-        let in_run = |&place: &usize| windows[place].is_first == kept;
-        let most = |of: fn(&RepeatedWindow) -> u64| {
-            (from..to).filter(in_run).map(|place| of(&windows[place])).max().unwrap_or_default()
-        };
-        let occurrences = most(|window| window.occurrences);
-        let reference_documents = most(|window| window.reference_documents);
-        let window = (from..to).filter(in_run).take_while(|&place| windows[place].at <= words.start).last();
-        WordRun { words, kept, occurrences, reference_documents, window: window.unwrap_or(from) }
+    let run = |(place, (in_windows, end, first)): (usize, (Range<usize>, usize, usize))| {
+        let to = windows.partition_point(|window| window.at + length <= in_windows.end).max(first + 1);
+        let most =
+            |of: fn(&RepeatedWindow) -> u64| windows[first..to].iter().map(of).max().unwrap_or_default();
+        let RepeatedWindow { at, kept_doc, kept_at, kept_char_start, .. } = windows[first];
+        WordRun {
+            occurrences: most(|window| window.occurrences),
+            reference_documents: most(|window| window.reference_documents),
+            kept_doc,
+            kept_at: kept_at + in_windows.start - at,
+            kept_words: in_windows.len(),
+            kept_char_start,
+            is_span: place < spans,
+            words: in_windows.start..end,
+        }
     };
-    runs.into_iter().map(run).collect()
+    runs.into_iter().enumerate().map(run).collect()
 }
 
-/// Joins sorted ranges that touch or overlap.
-fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
-    let mut all: Vec<Range<usize>> = Vec::new();
-    for next in ranges {
-        match all.last_mut() {
-            Some(before) if next.start <= before.end => before.end = before.end.max(next.end),
-            _ => all.push(next),
+/// Returns the end of the run that begins with the first window: the end of its windows, and the end of its words that are not kept.
+fn end_of_run(windows: &[RepeatedWindow], length: usize, gap: usize) -> (usize, usize) {
+    let mut end = windows[0].at + length;
+    for window in windows {
+        if window.at > end + gap || window.is_first {
+            return (end, end.min(window.at));
+        }
+        if window.is_aligned(&windows[0]) {
+            end = window.at + length;
         }
     }
-    all
-}
-
-/// Returns the parts of `all` that are outside of `taken`. Both are sorted, and every range in `taken` is inside a range in `all`.
-fn without(all: &[Range<usize>], taken: &[Range<usize>]) -> Vec<Range<usize>> {
-    let mut rest = Vec::new();
-    let mut taken = taken.iter().peekable();
-    for range in all {
-        let mut start = range.start;
-        while let Some(next) = taken.next_if(|next| next.start < range.end) {
-            if start < next.start {
-                rest.push(start..next.start);
-            }
-            start = next.end;
-        }
-        if start < range.end {
-            rest.push(start..range.end);
-        }
-    }
-    rest
+    (end, end)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -241,71 +266,106 @@ mod tests {
         }
     }
 
-    fn window(at: usize, is_first: bool, occurrences: u64) -> RepeatedWindow {
-        RepeatedWindow { at, is_first, occurrences, reference_documents: occurrences / 2 }
+    /// The repeated windows of each document. The documents are in the order in which they keep windows.
+    fn repeated(documents: &[Vec<u8>], length: usize) -> Vec<Vec<RepeatedWindow>> {
+        let mut places: HashMap<&[u8], Vec<(usize, usize)>> = HashMap::new();
+        for (doc, words) in documents.iter().enumerate() {
+            for (at, window) in words.windows(length).enumerate() {
+                places.entry(window).or_default().push((doc, at));
+            }
+        }
+        let of_document = |(doc, words): (usize, &Vec<u8>)| {
+            let windows = words.windows(length).enumerate().filter(|(_, window)| places[window].len() > 1);
+            let window = |(at, window)| {
+                let (places, (kept_doc, kept_at)) = (&places[window], places[window][0]);
+                RepeatedWindow {
+                    at,
+                    is_first: (kept_doc, kept_at) == (doc, at),
+                    occurrences: places.len() as u64,
+                    reference_documents: places.len() as u64 / 2,
+                    kept_doc: kept_doc as u64,
+                    kept_at,
+                    kept_char_start: kept_at as u64,
+                }
+            };
+            windows.map(window).collect()
+        };
+        documents.iter().enumerate().map(of_document).collect()
+    }
+
+    /// The runs of each text: its words, the number of occurrences, and where it is kept. Words of other runs than spans are in brackets.
+    fn written(texts: &[&str], length: usize, gap: usize) -> Vec<Vec<String>> {
+        let documents: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+        let of_document = |(windows, text): (&Vec<RepeatedWindow>, &&str)| {
+            let written = |run: WordRun| {
+                let (words, kept) = (&text[run.words], format!("{}@{}", run.kept_doc, run.kept_at));
+                let words = if run.is_span { words.to_owned() } else { format!("[{words}]") };
+                format!("{words} {} {kept}", run.occurrences)
+            };
+            runs(windows, length, gap).into_iter().map(written).collect()
+        };
+        repeated(&documents, length).iter().zip(texts).map(of_document).collect()
     }
 
     #[test]
-    fn words_of_first_occurrences_stay() {
-        let windows = [
-            window(0, false, 2),
-            window(1, true, 3),
-            window(2, false, 9),
-            window(7, false, 4),
-            window(12, false, 5),
-        ];
-        let run = |words, kept, occurrences: u64, window| WordRun {
-            words,
-            kept,
-            occurrences,
-            reference_documents: occurrences / 2,
-            window,
-        };
-        assert_eq!(
-            runs(&windows, 4, 0),
-            [
-                run(0..1, false, 2, 0),
-                run(1..5, true, 3, 1),
-                run(5..6, false, 9, 2),
-                run(7..11, false, 4, 3),
-                run(12..16, false, 5, 4)
-            ]
-        );
-        assert_eq!(
-            runs(&windows, 4, 1),
-            [run(0..1, false, 2, 0), run(1..5, true, 3, 1), run(5..16, false, 9, 2)]
-        );
+    fn runs_by_example() {
+        // Two passages change places.
+        assert_eq!(written(&["abcdefgh", "efghabcd"], 3, 0)[1], ["efgh 2 0@4", "abcd 2 0@0"]);
+        // The first document has the passage, and others have parts of it.
+        let parts = ["abcdef", "abcd", "cdef"];
+        assert_eq!(written(&parts, 3, 0)[1..], [["abcd 2 0@0"], ["cdef 2 0@2"]]);
+        // The last document has parts of others, with common words.
+        let common = ["abcde", "defgh", "cdef", "abcdefgh"];
+        assert_eq!(written(&common, 3, 0)[3], ["abcde 3 0@0", "fgh 2 1@2"]);
+        assert_eq!(written(&["aaaaaaaa"], 3, 0), [["aa 6 0@0", "aaa 6 0@0"]]);
+        let next = ["abcd", "bcde", "abcde"];
+        assert_eq!(written(&next, 4, 0)[2], ["a 2 0@0", "bcde 2 1@0"]);
+        // No span begins with the window of the second document.
+        let between = ["abcd", "cde", "defg", "abcdefg"];
+        assert_eq!(written(&between, 3, 0)[3], ["abcd 2 0@0", "efg 2 2@1", "[cde] 2 1@0"]);
+        // Other words are between the parts.
+        assert_eq!(written(&["abcxdef", "abcydef"], 3, 1)[1], ["abcydef 2 0@0"]);
+        assert_eq!(written(&["abcxxdef", "abcydef"], 3, 1)[1], ["abcy 2 0@0", "def 2 0@5"]);
+        assert_eq!(written(&["abcxdef", "abcydef"], 3, 0)[1], ["abc 2 0@0", "def 2 0@4"]);
     }
 
     proptest! {
         #[test]
-        fn runs_are_the_words_of_windows(
-            places in prop::collection::btree_map(0_usize..40, any::<bool>(), 0..12), length in 1_usize..7, gap in 0_usize..4
+        fn runs_are_the_words_that_other_places_keep(
+            documents in prop::collection::vec(prop::collection::vec(0_u8..4, 0..30), 1..5),
+            length in 2_usize..6, gap in 0_usize..4
         ) {
-            let windows: Vec<RepeatedWindow> = places.iter().map(|(&at, &is_first)| window(at, is_first, at as u64)).collect();
-            // Whether each word is kept; `None` for a word outside of windows.
-            let state = |word: usize| {
-                let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
-                windows.iter().filter(holds).map(|w| w.is_first).max()
-            };
-            let found = runs(&windows, length, gap);
-            for run in &found {
-                prop_assert_eq!(state(run.words.start), Some(run.kept));
-                prop_assert_eq!(state(run.words.end - 1), Some(run.kept));
-                let first = windows[run.window];
-                prop_assert!(first.is_first == run.kept && (first.at..first.at + length).contains(&run.words.start));
-            }
-            for word in 0..50 {
-                let of = found.iter().find(|run| run.words.contains(&word));
-                match state(word) {
-                    Some(kept) => prop_assert_eq!(of.map(|run| run.kept), Some(kept)),
-                    None => prop_assert!(of.is_none() || gap > 0),
+            let windows = repeated(&documents, length);
+            let mut keeps = vec![false; documents.len()];
+            for (doc, (words, windows)) in documents.iter().zip(&windows).enumerate() {
+                // Whether each word is kept; `None` for a word outside of windows.
+                let state = |word: usize| {
+                    let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
+                    windows.iter().filter(holds).map(|w| w.is_first).max()
+                };
+                let (mut cut, mut end) = (vec![false; words.len()], 0);
+                for run in runs(windows, length, gap) {
+                    let (kept_doc, kept) = (run.kept_doc as usize, run.kept_at..run.kept_at + run.kept_words);
+                    keeps[kept_doc] = true;
+                    prop_assert!((kept_doc, run.kept_at) < (doc, run.words.start));
+                    prop_assert!(run.occurrences > 1 && run.kept_words <= run.words.len());
+                    if gap == 0 {
+                        prop_assert_eq!(&documents[kept_doc][kept], &words[run.words.clone()]);
+                    }
+                    if run.is_span {
+                        prop_assert!(end <= run.words.start && run.words.start < run.words.end);
+                        end = run.words.end;
+                        cut[run.words].fill(true);
+                    }
+                }
+                for (word, cut) in cut.into_iter().enumerate() {
+                    let wanted = state(word).map(|kept| !kept);
+                    prop_assert!(wanted.map_or(gap > 0 || !cut, |wanted| wanted == cut), "{}", word);
                 }
             }
-            for pair in found.windows(2) {
-                prop_assert!(pair[0].words.end <= pair[1].words.start);
-                prop_assert!(pair[0].kept != pair[1].kept || pair[0].words.end + gap < pair[1].words.start);
-            }
+            // Each document with a first occurrence is named.
+            let wanted: Vec<bool> = windows.iter().map(|all| all.iter().any(|window| window.is_first)).collect();
+            prop_assert_eq!(keeps, wanted);
         }
     }
 }
