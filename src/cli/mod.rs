@@ -48,6 +48,7 @@ fn command() -> clap::Command {
     })
 }
 
+/// Runs the command in the arguments of this process.
 pub fn main() -> ExitCode {
     // Remembers the secrets in arguments and environment variables, so that messages mask them.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));

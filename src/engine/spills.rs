@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! PARENT/resemblance-spill-PID-RANDOM/lock                   marked, and locked by the process that made the folder while it lives
-//! /resemblance-rows/...  spilled rows
+//!                                    /resemblance-rows/...  spilled rows
 //! ```
 //!
 //! Other users cannot read a folder, and folders of other users are never removed.

@@ -2,10 +2,10 @@
 //!
 //! - **Rows** grow in proportion to the documents if the two samples show this. Otherwise [`in_source`] estimates them.
 //! - **Bytes** lie on the line through both runs, as a function of the rows. If a table is small in both runs, each further row takes a
-//! typical number of bytes.
+//!   typical number of bytes.
 //! - **Seconds** are linear in the documents. Many stages take only milliseconds for a sample, and most of this time is noise. So the
-//! forecast combines measured and typical seconds, weighted by their certainty. Rows that grow faster than the documents take typical
-//! seconds. A text that a later stage reads again takes as long as in the first stage.
+//!   forecast combines measured and typical seconds, weighted by their certainty. Rows that grow faster than the documents take typical
+//!   seconds. A text that a later stage reads again takes as long as in the first stage.
 //!
 //! A random sample with a share p of the documents contains both documents of a pair with probability p². But some pairs grow in
 //! proportion to the documents: pairs with reference documents, and pairs in very large groups, where a run pairs each document with only

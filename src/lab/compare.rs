@@ -142,8 +142,9 @@ pub struct Crossing {
 /// memory with its sketches. Groups and reference documents decide which pairs are compared, as in a run. Documents with equal shingle
 /// sets are compared like other documents.
 ///
-/// # Errors Fails if `documents` is empty, if the source cannot be read or has no document that can be compared, or if `control` stops
-/// the measurement.
+/// # Errors
+/// Fails if `documents` is empty, if the source cannot be read or has no document that can be compared, or if `control` stops the
+/// measurement.
 pub async fn compare(
     session: &SessionContext,
     job: &Job,

@@ -114,8 +114,9 @@ pub struct ThresholdMeasurement {
 /// sizes have the same documents, and of up to as many reference documents. It is in memory with its sketches. Documents with equal
 /// shingle sets are compared like other documents.
 ///
-/// # Errors Fails if a list in `grid` is empty or contains an invalid value, if the source cannot be read or has no document that can be
-/// compared, or if `control` stops the measurement.
+/// # Errors
+/// Fails if a list in `grid` is empty or contains an invalid value, if the source cannot be read or has no document that can be compared,
+/// or if `control` stops the measurement.
 pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
     let thresholds = sorted_thresholds(&grid.thresholds)?;
     let sizes: BTreeSet<usize> = grid.sizes.iter().copied().collect();

@@ -194,11 +194,9 @@ fn as_input(stored: &Stored) -> InputFile {
 /// Opens an output to reuse its sketches, and checks that `job` can use them. Also returns the files with the texts if the run reads
 /// texts again.
 ///
-/// # Errors - [`Kind::Input`](crate::error::Kind::Input) if the output cannot be read, keeps no signatures, or has changed since the job
-/// file was
-/// read. Also if texts are needed and the output's source has changed.
-///
-/// - [`Kind::Job`](crate::error::Kind::Job) if the job needs all shingles and the output keeps none, or if a dictionary numbers them.
+/// Fails with `Kind::Input` if the output cannot be read, keeps no signatures, or has changed since the job file was read. Also fails with
+/// `Kind::Input` if texts are needed and the output's source has changed. Fails with `Kind::Job` if the job needs all shingles and the
+/// output keeps none, or if a dictionary numbers the shingles.
 async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Result<(Stored, Option<Listed>)> {
     let Reuse { output: url, keeps_shingles } = reuse;
     let stored = Stored::open(session, url).await?;

@@ -3,9 +3,9 @@
 //! Ballista's own scheduler does the work. [`PatientPolls`] in front of it changes the answers to executors that poll for tasks:
 //!
 //! - Ballista answers immediately, and its executors sleep for 50 ms before the next request. A stage with ten query stages would take half
-//! a second. Here, an empty answer is delayed by some milliseconds.
+//!   a second. Here, an empty answer is delayed by some milliseconds.
 //! - A new executor replaces the previous executor at its address. The tasks of the previous one start again immediately instead of after
-//! the executor timeout.
+//!   the executor timeout.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -22,6 +22,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// The maximum number of files in a corpus. Up to this number, file names sort like their numbers.
 pub(crate) const MAX_FILES: usize = 100_000;
 
+/// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorpusFiles {
     /// The files, in the order of their rows.

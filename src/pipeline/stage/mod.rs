@@ -84,6 +84,7 @@ fn stages(job: &Job) -> impl Iterator<Item = &'static Stage> {
     [SEARCH, PAIRS, CLUSTERS, ENDS].into_iter().flat_map(move |list| needed(list, job))
 }
 
+/// The description of a stage of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageDescription {
     /// The name of the stage.
