@@ -244,7 +244,7 @@ impl SourceSample {
             // Reads the whole listing, because only this read includes files that have no name in outputs.
             source::read(session, source, listed, ReadRequest::all()).await?
         } else if by_groups {
-            source::read(session, source, listed, ReadRequest::only(rows)).await?
+            source::read(session, source, listed, ReadRequest { wanted: Some(rows), shingle: None }).await?
         } else {
             source::read(session, source, &Listed::from_files(&chosen), ReadRequest::all()).await?
         };

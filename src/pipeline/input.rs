@@ -134,7 +134,8 @@ impl RunInput {
         let Some(listed) = &self.listed else {
             return Err(Error::bug("there is no source to read texts from"));
         };
-        let read = source::read(session, source, listed, ReadRequest::all().cut(&job.shingle)).await?;
+        let request = ReadRequest { wanted: None, shingle: Some(&job.shingle) };
+        let read = source::read(session, source, listed, request).await?;
         Ok((documents(read.frame)?, read.types))
     }
 

@@ -106,20 +106,10 @@ pub struct ReadRequest<'a> {
     pub shingle: Option<&'a job::Shingle>,
 }
 
-impl<'a> ReadRequest<'a> {
+impl ReadRequest<'_> {
     /// Requests all documents.
     pub fn all() -> Self {
         Self::default()
-    }
-
-    /// Requests only these documents.
-    pub fn only(wanted: Selection) -> Self {
-        Self { wanted: Some(wanted), shingle: None }
-    }
-
-    /// Requests shingles instead of the texts of long files.
-    pub fn cut(self, shingle: &'a job::Shingle) -> Self {
-        Self { shingle: Some(shingle), ..self }
     }
 }
 

@@ -135,7 +135,7 @@ impl SecondSource {
     async fn open(session: &SessionContext, source: &Source, job: &Job) -> Result<Self> {
         let why = || "against.source cannot be read".to_owned();
         let listed = source::list(session, source).await.context(why)?;
-        let request = ReadRequest::all().cut(&job.shingle);
+        let request = ReadRequest { wanted: None, shingle: Some(&job.shingle) };
         let read = source::read(session, source, &listed, request).await.context(why)?;
         let documents = frames::documents::documents(read.frame)?;
         let fingerprint = fingerprint(&job.second_source_job(source), &listed.inputs())?;
