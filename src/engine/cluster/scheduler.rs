@@ -161,7 +161,9 @@ impl PatientPolls {
         }
         for wait in WAITS {
             let empty = answer.as_ref().is_ok_and(|work| is_empty(work.get_ref()));
-            if !(empty && idle && self.has_jobs()) {
+            // Without a job, a cluster gets no more requests than with Ballista's own scheduler.
+            let jobs = self.scheduler.pending_job_number() + self.scheduler.running_job_number();
+            if !(empty && idle && jobs > 0) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(wait)).await;
@@ -185,11 +187,6 @@ impl PatientPolls {
             }
         }
         Ok(())
-    }
-
-    /// Whether tasks may come soon. Without a job, polls are answered as by Ballista.
-    fn has_jobs(&self) -> bool {
-        self.scheduler.pending_job_number() + self.scheduler.running_job_number() > 0
     }
 }
 
