@@ -46,7 +46,7 @@ def test_a_wrong_argument_is_a_job_error(tmp_path: Path) -> None:
 
 def test_columns_of_files_are_named_by_arguments(tmp_path: Path) -> None:
     (tmp_path / "two.csv").write_text("a,b\nsome text of one,another one\nmore of it,and of this\n")
-    with pytest.raises(resemblance.JobError, match="several columns of strings: name the one of the texts as text=;"):
+    with pytest.raises(resemblance.JobError, match="several columns of strings: name the column with the texts as text=;"):
         resemblance.find(tmp_path / "two.csv", progress=False)
     with pytest.raises(resemblance.JobError, match="as text=;"):
         resemblance.dedup(tmp_path / "two.csv", dry_run=True, progress=False)

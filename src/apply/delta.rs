@@ -67,8 +67,8 @@ pub(super) async fn kept_schema(
                 Some(other) if same_type(other.data_type(), field.data_type()) => {}
                 Some(other) => {
                     return Err(Error::job(format!(
-                        "{OPTION}: the column `{}` of {path} is of the type {}, and of {} in other files: apply without it, or write \
-                         the files with one type and run the job again",
+                        "{OPTION}: the column `{}` has the type {} in {path} and {} in other files: apply without the option, or \
+                         write the files with one type and run the job again",
                         field.name(),
                         field.data_type(),
                         other.data_type()

@@ -397,8 +397,8 @@ impl ShingleIndex {
         self.entries[start..].iter().take_while(move |entry| entry.0 == shingle).map(|entry| entry.1)
     }
 
-    /// Returns the minimum number of shingles that a document with `shingles` shingles shares with a similar drawn set, unless the sizes
-    /// rule out all drawn sets.
+    /// Returns how many of its `shingles` shingles a document must share with a drawn set to be similar to it. Returns `None` if no drawn
+    /// set has a suitable size.
     pub(super) fn least(&self, shingles: u64) -> Option<u64> {
         let Score { measure, threshold, .. } = self.score;
         measure.least_shared(shingles, &self.sizes, threshold)

@@ -46,8 +46,8 @@ pub async fn forecast(
     let take = sample::take(&session, job, settings, folder);
     let (sample, _) = control.step("read a sample", (1, STEPS), |sample| sample.rows, take).await?;
     let over = |file: &str, share: f64| {
-        // Groups of similar documents shrink with the sample, so the limits on their sizes must shrink too. Groups of reference documents
-        // do not shrink, because each run compares with all of them.
+        // Groups of similar documents shrink with the sample, so the limits on their sizes must shrink too. With reference documents, groups
+        // do not shrink, because a run over the sample compares with all reference documents.
         let scaled = |most: u64| match job.reference() {
             None => ((most as f64 * share).round() as u64).max(LEAST_GROUP).min(most),
             Some(_) => most,

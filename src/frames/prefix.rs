@@ -25,8 +25,7 @@
 //! This guarantees, for any order of documents and any number of partitions:
 //!
 //! - Every pair has its exact score. A settled document has a pair with a leader.
-//! - A pair with an unsettled document is never missing. A pair of two settled documents can be missing if all buckets that they share are
-//!   dense.
+//! - The only similar pairs that the result can lack are pairs of two settled documents that share only dense buckets.
 //! - Clusters are connected by scored pairs. Two groups of settled documents can be two clusters, even if a missing pair would have
 //!   connected them.
 

@@ -222,7 +222,7 @@ impl Dataset {
             |column: &InspectedColumn| column.example.as_deref().unwrap_or_default().replace('"', "\\\"");
         let shown = texts.iter().map(|column| format!("`{}` (\"{}\")", column.name, example(column)));
         Err(Error::job(format!(
-            "{} has several columns of strings: name the one of the texts by --text COL; there are {}",
+            "{} has several columns of strings: name the column with the texts by --text COL; the columns are {}",
             self.shown(),
             listed(shown)
         )))

@@ -67,8 +67,8 @@ impl Finished {
         let there = Finished::open(&session, &output.output).await?;
         if there.manifest().fingerprint != output.fingerprint {
             return Err(Error::input(format!(
-                "{} was made again since {} was made against it, so its documents may be others: run the job of {1} again with \
-                 --overwrite",
+                "{} was made again after {} was compared with it, so its documents may have changed: run the job of {1} again \
+                 with --overwrite",
                 output.output,
                 self.layout().shown()
             )));

@@ -82,7 +82,7 @@ fn ends(pairs: &RecordBatch) -> Result<(&[u64], &[u64])> {
     Ok((as_uint64_array(a)?.values(), as_uint64_array(b)?.values()))
 }
 
-/// Returns the segment of a document, by the upper bits of its key. The lower bits of the key have selected the home.
+/// Returns the segment of a document, by the upper bits of its key. The lower bits of the key already selected the partition.
 fn segment(doc: u64) -> usize {
     (doc >> 48) as usize % SEGMENTS
 }

@@ -122,7 +122,7 @@ fn property(contract: &Contract, column: &Column) -> Value {
     Value::Object(property)
 }
 
-/// Returns the logical type of a column in the standard.
+/// Returns the logical type of a column as the Open Data Contract Standard names it.
 fn logical(kind: &DataType) -> Map<String, Value> {
     use DataType as D;
     let word = match kind {

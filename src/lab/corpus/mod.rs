@@ -81,7 +81,7 @@ impl Default for CorpusSettings {
 }
 
 impl CorpusSettings {
-    /// Returns the ends of the slots for each kind of planted document, among `documents` slots.
+    /// Divides `documents` slots into one range per kind of planted document. Returns the end of each range.
     fn slot_ends(&self, documents: u64) -> Result<[u64; 4]> {
         if self.words < self.shingle {
             return Err(Error::job(format!(

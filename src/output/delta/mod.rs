@@ -6,10 +6,10 @@
 //!        pairs/_delta_log/00000000000000000000.json         follows
 //! ```
 //!
-//! The manifest is written first, and then the logs. Files that are neither in the manifest nor in a log are removed last:
+//! The manifest is written first, and then the logs. The files of the previous result are removed last:
 //!
-//! - Until a log is updated, its readers see the complete previous result, because the files of this result are removed last. If the logs
-//!   were written first, and the run died then, readers of the logs would see a result that was never published.
+//! - Until a log is updated, its readers see the complete previous result. If the logs were written first, and the run died then, readers
+//!   of the logs would see a result that was never published.
 //! - A log contains the hash of the `manifest.json` for which it was written. So the next run of the job finds outdated logs and updates
 //!   them. `resemblance clean` also does this before it removes files.
 //! - A commit is written only if no file with its name exists. If another process was first, this process reads the log again, and then the

@@ -376,7 +376,7 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     }
     if let Some([why, advice]) = ancestors::own_pairs_missing(made) {
         return Err(Error::job(format!(
-            "{url} was made with {why}, and {METHOD} needs their pairs: {advice}"
+            "{url} was made with {why}, so it lacks pairs that {METHOD} needs: {advice}"
         )));
     }
     Ok(())

@@ -17,7 +17,7 @@ pub(super) use crate::schema::Table;
 
 /// A step of a run. The tables of a stage are published together. A resumed run does not repeat a published stage.
 pub(crate) struct Stage {
-    /// The first table. The stage has its name.
+    /// The first table that the stage writes. Its name is also the name of the stage.
     table: AnyTable,
     description: fn(&Job) -> String,
     pub(super) is_in: fn(&Job) -> bool,

@@ -101,7 +101,8 @@ fn rename(file: &mut SourceFile, now: &str, base: &str) {
     file.path = child_path(base, &file.name).into();
 }
 
-/// Lists all files of `urls` with any ending, without warnings. Also returns the first hidden files and companions of data.
+/// Lists all files of `urls` with any ending, without warnings. Also returns the names of some skipped files, which are hidden or
+/// accompany data files, such as checksums.
 pub(crate) async fn every_file(
     ctx: &SessionContext,
     urls: &[String],

@@ -171,7 +171,8 @@ pub fn common_runs(a: &[u32], b: &[u32], least: usize) -> Vec<CommonRun> {
     in_a.chain(in_b).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Returns the common runs that are maximal in `other`: the first place in `sequence`, the place in `other`, and the length.
+/// Returns the stretches of `other` that also occur in `sequence` and cannot be extended. Each is (the first position in `sequence`, the
+/// position in `other`, the length).
 fn maximal_runs(
     sequence: &[u32],
     other: &[u32],

@@ -117,7 +117,7 @@ impl RepeatedWindow {
     }
 }
 
-/// Consecutive words of a text that another place in the collection also has. This place has the first occurrences of their windows.
+/// Consecutive words of a text that also occur at an earlier place in the collection, the *kept* place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WordRun {
     pub(crate) words: Range<usize>,
