@@ -25,8 +25,10 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     let before = GUARDED.replace(true);
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     GUARDED.set(before);
-    let explain = |text| Error::input(format!("the library that decodes it gave up: {text}"));
-    decoded.map_err(|panic| explain(panic_text(panic.as_ref()).unwrap_or("without a reason")))
+    decoded.map_err(|panic| {
+        let text = panic_text(panic.as_ref()).unwrap_or("without a reason");
+        Error::input(format!("the library that decodes it gave up: {text}"))
+    })
 }
 
 /// Awaits the future `decode` and converts a panic to an error, like [`guarded`].

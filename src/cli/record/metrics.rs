@@ -188,7 +188,7 @@ mod tests {
         let recovers = || StageEvent::Recovers("lost".to_owned());
         let events = [ended, recovers(), recovers(), recovers()].map(|event| (began, event));
         let run = EndedRun { seconds: 2.25, at: 1.75e9, ..EndedRun::new(name, "r1", began, &events) };
-        let text = text(&metrics(&run, Err(&Error::engine("lost"))).unwrap()).unwrap();
+        let text = text(&metrics(&run, None, Some(&Error::engine("lost"))).unwrap()).unwrap();
         let name = r#"name="a \"quoted\\name\"""#;
         for line in [
             format!("resemblance_run_success{{{name}}} 0"),
