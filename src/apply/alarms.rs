@@ -22,7 +22,7 @@ use crate::schema::Table;
 pub struct AlarmVerdict {
     /// The key of the bound, such as `removed_share`.
     pub bound: &'static str,
-    /// The value of the key.
+    /// The value of the bound in the job.
     pub allowed: f64,
     /// The largest value among all groups, or the value for all documents if there are no groups.
     pub found: f64,

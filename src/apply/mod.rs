@@ -65,7 +65,7 @@ pub struct ApplyOutcome {
     pub files_reused: u64,
 }
 
-/// Refuses `to` as the target for the documents of `source` if the folder contains other files than a result of `apply`. No output is
+/// Refuses `to` as the target for the documents of `source` if the folder contains files that are no result of `apply`. No output is
 /// needed, so this check is possible before the run.
 ///
 /// # Errors

@@ -82,7 +82,7 @@ impl<S> Task<'_, S> {
         }
     }
 
-    /// Returns all inputs except for the last input. Every task reads all of these inputs completely.
+    /// Returns all inputs except for the last. Every task reads them completely.
     pub(crate) fn whole_inputs(&self) -> Vec<Arc<dyn ExecutionPlan>> {
         self.inputs.split_last().map_or_else(Vec::new, |(_, whole)| whole.to_vec())
     }

@@ -67,7 +67,7 @@ impl AppliedResult {
         self.manifest.all_files()
     }
 
-    /// Returns the files that are missing or have other bytes.
+    /// Returns the files that are missing or whose bytes differ from the manifest.
     pub(crate) async fn damage(&self, seen: ReadProgress<'_>) -> Result<Vec<Damage>> {
         check::bytes(&self.target, &self.files().iter().collect::<Vec<_>>(), seen).await
     }

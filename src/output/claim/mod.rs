@@ -341,7 +341,7 @@ impl Own {
         if !renew(&self.output, &self.attempt, &content, &mut self.version).await? {
             return Ok(false);
         }
-        // Writes the claim again, because the process may be reading other files by now.
+        // Updates a local claim, because the process may be reading other files by now.
         self.shown.put(|_| ());
         if silent && other_owner(&self.output, &self.attempt).await?.is_some() {
             remove(&self.output, &path(&self.output, &self.attempt)).await?;

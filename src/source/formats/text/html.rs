@@ -19,7 +19,7 @@ const ENDINGS: [&str; 3] = [".html", ".htm", ".xhtml"];
 const STARTS: [&[u8]; 2] = [b"<!doctype html", b"<html"];
 /// The elements whose contents a browser does not show in the page.
 const HIDDEN: [&str; 6] = ["script", "style", "title", "noscript", "iframe", "template"];
-/// The elements within a line. Other elements begin and end lines.
+/// The elements that are parts of a line. Other elements begin and end lines.
 const INLINE: [&str; 38] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
     "i", "img", "ins", "kbd", "label", "mark", "nobr", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",

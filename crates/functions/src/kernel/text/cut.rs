@@ -1,4 +1,4 @@
-//! Normalises a text and cuts it into shingles, piece by piece, and passes the shingles to a [`Sink`]. A shingle is a sequence of `size`
+//! Normalises a text and cuts it into shingles, piece by piece, and passes the shingles to a `Sink`. A shingle is a sequence of `size`
 //! consecutive units, which are words or characters (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997, section 2).
 
 use xxhash_rust::xxh3::xxh3_64;

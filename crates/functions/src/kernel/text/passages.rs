@@ -248,7 +248,7 @@ pub fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
 
 /// Removes spans from a text while its bytes arrive in parts. See [`without_spans`].
 pub struct SpanCutter {
-    /// The spans that do not end before the next byte.
+    /// The spans whose ends were not reached yet.
     spans: VecDeque<Range<usize>>,
     at: usize,
     divides_character: bool,
@@ -273,7 +273,7 @@ impl SpanCutter {
                 kept.push(from - start..span.start - start);
             }
             from = from.max(span.end.min(end));
-            // The next call checks whether this span ends in the text.
+            // The next call checks the end of this span.
             if span.end >= end {
                 break;
             }
