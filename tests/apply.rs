@@ -42,7 +42,6 @@ impl Applied {
         self.folder.path().join(name)
     }
 
-    /// Writes a file of the source.
     fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let path = self.path("in").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -55,21 +54,18 @@ impl Applied {
         write!(text, "[shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n").unwrap();
         let clusters = if lines.contains("[clusters]") { "" } else { CONNECTED };
         write!(text, "{clusters}[output]\nurl = {:?}\n", self.path("out")).unwrap();
+        self.run_job(&text);
+        assert!(manifest(&self.path("out")).counts.clusters > 1, "nothing is similar");
+    }
+
+    fn run_job(&self, text: &str) {
         std::fs::write(self.path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(self.path("job.toml")).assert().success();
-        assert!(manifest(&self.path("out")).counts.clusters > 1, "nothing is similar");
     }
 
     /// Applies the output to the folder `to`: what is printed.
     fn apply(&self, to: &str, more: &[&str]) -> Value {
-        resemblance()
-            .arg("apply")
-            .arg(self.path("out"))
-            .args(["--json", "--to"])
-            .arg(self.path(to))
-            .args(more)
-            .assert()
-            .json()
+        program!["apply", self.path("out"), "--json", "--to", self.path(to)].args(more).assert().json()
     }
 
     /// The message of an application that is refused with this exit code; it has all these parts.
@@ -83,14 +79,13 @@ impl Applied {
     fn clustered(&self) -> BTreeMap<Place, (String, String, String)> {
         let (documents, clusters) =
             (table(&self.path("out"), "documents"), table(&self.path("out"), "clusters"));
-        let flags = clusters.column_by_name("representative").unwrap();
-        let flags = flags.as_any().downcast_ref::<arrow::array::BooleanArray>().unwrap().clone();
+        let flags = bools(&clusters, "representative");
         let members: Vec<_> =
             strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
         let kept: BTreeMap<&String, &String> = members
             .iter()
-            .zip(&flags)
-            .filter(|(_, kept)| kept.unwrap())
+            .zip(flags)
+            .filter(|(_, kept)| *kept)
             .map(|((id, cluster), _)| (cluster, id))
             .collect();
         let of: BTreeMap<&String, &String> = members.iter().map(|(id, cluster)| (id, cluster)).collect();
@@ -105,13 +100,11 @@ impl Applied {
             .collect()
     }
 
-    /// The documents that go.
     fn gone(&self) -> BTreeSet<Place> {
         let clustered = self.clustered();
         clustered.into_iter().filter(|(_, (_, kept, id))| kept != id).map(|(place, _)| place).collect()
     }
 
-    /// The documents that the job rejected.
     fn rejected(&self) -> BTreeSet<Place> {
         let rejects = table(&self.path("out"), "rejects");
         let places = strings(&rejects, "source").into_iter().zip(numbers(&rejects, "position"));
@@ -155,4 +148,11 @@ fn result(to: &Path) -> Value {
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let inside = |path: PathBuf| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
     crate::support::files(folder).into_iter().map(|(path, bytes)| (inside(path), bytes)).collect()
+}
+
+/// The files of the source in a result.
+fn kept(to: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut kept = files(to);
+    kept.retain(|path, _| !path.starts_with('_'));
+    kept
 }

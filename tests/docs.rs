@@ -1,23 +1,9 @@
 //! The documents: their links lead somewhere, and the page of the job file has the keys and defaults that there are.
 
-use resemblance::job;
-
 use crate::support::*;
 
-const SECTIONS: [&str; 12] = [
-    "source",
-    "shingle",
-    "minhash",
-    "lsh",
-    "candidates",
-    "against",
-    "score",
-    "clusters",
-    "passages",
-    "alarms",
-    "output",
-    "engine",
-];
+const SECTIONS: &str =
+    "source shingle minhash lsh candidates against score clusters passages alarms output engine";
 
 /// Has the required keys alone.
 const LEAST: &str = "[source]\nformat = \"csv\"\nurl = \"in.csv\"\ntext = \"t\"\n[output]\nurl = \"out\"\n";
@@ -138,7 +124,7 @@ fn keys_of(section: &str) -> BTreeSet<String> {
 fn the_page_of_the_job_file_has_every_key() {
     let described: Vec<String> = described().into_iter().map(|(key, ..)| key).collect();
     let mut there: BTreeSet<String> = BTreeSet::from(["name".to_owned()]);
-    for section in SECTIONS {
+    for section in SECTIONS.split(' ') {
         there.extend(keys_of(section).into_iter().map(|key| format!("{section}.{key}")));
     }
     let set: BTreeSet<String> = described.iter().cloned().collect();
@@ -226,22 +212,13 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     }
     let job = |sets: &[&str]| crate::support::job(Path::new("in.parquet"), Path::new("out"), sets);
     let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
+    let first = "output.pair_passages=true output.buckets=true source.duplicate_ids=reject source.limit=10 \
+                 clusters.thresholds=[0.9] clusters.contained=0.98";
+    let grouped = "candidates.method=prefix shingle.hash=dictionary source.group=shop \
+                   candidates.compare=within passages.unit=line";
     let jobs = [
-        job(&[
-            "output.pair_passages=true",
-            "output.buckets=true",
-            "source.duplicate_ids=reject",
-            "source.limit=10",
-            "clusters.thresholds=[0.9]",
-            "clusters.contained=0.98",
-        ]),
-        job(&[
-            "candidates.method=prefix",
-            "shingle.hash=dictionary",
-            "source.group=shop",
-            "candidates.compare=within",
-            "passages.unit=line",
-        ]),
+        job(&first.split(' ').collect::<Vec<_>>()),
+        job(&grouped.split(' ').collect::<Vec<_>>()),
         job(&["passages.unit=word", "shingle.max_frequency=0.01"]),
         job(&["source.group=shop", "shingle.max_frequency=0.01"]),
         job(&["candidates.method=all", "against.output=earlier", "passages.unit=line"]),
@@ -263,7 +240,7 @@ fn the_schema_of_the_job_file_is_that_of_the_command() {
     let kept = std::fs::read_to_string(repository("schemas/job.json")).unwrap();
     assert_eq!(printed, kept, "write it anew: resemblance schema > schemas/job.json");
     let schema: Value = serde_json::from_str(&printed).unwrap();
-    for section in SECTIONS {
+    for section in SECTIONS.split(' ') {
         assert!(schema["properties"].get(section).is_some(), "{section}");
     }
     assert_eq!(schema["additionalProperties"], json!(false));

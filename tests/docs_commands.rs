@@ -1,7 +1,6 @@
 //! The commands of README and of the pages in `docs/`, run by a shell in the order in which they stand there. A block `text` directly
 //! after a block `sh` is its standard output.
 
-use std::process::Command;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -31,7 +30,6 @@ fn body(n: i64) -> String {
     format!("{} {n}", words.join(" "))
 }
 
-/// Sixty reviews.
 fn reviews(path: &Path, columns: &[&str]) {
     let numbers = 0..60i64;
     let title = |n: i64| format!("Review of product {}", n / 3);
@@ -169,10 +167,6 @@ const SIZES: [(&str, &str); 2] = [("--documents 1000000", "--documents 1000"), (
 
 /// Runs the commands of a page in a folder, and returns how many outputs were compared.
 fn run_page(page: &str, folder: &Path) -> usize {
-    let program = assert_cmd::cargo::cargo_bin("resemblance");
-    let paths = std::env::var_os("PATH").unwrap();
-    let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
-    let paths = std::env::join_paths(paths).unwrap();
     let (mut ran, mut compared) = (0, 0);
     for (block, shown) in blocks(page) {
         // The program is compiled, and its tests are this test.
@@ -186,9 +180,7 @@ fn run_page(page: &str, folder: &Path) -> usize {
         let before: String =
             BEFORE.iter().filter(|(text, _)| block.contains(text)).map(|(_, commands)| *commands).collect();
         block.insert_str(0, &before);
-        let mut shell = Command::new("sh");
-        shell.args(["-e", "-c", &block]).current_dir(folder).env("PATH", &paths);
-        let ended = shell.stdin(std::process::Stdio::null()).output().unwrap();
+        let ended = shell(&block, folder).stdin(Stdio::null()).output().unwrap();
         assert!(ended.status.success(), "{page}:\n{block}\n{}", stderr(&ended));
         ran += block.matches("resemblance ").count();
         if let Some(shown) = shown.filter(|_| page == "README.md" || WALKS.contains(&page)) {

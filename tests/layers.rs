@@ -6,28 +6,17 @@ use quote::ToTokens;
 use syn::Item;
 use syn::visit::Visit;
 
+use crate::messages::all_files;
 use crate::support::*;
 
 /// The folders of the sources of both crates.
 const CRATES: [&str; 2] = ["src", "crates/functions/src"];
 
 /// The sources in a folder of [`CRATES`], by their path from the repository's root.
-fn sources(folder: &str) -> BTreeMap<String, String> {
-    fn read(folder: &Path, found: &mut BTreeMap<String, String>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                read(&path, found);
-            } else {
-                let inside = path.strip_prefix(repository("")).unwrap().to_string_lossy().replace('\\', "/");
-                found.insert(inside, std::fs::read_to_string(&path).unwrap_or_default());
-            }
-        }
-    }
-    let mut found = BTreeMap::new();
-    read(&repository(folder), &mut found);
-    found.retain(|path, _| path.ends_with(".rs"));
-    found
+pub(crate) fn sources(folder: &str) -> BTreeMap<String, String> {
+    let is_source = |name: &str| name.starts_with(&format!("{folder}/")) && name.ends_with(".rs");
+    let files = all_files().into_iter().filter(|(name, _)| is_source(name));
+    files.map(|(name, path)| (name, std::fs::read_to_string(path).unwrap())).collect()
 }
 
 /// The modules from top to bottom: the rows of the table in `lib.rs`.
@@ -201,7 +190,6 @@ fn types(folder: &str) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// The names of the functions of a file.
 #[derive(Default)]
 struct FunctionNames(Vec<String>);
 

@@ -6,13 +6,14 @@ use std::sync::LazyLock;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use regex::Regex;
 
+use crate::layers::sources;
 use crate::support::*;
 
 /// The largest number of words between two stops of a message.
 const MAX_WORDS: usize = 36;
 
 /// The files that people read, by their paths in the repository.
-fn all_files() -> BTreeMap<String, PathBuf> {
+pub(crate) fn all_files() -> BTreeMap<String, PathBuf> {
     let mut found = vec![repository("README.md"), repository("CONTRIBUTING.md")];
     for folder in [
         "src", "crates", "tests", "benches", "docs", "examples", "fuzz/src", "jobs", "python", "schemas",
@@ -71,14 +72,10 @@ fn files_that_texts_name_exist() {
         }
     }
     assert!(wrong.is_empty(), "files that do not exist:\n{}", wrong.join("\n"));
-    assert_eq!(
-        missing("see `walk.rs`, tests/layers.rs, `pipeline/stage/mod.rs` and src/plan/", &files),
-        [""; 0]
-    );
-    assert_eq!(
-        missing("see `wlak.rs`, tests/layer.rs, `stages/mod.rs` and src/adf/", &files),
-        ["wlak.rs", "tests/layer.rs", "stages/mod.rs", "src/adf/"]
-    );
+    let found = missing("see `walk.rs`, tests/layers.rs, `pipeline/stage/mod.rs` and src/plan/", &files);
+    assert_eq!(found, [""; 0]);
+    let found = missing("see `wlak.rs`, tests/layer.rs, `stages/mod.rs` and src/adf/", &files);
+    assert_eq!(found, ["wlak.rs", "tests/layer.rs", "stages/mod.rs", "src/adf/"]);
 }
 
 /// The literals of a source that read like sentences, with their lines; none of its unit tests.
@@ -127,11 +124,9 @@ fn longest_part(text: &str) -> usize {
 fn messages_are_short() {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for (file, path) in
-        all_files().iter().filter(|(file, _)| file.starts_with("src/") && file.ends_with(".rs"))
-    {
+    for (file, text) in sources("src") {
         let mut found = Vec::new();
-        literals(std::fs::read_to_string(path).unwrap().parse().unwrap(), &mut found);
+        literals(text.parse().unwrap(), &mut found);
         count += found.len();
         for (line, text) in found {
             eprintln!("{file}:{line}: {}", text.replace('\n', "\\n"));
@@ -150,16 +145,10 @@ fn messages_are_short() {
 fn errors_begin_with_a_small_letter() {
     let capital = r#"(?:Error::(?:job|input|engine|bug|interrupted|new)|\.(?:context|because))\(\s*(?:\|\w*\|\s*)?(?:&?format!\(\s*)?"([A-Z][a-z]\w*)"#;
     let capital = Regex::new(capital).unwrap();
-    for (file, path) in
-        all_files().iter().filter(|(file, _)| file.starts_with("src/") && file.ends_with(".rs"))
-    {
-        let text = std::fs::read_to_string(path).unwrap();
+    for (file, text) in sources("src") {
         for found in capital.captures_iter(&text) {
-            assert!(
-                ["Ballista", "Parquet", "Reuters", "Unicode"].contains(&&found[1]),
-                "{file}: {}",
-                &found[0]
-            );
+            let is_name = ["Ballista", "Parquet", "Reuters", "Unicode"].contains(&&found[1]);
+            assert!(is_name, "{file}: {}", &found[0]);
         }
     }
 }

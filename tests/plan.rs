@@ -1,10 +1,5 @@
 //! `resemblance plan`: a forecast from a sample, against the run that it is about.
 
-use std::process::Command;
-
-use crate::support::formats::formats;
-use crate::support::process::{Process, wait_for};
-use crate::support::s3::S3;
 use crate::support::*;
 
 /// Documents, a job over them, and a folder for temporary files.
@@ -33,10 +28,10 @@ impl Scene {
     /// Generated documents in four files.
     fn generated(documents: &str, more: &[&str]) -> Self {
         let scene = Self::new("format = \"parquet\"\nid = \"id\"\ntext = \"text\"", "");
-        let generate = resemblance()
-            .args(["generate", &scene.path("in"), "--documents", documents, "--files", "4", "-q"])
-            .args(more)
-            .assert();
+        let generate =
+            program!["generate", &scene.path("in"), "--documents", documents, "--files", "4", "-q"]
+                .args(more)
+                .assert();
         generate.success();
         scene
     }
@@ -69,7 +64,6 @@ impl Scene {
         assert!(!Path::new(&self.path("out")).exists(), "the output was touched");
     }
 
-    /// The record of a run.
     fn run(&self, arguments: &[&str]) -> Value {
         self.command(&[&["run", "--json", "-q"], arguments].concat()).assert().json()
     }
@@ -107,17 +101,9 @@ fn assert_suggestions(scene: &Scene, forecast: &Value) -> Vec<String> {
 fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
     let scene = Scene::generated("20000", &[]);
     let forecast = scene.plan(&["--sample", "2000", "--tasks", "16"]);
-    for key in [
-        "seconds",
-        "peak_memory_bytes",
-        "written_bytes",
-        "output_bytes",
-        "spilled_bytes",
-        "most_disk_bytes",
-        "candidates",
-        "pairs",
-        "rejects",
-    ] {
+    let keys = "seconds peak_memory_bytes written_bytes output_bytes spilled_bytes most_disk_bytes candidates \
+         pairs rejects";
+    for key in keys.split(' ') {
         let [value, low, high] = ["value", "low", "high"].map(|end| forecast[key][end].as_f64());
         assert!(low.unwrap() <= value.unwrap() && value.unwrap() <= high.unwrap(), "{key}: {forecast}");
     }
@@ -140,10 +126,8 @@ fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
     assert_near(&forecast["output_bytes"], bytes_of_tables(manifest), 0.3, "result");
     let pairs = manifest["counts"]["pairs"].as_f64().unwrap();
     let range = &forecast["pairs"];
-    assert!(
-        range["low"].as_f64().unwrap() <= pairs && pairs <= range["high"].as_f64().unwrap(),
-        "{range} {pairs}"
-    );
+    assert!(range["low"].as_f64().unwrap() <= pairs, "{range} {pairs}");
+    assert!(pairs <= range["high"].as_f64().unwrap(), "{range} {pairs}");
     let names = |stages: &Value| -> Vec<String> {
         stages.as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap().to_owned()).collect()
     };
@@ -217,10 +201,8 @@ fn passages_that_many_documents_have_are_listed() {
     assert!(manifest["counts"]["frequent_shingles"].as_u64() >= Some(36));
     let pairs = manifest["counts"]["pairs"].as_f64().unwrap();
     let range = &forecast["pairs"];
-    assert!(
-        range["low"].as_f64().unwrap() <= pairs && pairs <= range["high"].as_f64().unwrap(),
-        "{range} {pairs}"
-    );
+    assert!(range["low"].as_f64().unwrap() <= pairs, "{range} {pairs}");
+    assert!(pairs <= range["high"].as_f64().unwrap(), "{range} {pairs}");
 }
 
 #[test]
@@ -344,11 +326,8 @@ fn new_documents_are_planned_against_outputs() {
             let [value, low, high] = ["value", "low", "high"].map(|end| some[name][end].as_u64().unwrap());
             // The interval lacks the number once in twenty samples.
             let is_close = 10 * value.abs_diff(count) <= 3 * count;
-            assert!(
-                count > 50 && (is_close || (low..=high).contains(&count)),
-                "{pairs} {name}: {} {count}",
-                some[name]
-            );
+            assert!(count > 50, "{pairs} {name}: {} {count}", some[name]);
+            assert!(is_close || (low..=high).contains(&count), "{pairs} {name}: {} {count}", some[name]);
         }
         assert_eq!(all["documents"]["value"], 4_000);
         assert!(some["sample"]["documents"].as_u64().unwrap() < 1_500);

@@ -14,45 +14,14 @@ mod without_conditional_puts;
 mod writing;
 
 use std::path::Path as FsPath;
-use std::process::Output;
 
-use datafusion::prelude::SessionContext;
-use resemblance::engine::{session, stores};
-use resemblance::output::manifest::Run;
+use resemblance::engine::stores;
 
-use crate::support::formats::{COLUMNS, Format, formats};
-use crate::support::s3::{BUCKET, S3};
+use crate::support::s3::BUCKET;
 use crate::support::*;
 
 /// No command of these tests may take longer.
 const DEADLINE: Duration = Duration::from_secs(180);
-
-/// Ends a command with its code and what it printed.
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    said: String,
-}
-
-impl From<Output> for Ended {
-    fn from(output: Output) -> Self {
-        Ended { code: output.status.code(), stdout: stdout(&output), said: stderr(&output) }
-    }
-}
-
-impl Ended {
-    /// The standard output of a command that ended well.
-    fn success(self) -> String {
-        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.said);
-        self.stdout
-    }
-
-    /// The standard error of a command that ended with `code`.
-    fn failure(self, code: i32) -> String {
-        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.said);
-        self.said
-    }
-}
 
 /// The variables of the process without variables of a real cloud account, and then these.
 fn environment(variables: &[(String, String)]) -> BTreeMap<String, String> {
@@ -60,10 +29,10 @@ fn environment(variables: &[(String, String)]) -> BTreeMap<String, String> {
     own.chain(variables.iter().cloned()).collect()
 }
 
-fn command(variables: &[(String, String)], arguments: &[&str]) -> Ended {
+fn command(variables: &[(String, String)], arguments: &[&str]) -> Output {
     let mut command = resemblance();
     command.env_clear().envs(environment(variables)).env("NO_COLOR", "1").env_remove("RESEMBLANCE_LOG");
-    command.args(arguments).timeout(DEADLINE).output().unwrap().into()
+    command.args(arguments).timeout(DEADLINE).output().unwrap()
 }
 
 /// The server's variables with some changed.
@@ -83,17 +52,11 @@ fn job_file(folder: &FsPath, source: &str) -> PathBuf {
     path
 }
 
-/// Runs a job file to `output`.
-fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&str]) -> Ended {
+fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&str]) -> Output {
     let output = format!("output.url={output:?}");
     let mut arguments = vec!["run", job.to_str().unwrap(), "--set", &output, "--json"];
     arguments.extend(more);
     command(variables, &arguments)
-}
-
-/// The record that `run --json` prints.
-fn record(ended: Ended) -> Value {
-    serde_json::from_str(&ended.success()).unwrap()
 }
 
 /// A session that knows the server's bucket.
@@ -117,7 +80,7 @@ impl Format {
         let (input, output) = (folder.join("in"), folder.join("out"));
         self.write(&input);
         let job = job_file(folder, &self.source(input.to_str().unwrap()));
-        run_to(&[], &job, output.to_str().unwrap(), &[]).success();
+        run_to(&[], &job, output.to_str().unwrap(), &[]).shown(&[]);
         output
     }
 
@@ -155,7 +118,7 @@ impl Corpus {
         Corpus { s3, folder, job, expected: answers(&local) }
     }
 
-    fn run(&self, output: &str) -> Ended {
+    fn run(&self, output: &str) -> Output {
         run_to(&self.s3.env(), &self.job, &self.s3.url(output), &[])
     }
 

@@ -16,13 +16,10 @@ use std::time::Instant;
 use crate::cluster::faults::Scene;
 use crate::cluster::rows::generated;
 use crate::output::claims::{self, DEADLINE, MEETINGS, What};
-use crate::support::cluster::{Cluster, Driver};
-use crate::support::process::{Process, let_pass};
-use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
 /// The number of drivers that one round may need: killed drivers, and drivers that give up while too much is away.
-const DRIVERS: usize = 6;
+const DRIVERS: u64 = 6;
 
 /// Within this time a round ends.
 const ROUND: Duration = Duration::from_secs(300);
@@ -70,80 +67,30 @@ fn soak_random_faults() {
         let began = Instant::now();
         let happened = disturbed(&mut scene, &format!("round{round}"), &faults);
         let seconds = began.elapsed().as_secs_f64();
-        eprintln!("round {round}: right rows after {seconds:.1} s, {happened}");
-        all.add(&happened);
+        eprintln!("round {round}: right rows after {seconds:.1} s, {happened:?}");
+        happened.into_iter().for_each(|(name, number)| add(&mut all, name, number));
     }
-    eprintln!("in all: {all}");
-    assert!(all.struck() > 0 && all.recoveries > 0, "no fault happened");
+    eprintln!("in all: {all:?}");
+    assert!(all["faults"] > 0 && all["recoveries"] > 0, "no fault happened");
 }
 
-/// The faults that happened.
-#[derive(Default)]
-struct Happened {
-    executors_killed: usize,
-    executors_stopped: usize,
-    executors_drained: usize,
-    schedulers_killed: usize,
-    schedulers_stopped: usize,
-    drivers_killed: usize,
-    /// Found nothing to strike before the run ended.
-    too_late: usize,
-    drivers: usize,
-    /// Drivers that ended with an error, which says that the engine is lost.
-    gave_up: usize,
-    /// By the record of the driver that came to the end.
-    recoveries: u64,
+/// The faults that happened, the drivers and the recoveries.
+type Happened = BTreeMap<&'static str, u64>;
+
+fn add(happened: &mut Happened, name: &'static str, number: u64) {
+    *happened.entry(name).or_default() += number;
 }
 
-impl Happened {
-    fn struck(&self) -> usize {
-        let executors = self.executors_killed + self.executors_stopped + self.executors_drained;
-        executors + self.schedulers_killed + self.schedulers_stopped + self.drivers_killed
-    }
-
-    fn note(&mut self, fault: Fault) {
-        match fault {
-            Fault::KillExecutor(_) => self.executors_killed += 1,
-            Fault::StopExecutor(_) => self.executors_stopped += 1,
-            Fault::DrainExecutor(_) => self.executors_drained += 1,
-            Fault::KillScheduler => self.schedulers_killed += 1,
-            Fault::StopScheduler => self.schedulers_stopped += 1,
-            Fault::KillDriver => self.drivers_killed += 1,
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Fault::KillExecutor(_) => "executors killed in a task",
+            Fault::StopExecutor(_) => "executors stopped",
+            Fault::DrainExecutor(_) => "executors drained",
+            Fault::KillScheduler => "schedulers killed",
+            Fault::StopScheduler => "schedulers stopped",
+            Fault::KillDriver => "drivers killed",
         }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.executors_killed += other.executors_killed;
-        self.executors_stopped += other.executors_stopped;
-        self.executors_drained += other.executors_drained;
-        self.schedulers_killed += other.schedulers_killed;
-        self.schedulers_stopped += other.schedulers_stopped;
-        self.drivers_killed += other.drivers_killed;
-        self.too_late += other.too_late;
-        self.drivers += other.drivers;
-        self.gave_up += other.gave_up;
-        self.recoveries += other.recoveries;
-    }
-}
-
-impl std::fmt::Display for Happened {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(
-            f,
-            "{} faults: {} executors killed in a task, {} stopped, {} drained, {} schedulers killed, {} stopped, \
-             {} drivers killed; {} faults found nothing to strike; {} drivers, of which {} gave up; {} recoveries",
-            self.struck(),
-            self.executors_killed,
-            self.executors_stopped,
-            self.executors_drained,
-            self.schedulers_killed,
-            self.schedulers_stopped,
-            self.drivers_killed,
-            self.too_late,
-            self.drivers,
-            self.gave_up,
-            self.recoveries,
-        )
     }
 }
 
@@ -153,7 +100,7 @@ fn disturbed(scene: &mut Scene, name: &str, faults: &[Planned]) -> Happened {
     // When it is due, the fault, and the process that was struck.
     let mut mends: Vec<(Instant, Fault, u32)> = Vec::new();
     let mut driver = scene.run(name, &["engine.stall_seconds=40"]);
-    let mut happened = Happened { drivers: 1, ..Happened::default() };
+    let mut happened = Happened::from([("drivers", 1), ("faults", 0)]);
     let began = Instant::now();
     loop {
         assert!(began.elapsed() < ROUND, "{name} does not end");
@@ -163,7 +110,8 @@ fn disturbed(scene: &mut Scene, name: &str, faults: &[Planned]) -> Happened {
         left.retain(|(stage, fault, away)| {
             let struck = stages >= *stage && strike(scene, &mut driver, *fault);
             if struck {
-                happened.note(*fault);
+                add(&mut happened, "faults", 1);
+                add(&mut happened, fault.name(), 1);
                 let due = Instant::now() + Duration::from_millis(*away as u64);
                 mends.push((due, *fault, struck_id(scene, *fault)));
             }
@@ -175,16 +123,16 @@ fn disturbed(scene: &mut Scene, name: &str, faults: &[Planned]) -> Happened {
             }
             // Without a code it was killed; with this one, it says that the engine is lost.
             assert!(matches!(ended.code(), None | Some(4)), "{name}: {ended}");
-            happened.gave_up += usize::from(ended.code().is_some());
-            assert!(happened.drivers < DRIVERS, "{} drivers did not finish {name}", happened.drivers);
+            add(&mut happened, "drivers that say that the engine is lost", ended.code().is_some().into());
+            assert!(happened["drivers"] < DRIVERS, "{DRIVERS} drivers did not finish {name}");
             driver = scene.run(name, &["engine.stall_seconds=40"]);
-            happened.drivers += 1;
+            add(&mut happened, "drivers", 1);
         }
         let_pass(Duration::from_millis(5));
     }
     let record = driver.succeed(1);
-    happened.recoveries = record["recoveries"].as_u64().unwrap();
-    happened.too_late = left.len();
+    add(&mut happened, "recoveries", record["recoveries"].as_u64().unwrap());
+    add(&mut happened, "faults that found nothing to strike", left.len() as u64);
     assert_rows(&scene.output(name), &scene.expected, name);
     // All are there and go on for the next round.
     while !mends.is_empty() {
@@ -313,10 +261,18 @@ fn soak_sorts_of_a_dictionary_meet() {
     let mut planned_again = 0;
     for round in seeds(20) {
         let output = path(&format!("narrow{round}"));
-        let mut command = resemblance();
-        command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
-        command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=16"]);
-        let assert = command.assert().success();
+        let assert = program![
+            "run",
+            &job,
+            "--set",
+            &format!("output.url={}", output.display()),
+            "--set",
+            "engine.memory=32MiB",
+            "--set",
+            "engine.threads=16"
+        ]
+        .assert()
+        .success();
         let log = stderr(assert.get_output());
         assert_rows(&output, &expected, "one sort");
         planned_again += usize::from(log.contains("the stage is planned again stage=dictionary"));

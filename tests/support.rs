@@ -5,6 +5,7 @@ pub mod browser;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod counting;
+pub mod delta;
 pub mod files;
 pub mod formats;
 pub mod garage;
@@ -22,45 +23,76 @@ pub mod walk;
 
 pub use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::ops::Range;
+pub use std::ops::Range;
 pub use std::path::{Path, PathBuf};
-use std::process::Output;
-pub use std::sync::Arc;
+pub use std::process::{Command, Output, Stdio};
+pub use std::sync::{Arc, Mutex};
 pub use std::time::Duration;
 
 use arrow::array::Array;
 pub use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt64Type};
-use assert_cmd::Command;
-use assert_cmd::assert::Assert;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use resemblance::engine::{Local, RunControl, session};
+pub use arrow::compute::cast;
+use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
+pub use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{Float64Type, Int32Type, Int64Type, UInt64Type};
+pub use assert_cmd::assert::Assert;
+pub use datafusion::prelude::{SessionConfig, SessionContext};
+pub use parquet::arrow::ArrowWriter;
+pub use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+pub use resemblance::engine::{Engine, Local, RunControl, session};
 pub use resemblance::error::Kind;
-use resemblance::job;
-pub use resemblance::job::Job;
-use resemblance::output::manifest::Run;
-use resemblance::pipeline::{self, OnExisting, Outcome};
+pub use resemblance::job::{self, EngineSettings, Job};
+pub use resemblance::output::manifest::Run;
+pub use resemblance::pipeline::{self, OnExisting, Outcome};
 
+pub use around::{Around, Call, Hook};
+pub use browser::Browser;
+#[cfg(feature = "cluster")]
+pub use cluster::{Cluster, Driver, ExecutorHost, Setup};
+pub use delta::Table;
 pub use files::files;
-pub use formats::gzipped;
-pub use needs::real_data;
+pub use formats::{COLUMNS, Format, formats, gzipped};
+pub use needs::{python, real_data};
+pub use process::{Process, killed_at, let_pass, wait_for};
+pub use refusing::Refusing;
+pub use rows::{assert_rows, moved, rows, rows_alone};
+pub use s3::{Fault, S3};
 pub use scene::Scene;
 pub use serde_json::{Value, json};
+pub use server::Server;
+pub use stopping::run_until;
 pub use tempfile::{TempDir, tempdir};
 
-/// A document of a test corpus.
 pub type Document = (String, String);
 
 /// The command under test.
-pub fn resemblance() -> Command {
-    let mut command = Command::cargo_bin("resemblance").expect("the binary is built with the tests");
+pub fn resemblance() -> assert_cmd::Command {
+    let mut command =
+        assert_cmd::Command::cargo_bin("resemblance").expect("the binary is built with the tests");
     command.env_remove("RESEMBLANCE_LOG").env("NO_COLOR", "1");
     command
 }
 
-/// A path inside the repository.
+/// The command under test with these arguments, of any type that is an argument.
+macro_rules! program {
+    ($($argument:expr),+ $(,)?) => {{
+        let mut command = $crate::support::resemblance();
+        $(command.arg($argument);)+
+        command
+    }};
+}
+pub(crate) use program;
+
+/// A shell that runs a script in `folder` and knows the command under test.
+pub fn shell(script: &str, folder: &Path) -> Command {
+    let program = assert_cmd::cargo::cargo_bin("resemblance");
+    let paths = std::env::var_os("PATH").unwrap();
+    let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", script]).current_dir(folder).env("PATH", std::env::join_paths(paths).unwrap());
+    shell
+}
+
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -69,6 +101,14 @@ pub fn repository(path: &str) -> PathBuf {
 pub fn paths() -> impl Fn(&str) -> PathBuf {
     let folder = tempdir().unwrap();
     move |name| folder.path().join(name)
+}
+
+/// Writes a file into a folder, and the folders that its name has.
+pub fn write_file(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path
 }
 
 /// Random numbers from a seed: splitmix64.
@@ -219,10 +259,17 @@ pub fn second_source(url: impl Debug, more: &str) -> String {
     format!("against.source={{ format = 'parquet', url = {url:?}, id = 'id', text = 'text'{more} }}")
 }
 
+/// The settings of programs that number shingles.
+pub const DICTIONARY: [&str; 4] = [
+    "shingle.hash=dictionary",
+    "minhash.family=linear",
+    "minhash.modulus=next-prime",
+    "lsh.bucket_hash=crc32",
+];
+
 /// An order in which reference documents come last of all, so that merged outputs are clustered as one run clusters their documents.
 pub const AS_ONE_RUN: &str = "clusters.keep=['length desc', 'id', 'reference']";
 
-/// Runs a job in this process.
 pub fn run(job: &Job) -> resemblance::error::Result<Outcome> {
     run_with(job, |config| config)
 }
@@ -230,7 +277,7 @@ pub fn run(job: &Job) -> resemblance::error::Result<Outcome> {
 /// Runs a job in this process, on a session whose settings `change` alters.
 pub fn run_with(
     job: &Job,
-    change: impl Fn(datafusion::prelude::SessionConfig) -> datafusion::prelude::SessionConfig,
+    change: impl Fn(SessionConfig) -> SessionConfig,
 ) -> resemblance::error::Result<Outcome> {
     block_on(async {
         let context = session::session(&job.engine)?;
@@ -238,7 +285,7 @@ pub fn run_with(
         let config = change(state.config().clone());
         let state =
             datafusion::execution::SessionStateBuilder::new_from_existing(state).with_config(config).build();
-        let engine = Local::new(datafusion::prelude::SessionContext::new_with_state(state));
+        let engine = Local::new(SessionContext::new_with_state(state));
         pipeline::run(job, &engine, &RunControl::detached(), OnExisting::Fail).await
     })
 }
@@ -249,7 +296,6 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime.worker_threads(2).enable_all().build().unwrap().block_on(future)
 }
 
-/// The manifest of an output.
 pub fn manifest(output: &Path) -> Run {
     serde_json::from_slice(&std::fs::read(output.join("manifest.json")).unwrap()).unwrap()
 }
@@ -344,7 +390,7 @@ pub fn csv_records(text: &str) -> Vec<Vec<String>> {
 }
 
 /// The JSON that a command prints.
-pub fn printed(command: &mut Command) -> Value {
+pub fn printed(command: &mut assert_cmd::Command) -> Value {
     command.arg("--json").assert().json()
 }
 
@@ -378,12 +424,10 @@ pub fn tables_of_any_source(output: &Path) -> Vec<RecordBatch> {
     tables
 }
 
-/// The tables of an output.
 pub fn tables(output: &Path) -> Vec<RecordBatch> {
     manifest(output).tables.keys().map(|name| table(output, name)).collect()
 }
 
-/// A column of strings.
 pub fn strings(batch: &RecordBatch, column: &str) -> Vec<String> {
     // Ids may be numbers.
     let array = cast(batch.column_by_name(column).unwrap(), &DataType::Utf8).unwrap();
@@ -417,17 +461,14 @@ pub fn texts(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
     array.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
 }
 
-/// A column of booleans.
 pub fn bools(batch: &RecordBatch, column: &str) -> Vec<bool> {
     batch.column_by_name(column).unwrap().as_boolean().iter().map(Option::unwrap).collect()
 }
 
-/// A column of floats with nulls.
 pub fn optional(batch: &RecordBatch, column: &str) -> Vec<Option<f64>> {
     batch.column_by_name(column).unwrap().as_primitive::<Float64Type>().iter().collect()
 }
 
-/// A column of floats.
 pub fn floats(batch: &RecordBatch, column: &str) -> Vec<f64> {
     let array = batch.column_by_name(column).unwrap();
     array.as_any().downcast_ref::<arrow::array::Float64Array>().unwrap().values().to_vec()

@@ -3,11 +3,8 @@
 
 mod lineage;
 
-use std::process::Output;
-
 use axum::http::StatusCode;
 
-use crate::support::server::Server;
 use crate::support::*;
 
 /// Longer than anything here takes: a hang ends as a failure.
@@ -32,14 +29,13 @@ fn run_command(scene: &Scene, url: &str, variables: &[(&str, &str)], arguments: 
     command.envs(variables.iter().copied()).timeout(DEADLINE).output().unwrap()
 }
 
-/// Runs the job.
 fn run_nightly(scene: &Scene, url: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     run_command(scene, url, variables, &[&["run", "nightly.toml"], arguments].concat())
 }
 
-/// Lines of the log about what is sent.
+/// Lines of the log of a run that ended well about what is sent.
 fn warnings(run: &Output) -> Vec<String> {
-    let said = stderr(run);
+    let said = run.warned(&[]);
     let about =
         |line: &&str| ["OpenTelemetry", "spans", "TRACEPARENT"].iter().any(|word| line.contains(word));
     said.lines().filter(about).map(str::to_owned).collect()
@@ -51,7 +47,6 @@ fn without_the_feature_a_variable_that_asks_for_it_is_a_warning() {
     let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
     let url = format!("http://{}", collector.address);
     let run = run_nightly(&nightly, &url, &[], &[]);
-    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     let warnings = warnings(&run);
     assert_eq!(warnings.len(), 1, "{}", stderr(&run));
     assert!(warnings[0].contains("OTEL_EXPORTER_OTLP_ENDPOINT is set, but"), "{warnings:?}");
@@ -70,7 +65,6 @@ mod sent {
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     const SPAN: &str = "00f067aa0ba902b7";
 
-    /// A collector, and its URL.
     fn collector() -> (Server, String) {
         let collector = Server::start(StatusCode::OK);
         let url = format!("http://{}", collector.address);
@@ -145,7 +139,7 @@ mod sent {
         let (nightly, (collector, url)) = (nightly(), collector());
         let resource = ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test");
         let run = run_nightly(&nightly, &url, &[resource], &["--run-id", "day-1"]);
-        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", stderr(&run));
+        assert_eq!(warnings(&run), [""; 0]);
         let manifest = manifest(&nightly.path("out"));
 
         let sent = bodies(&collector, "/v1/traces");
@@ -187,10 +181,8 @@ mod sent {
         let (start, end) =
             (nanoseconds(&command, "startTimeUnixNano"), nanoseconds(&command, "endTimeUnixNano"));
         for stage in &stages {
-            assert_eq!(
-                (&stage["traceId"], &stage["parentSpanId"]),
-                (&command["traceId"], &command["spanId"])
-            );
+            assert_eq!(stage["traceId"], command["traceId"]);
+            assert_eq!(stage["parentSpanId"], command["spanId"]);
             let recorded = manifest.stages.iter().find(|recorded| stage["name"] == recorded.name).unwrap();
             let known = attributes(stage);
             assert_eq!(known["resemblance.stage.rows"], recorded.rows.to_string(), "{stage}");
@@ -201,8 +193,7 @@ mod sent {
         }
 
         // The second run finds the output finished, so it has no stages.
-        let run = run_nightly(&nightly, &url, &[], &[]);
-        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        run_nightly(&nightly, &url, &[], &[]).shown(&[]);
         let second: Value = bodies(&collector, "/v1/traces").pop().unwrap();
         let second = array(&second["resourceSpans"][0]["scopeSpans"][0]["spans"]);
         assert_eq!(second.len(), 1);
@@ -216,8 +207,7 @@ mod sent {
         let file = nightly.text("run.prom");
         for (set, code) in [("score.threshold=0.5", 0), ("source.text=body", 2)] {
             let arguments = ["--metrics", &file, "--set", set, "--overwrite"];
-            let run = run_nightly(&nightly, &url, &[("OTEL_TRACES_EXPORTER", "none")], &arguments);
-            assert_eq!(run.status.code(), Some(code), "{}", stderr(&run));
+            run_nightly(&nightly, &url, &[("OTEL_TRACES_EXPORTER", "none")], &arguments).refused(code, &[]);
             let text = std::fs::read_to_string(&file).unwrap();
             let lines = text.lines().filter(|line| !line.starts_with('#'));
             let written: BTreeMap<String, f64> = lines
@@ -260,10 +250,8 @@ mod sent {
             let message = command["status"]["message"].as_str().unwrap();
             assert!(message.contains(part), "{message}");
             let known = attributes(&command);
-            assert_eq!(
-                (&known["error.type"], &known["process.exit.code"]),
-                (&json!(kind), &json!(code.to_string()))
-            );
+            assert_eq!(known["error.type"], json!(kind));
+            assert_eq!(known["process.exit.code"], json!(code.to_string()));
             let failed: Vec<_> = stages.iter().filter(|stage| stage["status"]["code"] == 2).collect();
             assert_eq!(failed.len(), usize::from(fails_in_a_stage), "{stages:?}");
             assert!(failed.iter().all(|stage| attributes(stage)["error.type"] == kind), "{failed:?}");
@@ -279,8 +267,7 @@ mod sent {
         let (_, failed) = run_until(&job(&input, &nightly.path("out"), &[]), OnExisting::Fail, 4);
         assert!(failed);
         let run = run_nightly(&nightly, &url, &[], &["--json"]);
-        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
-        let record: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let record = run.json();
         let (command, stages) = command_and_stages(&collector, "run");
         let reused = stages.iter().filter(|stage| attributes(stage)["resemblance.stage.reused"] == true);
         let reused = reused.count();
@@ -307,7 +294,7 @@ mod sent {
         let (collector_, url) = collector();
         let parent = format!("00-{TRACE}-{SPAN}-00");
         let run = run_nightly(&nightly, &url, &[("TRACEPARENT", parent.as_str())], &["--overwrite"]);
-        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", stderr(&run));
+        assert_eq!(warnings(&run), [""; 0]);
         assert!(spans(&collector_).is_empty());
         assert_eq!(bodies(&collector_, "/v1/metrics").len(), 1);
 
@@ -332,7 +319,7 @@ mod sent {
         ] {
             let (collector, url) = collector();
             let run = run_command(&nightly, &url, &[], &arguments);
-            assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", stderr(&run));
+            assert_eq!(warnings(&run), [""; 0]);
             let (command, stages) = command_and_stages(&collector, arguments[0]);
             let known = attributes(&command);
             assert_eq!(known["resemblance.command"], arguments[0]);
@@ -355,7 +342,6 @@ mod sent {
         for address in [closed, silent.local_addr().unwrap(), unwilling.address] {
             let url = format!("http://somebody:hush@{address}");
             let run = run_nightly(&nightly, &url, &[], &["--overwrite"]);
-            assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
             let warnings = warnings(&run);
             assert_eq!(warnings.len(), 1, "{}", stderr(&run));
             assert!(warnings[0].contains(&address.to_string()), "{warnings:?}");
@@ -369,19 +355,17 @@ mod sent {
     fn the_environment_disables_telemetry_and_wrong_values_are_warnings() {
         let (nightly, (collector, url)) = (nightly(), collector());
         let run = run_nightly(&nightly, &url, &[("OTEL_SDK_DISABLED", "true")], &[]);
-        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", stderr(&run));
+        assert_eq!(warnings(&run), [""; 0]);
         for (name, value) in
             [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector")]
         {
             let run = run_nightly(&nightly, &url, &[(name, value)], &["--overwrite"]);
-            assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
             let warnings = warnings(&run);
             let warning = format!("no spans and no metrics are sent: the variable {name}");
             assert!(warnings.len() == 1 && warnings[0].contains(&warning), "{warnings:?}");
         }
         // A command that runs no stages has no span.
-        let command = run_command(&nightly, &url, &[], &["verify", &nightly.text("out")]);
-        assert_eq!(command.status.code(), Some(0), "{}", stderr(&command));
+        run_command(&nightly, &url, &[], &["verify", &nightly.text("out")]).shown(&[]);
         assert!(collector.asked().is_empty());
     }
 
@@ -394,7 +378,7 @@ mod sent {
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-scope=nightly,authorization=Bearer%20key"),
         ];
         let run = run_nightly(&nightly, &url, &variables, &[]);
-        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", stderr(&run));
+        assert_eq!(warnings(&run), [""; 0]);
         let asked = collector.asked();
         let paths: BTreeSet<&str> = asked.iter().map(|asked| asked.uri.path()).collect();
         assert_eq!(paths, ["/v1/metrics", "/v1/traces"].into());

@@ -221,10 +221,9 @@ mod tests {
         let plain = table(&[("a", DataType::Utf8)]);
         let local = table(&[("a", DataType::Timestamp(TimeUnit::Microsecond, None))]);
         let first = Protocol::lowest(&plain, None);
-        assert_eq!(
-            (first.min_reader_version, first.min_writer_version, &first.reader_features),
-            (1, 2, &None)
-        );
+        assert_eq!(first.min_reader_version, 1);
+        assert_eq!(first.min_writer_version, 2);
+        assert_eq!(first.reader_features, None);
         let raised = Protocol::lowest(&local, Some(&first));
         assert_eq!((raised.min_reader_version, raised.min_writer_version), (3, 7));
         assert_eq!(raised.reader_features, Some(vec!["timestampNtz".to_owned()]));

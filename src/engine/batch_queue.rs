@@ -155,12 +155,13 @@ mod tests {
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
     use futures::FutureExt;
+    use futures::stream::BoxStream;
 
     use super::*;
 
     #[tokio::test]
     async fn every_batch_comes_out_once_and_as_it_was() {
-        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let schema = schema();
         let batch = |n: u64| {
             let numbers = Arc::new(UInt64Array::from(vec![2 * n, 2 * n + 1]));
             RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap()
@@ -180,105 +181,84 @@ mod tests {
         assert_eq!(found, (0..120).collect::<Vec<u64>>());
     }
 
-    #[derive(Debug)]
-    struct Counted {
-        schema: SchemaRef,
-        open: Arc<AtomicUsize>,
-        most: Arc<AtomicUsize>,
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]))
     }
 
-    impl PartitionStream for Counted {
+    /// A partition whose batches come from a function.
+    struct Made<F>(SchemaRef, F);
+
+    impl<F> std::fmt::Debug for Made<F> {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Made")
+        }
+    }
+
+    impl<F: Fn() -> BoxStream<'static, Result<RecordBatch>> + Send + Sync> PartitionStream for Made<F> {
         fn schema(&self) -> &SchemaRef {
-            &self.schema
+            &self.0
         }
 
         fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-            let (open, most, schema) =
-                (Arc::clone(&self.open), Arc::clone(&self.most), Arc::clone(&self.schema));
-            most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            let batches = stream::unfold(0, move |sent| {
-                let (open, schema) = (Arc::clone(&open), Arc::clone(&schema));
-                async move {
-                    tokio::task::yield_now().await;
-                    if sent == 3 {
-                        open.fetch_sub(1, Ordering::SeqCst);
-                        return None;
-                    }
-                    Some((Ok(RecordBatch::new_empty(schema)), sent + 1))
-                }
-            });
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), self.1()))
         }
+    }
+
+    /// Returns a plan in which `tasks` tasks share the batches of `inputs`.
+    fn queue(
+        inputs: Vec<Arc<dyn PartitionStream>>,
+        partitions: usize,
+        tasks: usize,
+    ) -> Arc<dyn ExecutionPlan> {
+        let input = StreamingTableExec::try_new(schema(), inputs, None, [], false, None).unwrap();
+        OperatorExec::plan(BatchQueue { partitions, tasks }, vec![Arc::new(input)]).unwrap()
     }
 
     #[tokio::test]
     async fn no_more_partitions_are_open_than_there_are_tasks() {
-        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
-        let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let partition = || -> Arc<dyn PartitionStream> {
-            let (schema, open, most) = (Arc::clone(&schema), Arc::clone(&open), Arc::clone(&most));
-            Arc::new(Counted { schema, open, most })
+        static OPEN: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let counted = || {
+            MOST.fetch_max(OPEN.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            let next = |sent| async move {
+                tokio::task::yield_now().await;
+                if sent == 3 {
+                    OPEN.fetch_sub(1, Ordering::SeqCst);
+                    return None;
+                }
+                Some((Ok(RecordBatch::new_empty(schema())), sent + 1))
+            };
+            stream::unfold(0, next).boxed()
         };
-        let partitions = (0..12).map(|_| partition()).collect();
-        let input =
-            StreamingTableExec::try_new(Arc::clone(&schema), partitions, None, [], false, None).unwrap();
-        let plan =
-            OperatorExec::plan(BatchQueue { partitions: 20, tasks: 3 }, vec![Arc::new(input)]).unwrap();
-        let taken = collect_partitioned(plan, Arc::default()).await;
+        let input = |_| -> Arc<dyn PartitionStream> { Arc::new(Made(schema(), counted)) };
+        let inputs = (0..12).map(input).collect();
+        let taken = collect_partitioned(queue(inputs, 20, 3), Arc::default()).await;
         assert_eq!(taken.unwrap().iter().flatten().count(), 36);
-        assert_eq!((most.load(Ordering::SeqCst), open.load(Ordering::SeqCst)), (3, 0));
-    }
-
-    #[derive(Debug)]
-    struct Panicking(SchemaRef);
-
-    impl PartitionStream for Panicking {
-        fn schema(&self) -> &SchemaRef {
-            &self.0
-        }
-
-        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-            let batches = stream::poll_fn(|_: &mut Context<'_>| -> Poll<Option<Result<RecordBatch>>> {
-                panic!("a panic of this test")
-            });
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), batches))
-        }
+        assert_eq!((MOST.load(Ordering::SeqCst), OPEN.load(Ordering::SeqCst)), (3, 0));
     }
 
     #[tokio::test]
     async fn a_panic_is_an_error() {
-        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
-        let partition: Arc<dyn PartitionStream> = Arc::new(Panicking(Arc::clone(&schema)));
-        let input = StreamingTableExec::try_new(schema, vec![partition], None, [], false, None).unwrap();
-        let plan = OperatorExec::plan(BatchQueue { partitions: 1, tasks: 1 }, vec![Arc::new(input)]).unwrap();
+        let panics = || {
+            stream::poll_fn(|_: &mut Context<'_>| -> Poll<Option<Result<RecordBatch>>> {
+                panic!("a panic of this test")
+            })
+            .boxed()
+        };
+        let plan = queue(vec![Arc::new(Made(schema(), panics))], 1, 1);
         let error = collect_partitioned(plan, Arc::default()).await.unwrap_err();
         assert!(matches!(error.find_root(), DataFusionError::ExecutionJoin(_)), "{error:?}");
     }
 
-    #[derive(Debug)]
-    struct Sent(SchemaRef, Mutex<Option<Receiver<RecordBatch>>>);
-
-    impl PartitionStream for Sent {
-        fn schema(&self) -> &SchemaRef {
-            &self.0
-        }
-
-        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-            let mut batches = self.1.lock().take().unwrap();
-            let batches =
-                stream::poll_fn(move |context| batches.poll_recv(context).map(|batch| batch.map(Ok)));
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), batches))
-        }
-    }
-
     #[tokio::test]
     async fn a_partition_that_is_no_longer_polled_keeps_nothing_from_the_others() {
-        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
         let (sender, receiver) = channel(1);
-        let sent: Arc<dyn PartitionStream> = Arc::new(Sent(Arc::clone(&schema), Mutex::new(Some(receiver))));
-        let input =
-            StreamingTableExec::try_new(Arc::clone(&schema), vec![sent], None, [], false, None).unwrap();
-        let plan = OperatorExec::plan(BatchQueue { partitions: 2, tasks: 1 }, vec![Arc::new(input)]).unwrap();
+        let receiver = Mutex::new(Some(receiver));
+        let sent = move || {
+            let mut batches: Receiver<RecordBatch> = receiver.lock().take().unwrap();
+            stream::poll_fn(move |context| batches.poll_recv(context).map(|batch| batch.map(Ok))).boxed()
+        };
+        let plan = queue(vec![Arc::new(Made(schema(), sent))], 2, 1);
         let mut once = plan.execute(0, Arc::default()).unwrap();
         let mut again = plan.execute(1, Arc::default()).unwrap();
         assert!(once.next().now_or_never().is_none(), "there is no batch yet");
@@ -291,7 +271,7 @@ mod tests {
             taken
         });
         for _ in 0..5 {
-            sender.send(RecordBatch::new_empty(Arc::clone(&schema))).await.unwrap();
+            sender.send(RecordBatch::new_empty(schema())).await.unwrap();
         }
         drop(sender);
         // Without the timeout, a deadlock would block the test.
@@ -302,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_partition_that_is_read_alone_gets_all_batches() {
-        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let schema = schema();
         let numbers = Arc::new(UInt64Array::from(vec![7]));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap();
         let input = MemorySourceConfig::try_new_exec(&[vec![batch; 20]], schema, None).unwrap();

@@ -424,7 +424,6 @@ mod tests {
     use arrow::array::{AsArray, RecordBatch, UInt64Array};
     use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
-    use datafusion::datasource::MemTable;
     use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::prelude::{SessionConfig, SessionContext};
@@ -441,36 +440,35 @@ mod tests {
     }
 
     /// Returns the rows (key, number) of several partitions, exchanged by key into `buckets` partitions.
-    async fn exchanged(session: &SessionContext, buckets: usize) -> Arc<dyn ExecutionPlan> {
-        let column = |name| Field::new(name, DataType::UInt64, false);
-        let schema = Arc::new(Schema::new(vec![column("key"), column("number")]));
+    fn exchanged(buckets: usize) -> Arc<dyn ExecutionPlan> {
         let mut partitions = vec![Vec::new(); 5];
-        for start in (0..ROWS).step_by(1_000) {
-            let numbers = UInt64Array::from_iter_values(start..start + 1_000);
-            let keys = UInt64Array::from_iter_values(numbers.values().iter().map(|n| n % KEYS));
-            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(keys), Arc::new(numbers)]);
-            partitions[start as usize / 1_000 % 5].push(batch.unwrap());
-        }
-        let table = MemTable::try_new(schema, partitions).unwrap();
-        let table = session.read_table(Arc::new(table)).unwrap().create_physical_plan().await.unwrap();
+        (0..ROWS).for_each(|n| partitions[n as usize / 1_000 % 5].push((n % KEYS, n)));
+        exchange(by_key(keyed_plan(&partitions), buckets), 2).unwrap()
+    }
+
+    /// Returns the rows of `plan`, distributed by key by the engine.
+    fn by_key(plan: Arc<dyn ExecutionPlan>, buckets: usize) -> Arc<dyn ExecutionPlan> {
         let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new("key", 0));
-        let engines = RepartitionExec::try_new(table, Partitioning::Hash(vec![key], buckets)).unwrap();
-        exchange(Arc::new(engines), 2).unwrap()
+        Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(vec![key], buckets)).unwrap())
+    }
+
+    fn rows_of(batch: &RecordBatch) -> Vec<(u64, u64)> {
+        let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
+        column(0).into_iter().zip(column(1)).collect()
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn all_rows_of_a_key_are_in_one_partition_in_memory_and_on_disk() {
         for (pool, spills) in [(1 << 30, false), (4 << 20, true)] {
             let session = session(pool);
-            let plan = exchanged(&session, 64).await;
+            let plan = exchanged(64);
             assert_eq!(plan.name(), "ExchangeExec");
             let mut bucket_of = BTreeMap::new();
             let mut rows = Vec::new();
             for bucket in 0..64 {
                 let mut batches = plan.execute(bucket, session.task_ctx()).unwrap();
                 while let Some(batch) = batches.try_next().await.unwrap() {
-                    let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
-                    for (key, number) in column(0).into_iter().zip(column(1)) {
+                    for (key, number) in rows_of(&batch) {
                         assert_eq!(*bucket_of.entry(key).or_insert(bucket), bucket);
                         assert_eq!(key, number % KEYS);
                         rows.push(number);
@@ -490,7 +488,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn rows_in_memory_are_counted_once_and_free_when_they_are_read() {
         let session = session(1 << 30);
-        let plan = exchanged(&session, 64).await;
+        let plan = exchanged(64);
         let bytes = ROWS as usize * 16;
         let mut before = 2 * bytes;
         for bucket in 0..64 {
@@ -507,7 +505,7 @@ mod tests {
     async fn partitions_that_are_kept_are_read_again() {
         for (pool, exchanged_before) in [(1 << 30, true), (4 << 20, true), (1 << 30, false)] {
             let session = session(pool);
-            let rows = exchanged(&session, 8).await;
+            let rows = exchanged(8);
             let column =
                 |(at, name)| (Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>, name.to_owned());
             let below: Arc<dyn ExecutionPlan> = if exchanged_before {
@@ -543,7 +541,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_plan_that_is_dropped_half_way_gives_everything_back() {
         let session = session(4 << 20);
-        let plan = exchanged(&session, 16).await;
+        let plan = exchanged(16);
         let mut batches = plan.execute(3, session.task_ctx()).unwrap();
         assert!(batches.try_next().await.unwrap().is_some());
         drop(batches);
@@ -552,23 +550,10 @@ mod tests {
     }
 
     /// Returns a self-join over rows (bucket, doc) that are exchanged by bucket, once or twice.
-    async fn self_join(session: &SessionContext, times: usize) -> Arc<dyn ExecutionPlan> {
-        let column = |name| Field::new(name, DataType::UInt64, false);
-        let schema = Arc::new(Schema::new(vec![column("bucket"), column("doc")]));
-        let batch = |docs: std::ops::Range<u64>| {
-            let buckets = UInt64Array::from_iter_values(docs.clone().map(|doc| doc % 9_000));
-            let columns: [Arc<dyn arrow::array::Array>; 2] =
-                [Arc::new(buckets), Arc::new(UInt64Array::from_iter_values(docs))];
-            RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap()
-        };
-        let table =
-            MemTable::try_new(Arc::clone(&schema), vec![vec![batch(0..5_000)], vec![batch(5_000..10_000)]]);
-        let table = session.read_table(Arc::new(table.unwrap())).unwrap();
-        let mut plan = table.create_physical_plan().await.unwrap();
-        for _ in 0..times {
-            let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new("bucket", 0));
-            plan = Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(vec![key], 8)).unwrap());
-        }
+    fn self_join(times: usize) -> Arc<dyn ExecutionPlan> {
+        let rows: [Vec<_>; 2] =
+            [0..5_000, 5_000..10_000].map(|docs| docs.map(|doc| (doc % 9_000, doc)).collect());
+        let plan = (0..times).fold(keyed_plan(&rows), |plan, _| by_key(plan, 8));
         exchange(OperatorExec::plan(PairRule::All { hot: 10 }, vec![plan]).unwrap(), 2).unwrap()
     }
 
@@ -576,15 +561,11 @@ mod tests {
     async fn a_self_join_has_a_filter_unless_its_input_can_be_read_once_only() {
         for (times, filters) in [(1, true), (2, false)] {
             let session = session(1 << 30);
-            let plan = self_join(&session, times).await;
+            let plan = self_join(times);
             let text = datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string();
             assert_eq!(text.contains("RepeatedKeysExec"), filters, "{text}");
             let pairs = datafusion::physical_plan::collect(plan, session.task_ctx()).await.unwrap();
-            let column = |batch: &RecordBatch, at: usize| {
-                batch.column(at).as_primitive::<UInt64Type>().values().to_vec()
-            };
-            let mut found: Vec<_> =
-                pairs.iter().flat_map(|b| column(b, 0).into_iter().zip(column(b, 1))).collect();
+            let mut found: Vec<_> = pairs.iter().flat_map(rows_of).collect();
             found.sort_unstable();
             assert_eq!(found, (0..1_000).map(|doc| (doc, doc + 9_000)).collect::<Vec<_>>());
         }
@@ -625,10 +606,7 @@ mod tests {
         let mut found = Vec::new();
         for partition in 0..filter.output_partitioning().partition_count() {
             let batches = filter.execute(partition, Arc::clone(context)).unwrap();
-            for batch in batches.try_collect::<Vec<_>>().await.unwrap() {
-                let column = |at: usize| as_uint64_array(batch.column(at)).unwrap().values().to_vec();
-                found.extend(column(0).into_iter().zip(column(1)));
-            }
+            found.extend(batches.try_collect::<Vec<_>>().await.unwrap().iter().flat_map(rows_of));
         }
         found
     }

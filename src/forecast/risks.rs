@@ -314,10 +314,8 @@ mod tests {
 
     #[test]
     fn shingles_that_follow_each_other_are_one_text() {
-        assert_eq!(
-            joined(&texts(&["all rights are", "rights are reserved", "are reserved by"])),
-            "all rights are reserved by"
-        );
+        let found = joined(&texts(&["all rights are", "rights are reserved", "are reserved by"]));
+        assert_eq!(found, "all rights are reserved by");
         assert_eq!(joined(&texts(&["la la la", "la la la", "la la lo"])), "la la la la lo");
         assert_eq!(joined(&texts(&["né", "él"])), "nél");
         assert_eq!(joined(&[]), "");

@@ -253,10 +253,8 @@ mod tests {
             ["id", "cluster_id"],
             &[&[(5, 5), (6, 5), (7, 6)], &[(1, 1), (5, 1)], &[(7, 7), (8, 7), (9, 9)]],
         );
-        assert_eq!(
-            numbers(reference::founders(clusters, None).unwrap().present).await,
-            BTreeSet::from([1, 7, 9])
-        );
+        let found = numbers(reference::founders(clusters, None).unwrap().present).await;
+        assert_eq!(found, BTreeSet::from([1, 7, 9]));
         // Run 2 replaces document 11, and the document of run 1 replaces no document.
         let documents = runs(["id", "doc"], &[&[(1, 11), (2, 12)], &[(3, 13)], &[(4, 11), (5, 15)]]);
         let later = runs(["doc", "id"], &[&[], &[], &[(11, 4), (15, 5)]]);

@@ -148,64 +148,35 @@ mod tests {
     fn the_keys_make_the_job_again() {
         let csv = ["source.format=csv", "source.url=[\"a/\", \"b/\"]", "source.text=[\"t\", \"u\"]"];
         let parquet = ["source.url=a.parquet", "source.text=text", "source.id=id"];
-        let cases: [&[&[&str]]; 15] = [
-            &[&csv],
-            &[
+        let cases: [(&[&str], &str); 15] = [
+            (&csv, ""),
+            (
                 &csv,
-                &[
-                    "source.delimiter=;",
-                    "source.quote='",
-                    "source.header=false",
-                    "source.max_text=1MiB",
-                    "source.encoding=windows-1252",
-                ],
-            ],
-            &[
-                &csv,
-                &[
-                    "source.id=[\"shop\", \"n\"]",
-                    "source.columns=[\"n\"]",
-                    "source.group=shop",
-                    "source.limit=2.5%",
-                ],
-            ],
-            &[&csv, &["source.limit=1000", "source.seed=7", "source.where=n > 3", "lsh.choose=balanced"]],
-            &[&parquet, &["source.id=[\"path\"]", "lsh.bands=32", "lsh.rows=4", "engine.memory=3GiB"]],
-            &[&parquet, &["shingle.normalize=[]", "shingle.max_frequency=0.01", "candidates.method=prefix"]],
-            &[
+                "source.delimiter=;|source.quote='|source.header=false|source.max_text=1MiB|source.encoding=windows-1252",
+            ),
+            (&csv, "source.id=[\"shop\", \"n\"]|source.columns=[\"n\"]|source.group=shop|source.limit=2.5%"),
+            (&csv, "source.limit=1000|source.seed=7|source.where=n > 3|lsh.choose=balanced"),
+            (&parquet, "source.id=[\"path\"]|lsh.bands=32|lsh.rows=4|engine.memory=3GiB"),
+            (&parquet, "shingle.normalize=[]|shingle.max_frequency=0.01|candidates.method=prefix"),
+            (&parquet, "minhash.family=linear|score.by=signature|engine.memory=\"1000001\"|engine.threads=3"),
+            (&parquet, "minhash.family=linear|minhash.modulus=next-prime|shingle.hash=dictionary"),
+            (&parquet, "minhash.family=linear|minhash.modulus=101|minhash.permutations=16"),
+            (
                 &parquet,
-                &[
-                    "minhash.family=linear",
-                    "score.by=signature",
-                    "engine.memory=\"1000001\"",
-                    "engine.threads=3",
-                ],
-            ],
-            &[&parquet, &["minhash.family=linear", "minhash.modulus=next-prime", "shingle.hash=dictionary"]],
-            &[&parquet, &["minhash.family=linear", "minhash.modulus=101", "minhash.permutations=16"]],
-            &[
-                &parquet,
-                &[
-                    "against.output=[\"x\", \"y\"]",
-                    "against.same_id=skip",
-                    "against.first_day=true",
-                    "clusters.keep=[\"length\"]",
-                ],
-            ],
-            &[&parquet, &["against.source.url=k.jsonl", "against.source.text=body", "against.pairs=new-old"]],
-            &[&parquet, &["passages.unit=word", "passages.length=30", "candidates.method=none"]],
-            &[&parquet, &["passages.unit=line", "alarms.removed_share=0.5", "clusters.thresholds=[0.9]"]],
-            &[&["source.format=reuters", "source.url=r/", "source.references=keep", "lsh.target_recall=0.9"]],
-            &[&[
-                "source.format=text",
-                "source.url=\"a \\\"b\\\"/\"",
-                "engine.mode=cluster",
-                "engine.scheduler=df://h:5",
-            ]],
+                "against.output=[\"x\", \"y\"]|against.same_id=skip|against.first_day=true|clusters.keep=[\"length\"]",
+            ),
+            (&parquet, "against.source.url=k.jsonl|against.source.text=body|against.pairs=new-old"),
+            (&parquet, "passages.unit=word|passages.length=30|candidates.method=none"),
+            (&parquet, "passages.unit=line|alarms.removed_share=0.5|clusters.thresholds=[0.9]"),
+            (&[], "source.format=reuters|source.url=r/|source.references=keep|lsh.target_recall=0.9"),
+            (
+                &[],
+                "source.format=text|source.url=\"a \\\"b\\\"/\"|engine.mode=cluster|engine.scheduler=df://h:5",
+            ),
         ];
-        for case in cases {
-            let mut sets: Vec<String> = case.concat().into_iter().map(str::to_owned).collect();
-            sets.push("output.url=out/".into());
+        for (format, more) in cases {
+            let sets = format.iter().copied().chain(more.split_terminator('|')).chain(["output.url=out/"]);
+            let sets: Vec<String> = sets.map(str::to_owned).collect();
             let wanted = job(&sets);
             let keys = keys(&serde_json::to_value(&wanted).unwrap());
             let again: Vec<String> = keys.into_iter().map(|(key, value)| format!("{key}={value}")).collect();

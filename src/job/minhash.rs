@@ -311,13 +311,6 @@ mod tests {
     }
 
     #[test]
-    fn every_permutation_has_its_pair_and_a_is_not_0() {
-        assert_eq!(coefficients_fault(&[(1, 0), (7, 7)], 2), None);
-        assert!(coefficients_fault(&[(1, 0)], 2).unwrap().contains("minhash.permutations"));
-        assert!(coefficients_fault(&[(1, 0), (0, 0)], 2).unwrap().contains("permutation 2"));
-    }
-
-    #[test]
     fn primes_are_those_of_a_sieve() {
         const N: usize = 20_000;
         let mut prime = vec![true; N];

@@ -202,24 +202,9 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused() {
-        for text in [
-            "",
-            "GiB",
-            "0",
-            "0.0GB",
-            "-1GB",
-            "4 GiBs",
-            "1e9",
-            "inf",
-            "nan",
-            "4Gi",
-            "0%",
-            "101%",
-            "half",
-            "1.2.3MB",
-            "20000000TiB",
-            "99999999999.5TiB",
-        ] {
+        let texts =
+            "|GiB|0|0.0GB|-1GB|4 GiBs|1e9|inf|nan|4Gi|0%|101%|half|1.2.3MB|20000000TiB|99999999999.5TiB";
+        for text in texts.split('|') {
             let error = parse_size(text).unwrap_err().to_string();
             assert!(error.contains("GiB"), "{text}: {error}");
         }

@@ -231,17 +231,3 @@ fn sizes(asked: &[usize], available: usize) -> (Vec<usize>, Option<String>) {
     let sizes: BTreeSet<usize> = asked.into_iter().map(|size| size.min(available)).collect();
     (sizes.into_iter().collect(), note)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_in_order_and_no_larger_than_there_are() {
-        assert_eq!(sizes(&[500, 100, 100], 1000), (vec![100, 500], None));
-        let (sizes, note) = sizes(&[100, 2000, 1000, 500], 600);
-        assert_eq!(sizes, [100, 500, 600]);
-        let note = note.unwrap();
-        assert!(note.contains("600 documents") && note.contains("1000, 2000"), "{note}");
-    }
-}

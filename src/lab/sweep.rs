@@ -405,15 +405,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_are_in_order_and_allowed() {
-        assert_eq!(sorted_thresholds(&[0.9, 0.3, 0.9]).unwrap(), [0.3, 0.9]);
-        for wrong in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
-            let said = sorted_thresholds(&[0.5, wrong]).unwrap_err().to_string();
-            assert!(said.contains("over 0 and at most 1"), "{said}");
-        }
-    }
-
-    #[test]
     fn times_have_a_mean_and_a_least() {
         let times = Times::new(vec![3.0, 1.0, 2.0]);
         assert_eq!((times.mean, times.least), (2.0, 1.0));

@@ -302,10 +302,8 @@ mod tests {
 
     #[test]
     fn fewest_edits_come_first_and_far_ones_not_at_all() {
-        assert_eq!(
-            near("bread.txt", &["tea.txt", "bred.txt", "bread.tx", "garden.txt"]),
-            ["bread.tx", "bred.txt", "tea.txt"]
-        );
+        let found = near("bread.txt", &["tea.txt", "bred.txt", "bread.tx", "garden.txt"]);
+        assert_eq!(found, ["bread.tx", "bred.txt", "tea.txt"]);
         assert_eq!(near("", &["a", "abc"]), ["a"]);
     }
 

@@ -507,10 +507,8 @@ mod tests {
             Neighbor::new(Id::Number(2), &a, Signature::Of32(signature), count, shingles, [2, 2])
         };
         let found = compare(&[7, 8, 9, 1], 4, Some(&[2, 3, 4, 5])).unwrap();
-        assert_eq!(
-            (found.shared, found.shingles_a, found.shingles_b, found.shared_bands),
-            (Some(2), 3, 4, 1)
-        );
+        let shown = (found.shared, found.shingles_a, found.shingles_b, found.shared_bands);
+        assert_eq!(shown, (Some(2), 3, 4, 1));
         assert_eq!((found.estimate, found.jaccard), (0.75, Some(0.4)));
         assert_eq!((found.containment_a, found.containment_b), (Some(2.0 / 3.0), Some(0.5)));
         assert_eq!(compare(&[7], 1, Some(&[2])), None);

@@ -284,12 +284,9 @@ mod tests {
     /// paths do not differ yet.
     fn documents(table: &str) -> ParquetMetaData {
         let sources = (0..9_000).map(|row| source(row / 3_000));
-        let positions = (0..9_000).map(|row| row % 3_000);
+        let positions = Int64Array::from_iter_values((0..9_000).map(|row| row % 3_000));
         let sources: ArrayRef = Arc::new(StringArray::from_iter_values(sources));
-        metadata(
-            table,
-            vec![("source", sources), ("position", Arc::new(Int64Array::from_iter_values(positions)))],
-        )
+        metadata(table, vec![("source", sources), ("position", Arc::new(positions))])
     }
 
     fn source(file: i64) -> String {

@@ -426,10 +426,8 @@ mod tests {
             // Documents without a group also form a group.
             let nullable = table == Table::GroupPairs;
             for key in &contract.key {
-                assert!(
-                    contract.columns.iter().any(|c| c.name == *key && c.nullable == nullable),
-                    "{table} {key}"
-                );
+                let is_key = |c: &Column| c.name == *key && c.nullable == nullable;
+                assert!(contract.columns.iter().any(is_key), "{table} {key}");
             }
             contract.check_schema(&contract.arrow_schema()).unwrap();
         }
@@ -446,18 +444,14 @@ mod tests {
         let columns = vec![SourceColumn { name: "title".into(), data_type: DataType::Utf8 }];
         let source = SourceTypes { id: IdType::Int64, columns };
         for table in Table::ALL {
-            let schema = contract(table)
-                .over(
-                    &source,
-                    Columns {
-                        keep: Keep::Shingles,
-                        bits: Bits::Of32,
-                        pair_passages: true,
-                        groups: true,
-                        clusters: ClusterMethod::Components,
-                    },
-                )
-                .arrow_schema();
+            let columns = Columns {
+                keep: Keep::Shingles,
+                bits: Bits::Of32,
+                pair_passages: true,
+                groups: true,
+                clusters: ClusterMethod::Components,
+            };
+            let schema = contract(table).over(&source, columns).arrow_schema();
             for name in ["id", "id_a", "id_b", "cluster_id"] {
                 let kind = schema.field_with_name(name).ok().map(|field| field.data_type());
                 assert!(kind.is_none_or(|kind| *kind == DataType::Int64), "{table} {name}");
@@ -482,9 +476,8 @@ mod tests {
         assert_eq!(names(Keep::Shingles), format!("{least} {hashes} signature shingles title"));
         let rules = |keep| of(keep).rules.join("; ");
         assert_eq!(rules(Keep::None), "shingle_count >= 0; position >= 0");
-        assert!(
-            rules(Keep::Signatures).contains("signature") && !rules(Keep::Signatures).contains("shingles")
-        );
+        assert!(rules(Keep::Signatures).contains("signature"));
+        assert!(!rules(Keep::Signatures).contains("shingles"));
         assert_eq!(of(Keep::Shingles).rules, contract(Table::Documents).rules);
         let whole = Columns { bits: Bits::Of32, ..Columns::default() };
         let whole = contract(Table::Documents).over(&source, whole);

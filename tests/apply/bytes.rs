@@ -176,7 +176,6 @@ fn csv_without_a_header_and_in_another_encoding_stays_too() {
     assert!(gone.len() > 10 && files(&applied.path("to"))["a.txt"] == latin(&kept));
 }
 
-/// All bytes of a reader.
 fn all_of(mut reader: impl AsyncRead + Unpin) -> Vec<u8> {
     let mut bytes = Vec::new();
     block_on(reader.read_to_end(&mut bytes)).unwrap();

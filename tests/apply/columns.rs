@@ -5,8 +5,6 @@ use std::fs::File;
 use arrow::array::*;
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::*;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::{KeyValue, ParquetMetaData, SortingColumn};
 use parquet::file::properties::WriterProperties;
@@ -91,7 +89,6 @@ pub fn write(path: &Path, batch: &RecordBatch, arrow_schema: bool) {
     writer.close().unwrap();
 }
 
-/// All rows of a Parquet file, and its footer.
 pub fn parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
     let (schema, metadata) = (Arc::clone(builder.schema()), Arc::clone(builder.metadata()));
@@ -121,11 +118,8 @@ fn assert_like(kept: &Path, source: &Path, stays: impl Fn(usize) -> bool) {
         for (column, of_source) in group.columns().iter().zip(first.columns()) {
             let path = column.column_path();
             assert_eq!(column.compression_codec(), of_source.compression_codec(), "{path}");
-            assert_eq!(
-                column.bloom_filter_offset().is_some(),
-                of_source.bloom_filter_offset().is_some(),
-                "{path}"
-            );
+            let found = column.bloom_filter_offset().is_some();
+            assert_eq!(found, of_source.bloom_filter_offset().is_some(), "{path}");
             let dictionaries = [column, of_source].map(|column| column.dictionary_page_offset().is_some());
             assert_eq!(dictionaries[0], dictionaries[1], "{path}");
         }
@@ -151,10 +145,8 @@ fn parquet_keeps_every_column_and_its_row_groups() {
         applied.apply(rejects, &["--rejects", rejects, "--memory", "128MiB"]);
         let manifest = result(&to);
         let counts = &manifest["counts"];
-        assert_eq!(
-            (counts["read"].as_u64(), counts["removed"].as_u64()),
-            (Some(230), Some(gone.len() as u64))
-        );
+        assert_eq!(counts["read"].as_u64(), Some(230));
+        assert_eq!(counts["removed"].as_u64(), Some(gone.len() as u64));
         for name in names {
             let is = |set: &BTreeSet<Place>, row| set.contains(&applied.place(name, row));
             let stays = |row| !is(&gone, row) && (rejects == "keep" || !is(&rejected, row));
@@ -228,8 +220,7 @@ fn removed_documents_are_listed_with_kept_ones() {
 /// Stars leave pairs out, and with them the similarity of removed documents would be lost.
 #[test]
 fn removed_documents_are_listed_where_copies_are_stars() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     write_parquet(&path("in.parquet"), &corpus(11, 300, 15), 100);
     let removed = |name: &str, set: &str| {
         let (output, to) = (path(name), path(&format!("{name}-applied")));

@@ -2,43 +2,10 @@
 
 use arrow::array::*;
 
-use super::columns::parquet;
 use super::*;
 
 /// A column of each file of a source, besides the id and the text.
 type Columns = Vec<(&'static str, ArrayRef)>;
-
-impl Applied {
-    /// The actions of the one commit of a table of the result.
-    fn commit(&self, table: &str) -> Vec<Value> {
-        let log = files(&self.path(table).join("_delta_log"));
-        assert_eq!(log.keys().collect::<Vec<_>>(), [&format!("{:020}.json", 0)]);
-        let text = String::from_utf8(log.into_values().next().unwrap()).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-}
-
-/// (name, type, nullable) of each column in a log.
-fn columns(actions: &[Value]) -> Vec<(String, Value, bool)> {
-    let meta_data = actions.iter().find_map(|action| action.get("metaData")).unwrap();
-    let schema: Value = serde_json::from_str(meta_data["schemaString"].as_str().unwrap()).unwrap();
-    let column = |field: &Value| {
-        let name = field["name"].as_str().unwrap().to_owned();
-        (name, field["type"].clone(), field["nullable"].as_bool().unwrap())
-    };
-    schema["fields"].as_array().unwrap().iter().map(column).collect()
-}
-
-/// The files that a log names and their rows, by their paths in the table's folder.
-fn named(actions: &[Value]) -> BTreeMap<String, u64> {
-    let adds = actions.iter().filter_map(|action| action.get("add"));
-    adds.map(|add| {
-        let stats: Value = serde_json::from_str(add["stats"].as_str().unwrap()).unwrap();
-        assert!(add["modificationTime"].as_i64().unwrap() > 1_600_000_000_000, "{add}");
-        (add["path"].as_str().unwrap().replace("%20", " "), stats["numRecords"].as_u64().unwrap())
-    })
-    .collect()
-}
 
 /// Two files, one with an additional column.
 fn applied() -> Applied {
@@ -68,34 +35,27 @@ fn kept_and_removed_documents_become_delta_tables() {
         serde_json::from_slice(&std::fs::read(applied.path("to/_resemblance/manifest.json")).unwrap())
             .unwrap();
     assert_eq!(manifest["tables"], "delta");
-    let kept = applied.commit("to");
+    let staying = Table::read(&applied.path("to"));
     let text = |name: &str| (name.to_owned(), json!("string"), false);
-    assert_eq!(columns(&kept), [text("id"), text("text"), ("stars".to_owned(), json!("integer"), true)]);
-    let protocol = kept.iter().find_map(|action| action.get("protocol")).unwrap();
-    assert_eq!((&protocol["minReaderVersion"], &protocol["minWriterVersion"]), (&1.into(), &2.into()));
-    for (folder, actions) in [("", kept), ("_resemblance/removed", applied.commit("to/_resemblance/removed"))]
+    assert_eq!(staying.fields(), [text("id"), text("text"), ("stars".to_owned(), json!("integer"), true)]);
+    let versions = (&staying.protocol["minReaderVersion"], &staying.protocol["minWriterVersion"]);
+    assert_eq!(versions, (&1.into(), &2.into()));
+    for (count, table) in
+        [("kept", staying), ("removed", Table::read(&applied.path("to/_resemblance/removed")))]
     {
-        let mut there = files(&applied.path("to").join(folder));
-        there.retain(|path, _| !path.starts_with('_'));
-        let rows = |path: &String| parquet(&applied.path("to").join(folder).join(path)).0.num_rows() as u64;
-        let expected: BTreeMap<String, u64> = there.keys().map(|path| (path.clone(), rows(path))).collect();
-        assert_eq!(named(&actions), expected, "{folder}");
-        let count = if folder.is_empty() { "kept" } else { "removed" };
-        assert_eq!(manifest["counts"][count], expected.values().sum::<u64>());
+        let there = kept(&table.folder);
+        assert!(table.version == 0 && table.files.keys().eq(there.keys()), "{table:?}");
+        let rows: usize = table.batches().iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(manifest["counts"][count], rows);
     }
     // The files are the same as without logs.
-    let kept = |folder: &str| {
-        let mut kept = files(&applied.path(folder));
-        kept.retain(|path, _| !path.starts_with('_'));
-        kept
-    };
-    assert_eq!(kept("to"), kept("plain"));
+    assert_eq!(kept(&applied.path("to")), kept(&applied.path("plain")));
     assert_eq!(applied.apply("to", &["--tables", "delta"])["already_finished"], true);
     applied.refused("to", &[], 2, &["other options"]);
 
     applied.apply("marked", &["--tables", "delta", "--annotate"]);
-    let names: Vec<String> =
-        columns(&applied.commit("marked")).into_iter().map(|(name, _, _)| name).collect();
+    let fields = Table::read(&applied.path("marked")).fields();
+    let names: Vec<String> = fields.into_iter().map(|(name, _, _)| name).collect();
     assert_eq!(names, ["id", "text", "stars", "cluster_id", "representative", "kept_id"]);
     assert!(!applied.path("marked/_resemblance/removed").exists());
 }

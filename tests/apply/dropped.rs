@@ -46,15 +46,12 @@ pub fn expected(
     fewest: usize,
 ) -> (Texts, BTreeSet<Gone>, usize) {
     let texts: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
-    let flags = |batch: &RecordBatch, name: &str| {
-        batch.column_by_name(name).unwrap().as_boolean().values().iter().collect::<Vec<bool>>()
-    };
     let clusters = table(output, "clusters");
     let members: Vec<(String, String)> =
         strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
     let kept: BTreeMap<&String, &String> = members
         .iter()
-        .zip(flags(&clusters, "representative"))
+        .zip(bools(&clusters, "representative"))
         .filter(|(_, represents)| *represents)
         .map(|((id, cluster), _)| (cluster, id))
         .collect();
@@ -76,7 +73,7 @@ pub fn expected(
         .collect();
     let spans = table(output, "spans");
     let places = numbers(&spans, "byte_start").into_iter().zip(numbers(&spans, "byte_end"));
-    let kept_ids = strings(&spans, "kept_id").into_iter().zip(flags(&spans, "kept"));
+    let kept_ids = strings(&spans, "kept_id").into_iter().zip(bools(&spans, "kept"));
     let spans: Vec<_> = strings(&spans, "id").into_iter().zip(places.zip(kept_ids)).collect();
     let rest = |id: &String, is_gone: &dyn Fn(&String) -> bool| {
         let of_id = spans.iter().filter(|(of, (_, (kept_id, kept)))| of == id && !kept && !is_gone(kept_id));
@@ -149,8 +146,7 @@ fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
             applied.path("in"),
             applied.path("out")
         );
-        std::fs::write(applied.path("job.toml"), text).unwrap();
-        resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+        applied.run_job(&text);
         let fewest = FEWEST.to_string();
         let options = ["--passages", "drop", "--min-words", &fewest, "--columns", "cluster_size"];
         let printed = applied.apply("to", &options);
@@ -172,9 +168,7 @@ fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
             strings(&kept, "id").into_iter().zip(numbers(&kept, "cluster_size")).collect();
         let size = |id: &String| 1 + removed.iter().filter(|(_, kept, _)| kept == id).count() as u64;
         assert_eq!(sizes, texts.keys().map(|id| (id.clone(), size(id))).collect(), "seed {seed}");
-        let mut dry = resemblance();
-        dry.arg("apply").arg(applied.path("out")).args(["--dry-run", "--json"]).args(options);
-        let dry = dry.assert().json();
+        let dry = applied.counted(&options);
         for count in ["kept", "removed", "passages", "sizes"] {
             assert_eq!(dry[count], printed[count], "seed {seed}: {count}");
         }
@@ -209,8 +203,7 @@ fn a_document_that_stays_beside_the_next_one_keeps_the_passages_of_documents_tha
         applied.path("in"),
         applied.path("out")
     );
-    std::fs::write(applied.path("job.toml"), text).unwrap();
-    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    applied.run_job(&text);
     applied.apply("to", &["--passages", "drop", "--min-words", "10"]);
     let (kept, _) = parquet(&applied.path("to/pages.parquet"));
     assert_eq!(strings(&kept, "id"), ["1", "2", "5", "6"]);

@@ -1,12 +1,9 @@
 //! A result that is taken up where an attempt was killed.
 
 use std::cell::Cell;
-use std::process::Command;
 
 use super::columns::parquet;
 use super::*;
-use crate::support::process::{Process, killed_at, wait_for};
-use crate::support::s3::{Fault, S3};
 
 /// Files of the source: enough for several parts.
 const FILES: usize = 1_500;
@@ -60,9 +57,7 @@ fn a_killed_apply_resumes() {
 
     // The output, spelled in another way.
     let spelled = format!("{}/./", applied.path("in/../out").display());
-    let mut again = resemblance();
-    again.arg("apply").arg(spelled).args(["--json", "--to"]).arg(applied.path("to"));
-    let printed = again.assert().json();
+    let printed = program!["apply", spelled, "--json", "--to", applied.path("to")].assert().json();
     let reused = printed["files_reused"].as_u64().unwrap();
     assert!(reused >= 100, "{printed}");
     let found = result(&applied.path("to"));
@@ -185,7 +180,6 @@ impl Same {
         Self { bytes, rows, manifest: parts.map(|part| manifest[part].clone()) }
     }
 
-    /// Ends the test where something differs.
     fn assert_is(&self, expected: &Self, what: &str) {
         let names = |same: &Self| same.bytes.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(self), names(expected), "files {what}");

@@ -1,39 +1,21 @@
 //! `--passages`: what is cut out of documents, against a cut by the table `spans` in plain code.
 
 use std::fmt::Debug;
-use std::ops::Range;
 
 use super::columns::{batch, parquet, write};
 use super::dropped;
 use super::*;
-use crate::support::s3::S3;
 
 /// A text with its id, as a file of the source or of the result has it.
 pub type Texts = BTreeMap<String, String>;
 
 /// Parts of words that are written in other ways in some formats, or in several bytes.
-const PARTS: [&str; 15] = [
-    "\"",
-    "\"\"",
-    ",",
-    "\\",
-    "\\n",
-    "/",
-    "é",
-    "e\u{301}",
-    "\u{1F600}",
-    "\u{feff}",
-    "日本",
-    "\t",
-    "\u{2028}",
-    "'",
-    "ﬁ",
-];
+const PARTS: &str = "\" \"\" , \\ \\n / é e\u{301} \u{1F600} \u{feff} 日本 \t \u{2028} ' ﬁ";
 
 /// Documents that share lines and runs of words, and some that are nearly the same.
 fn documents(random: &mut Random, count: usize) -> Vec<Document> {
     let word = |random: &mut Random| {
-        let part = PARTS[random.below(PARTS.len())];
+        let part = PARTS.split(' ').nth(random.below(15)).unwrap();
         match random.below(3) {
             0 => format!("w{}{part}", random.below(900)),
             1 => format!("{part}w{}", random.below(900)),
@@ -74,7 +56,6 @@ fn documents(random: &mut Random, count: usize) -> Vec<Document> {
     documents
 }
 
-/// The job over `source` with these passages.
 fn job_of(format: &str, source: impl Debug, output: impl Debug, passages: &str) -> String {
     let columns = match format {
         "text" => "",
@@ -102,12 +83,11 @@ impl Applied {
     ) {
         (format.put)(self, documents);
         let job = job_of(format.name, self.path("in"), self.path("out"), passages);
-        std::fs::write(self.path("job.toml"), change(job)).unwrap();
-        resemblance().arg("run").arg(self.path("job.toml")).assert().success();
+        self.run_job(&change(job));
     }
 
     /// The counts of a dry run.
-    fn counted(&self, more: &[&str]) -> Value {
+    pub(super) fn counted(&self, more: &[&str]) -> Value {
         let mut dry = resemblance();
         dry.arg("apply").arg(self.path("out")).args(["--dry-run", "--json"]).args(more);
         dry.assert().json()
@@ -129,19 +109,6 @@ fn spans_of(output: &Path) -> BTreeMap<String, Vec<Range<usize>>> {
     cut
 }
 
-/// The ids of the documents that another one represents.
-fn represented(output: &Path) -> BTreeSet<String> {
-    let clusters = table(output, "clusters");
-    let flags = strings(&clusters, "representative");
-    strings(&clusters, "id")
-        .into_iter()
-        .zip(flags)
-        .filter(|(_, flag)| flag == "false")
-        .map(|(id, _)| id)
-        .collect()
-}
-
-/// The bytes of a text that are in none of the spans.
 fn cut(text: &str, spans: &[Range<usize>]) -> String {
     let bytes = text.bytes().enumerate();
     let kept = bytes.filter(|(at, _)| !spans.iter().any(|span| span.contains(at))).map(|(_, byte)| byte);
@@ -150,7 +117,7 @@ fn cut(text: &str, spans: &[Range<usize>]) -> String {
 
 /// The documents that stay, each without its spans.
 fn expected(documents: &[Document], output: &Path) -> Texts {
-    let (spans, gone) = (spans_of(output), represented(output));
+    let (spans, gone) = (spans_of(output), removed(output));
     let stay = documents.iter().filter(|(id, _)| !gone.contains(id));
     let none = Vec::new();
     stay.map(|(id, text)| (id.clone(), cut(text, spans.get(id).unwrap_or(&none)))).collect()
@@ -250,7 +217,6 @@ fn put_text(applied: &Applied, documents: &[Document]) {
 }
 
 fn read_text(to: &Path) -> Texts {
-    let own = files(to).into_iter().filter(|(name, _)| !name.starts_with('_'));
     let text = |(name, bytes): (String, Vec<u8>)| {
         let source = std::fs::read_to_string(to.parent().unwrap().join("in").join(&name)).unwrap();
         let text = String::from_utf8(bytes).unwrap();
@@ -259,7 +225,7 @@ fn read_text(to: &Path) -> Texts {
             false => (name, text),
         }
     };
-    own.map(text).collect()
+    kept(to).into_iter().map(text).collect()
 }
 
 fn put_parquet(applied: &Applied, documents: &[Document]) {
@@ -456,7 +422,7 @@ fn marks_leave_the_texts_as_they_are() {
     for format in &FORMATS[..3] {
         let applied = Applied::new();
         applied.run_with_passages(format, &documents, WORDS, |job| job);
-        let (spans, gone) = (spans_of(&applied.path("out")), represented(&applied.path("out")));
+        let (spans, gone) = (spans_of(&applied.path("out")), removed(&applied.path("out")));
         let mark = |id: &String| {
             let spans: Vec<String> =
                 spans.get(id)?.iter().map(|span| format!("[{},{}]", span.start, span.end)).collect();
@@ -495,8 +461,7 @@ fn stories_are_cut_when_they_become_parquet() {
         .into_iter()
         .map(|(id, text)| (id, text.replace(|c: char| !c.is_alphanumeric(), " ")))
         .collect();
-    let reuters =
-        crate::support::formats::formats(&documents).into_iter().find(|f| f.name == "reuters").unwrap();
+    let reuters = formats(&documents).into_iter().find(|f| f.name == "reuters").unwrap();
     let applied = Applied::new();
     reuters.write(&applied.path("in"));
     let text = format!(
@@ -504,13 +469,12 @@ fn stories_are_cut_when_they_become_parquet() {
         reuters.source(applied.path("in").to_str().unwrap()),
         applied.path("out")
     );
-    std::fs::write(applied.path("job.toml"), text).unwrap();
-    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    applied.run_job(&text);
     let printed = applied.apply("to", &["--passages", "cut"]);
     assert!(printed["passages"]["spans"].as_u64().unwrap() > 10, "{printed}");
     result(&applied.path("to"));
     let mut texts = Texts::new();
-    for (name, _) in files(&applied.path("to")).into_iter().filter(|(name, _)| !name.starts_with('_')) {
+    for name in kept(&applied.path("to")).into_keys() {
         let (rows, _) = parquet(&applied.path("to").join(name));
         texts.extend(strings(&rows, "id").into_iter().zip(strings(&rows, "text")));
     }
@@ -554,12 +518,7 @@ fn passages_are_cut_in_a_bucket_as_in_a_folder() {
         ran.shown(&["passages cut out of "]);
         let there = s3.file(name);
         assert_eq!((format.read)(&there.join("to")), expected(&documents, &there.join("out")), "{name}");
-        let of_source = |to: &Path| {
-            let mut written = files(to);
-            written.retain(|path, _| !path.starts_with('_'));
-            written
-        };
-        let (found, wanted) = (of_source(&there.join("to")), of_source(&here.path("to")));
+        let (found, wanted) = (kept(&there.join("to")), kept(&here.path("to")));
         assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{name}");
         let differ: Vec<&String> = found.keys().filter(|path| found[*path] != wanted[*path]).collect();
         assert!(differ.is_empty(), "other bytes of {name}: {differ:?}");
@@ -580,8 +539,7 @@ fn passages_are_cut_out_of_delta_tables() {
     let applied = Applied::new();
     write_parquet(&applied.path("in/a.parquet"), &documents, 25);
     let text = job_of("parquet", applied.path("in"), applied.path("out"), LINES);
-    std::fs::write(applied.path("job.toml"), text).unwrap();
-    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    applied.run_job(&text);
     applied.apply("to", &["--passages", "cut", "--tables", "delta"]);
     for table in ["", "_resemblance/removed", "_resemblance/removed_spans"] {
         assert!(applied.path("to").join(table).join("_delta_log").is_dir(), "{table}");

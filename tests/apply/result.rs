@@ -1,7 +1,6 @@
 //! Other programs read a finished result as a dataset, and `verify`, `sql`, `show` and `clean` work on it.
 
 use super::*;
-use crate::support::needs::python;
 
 /// Reads the result in every way that the documentation names. Prints the ids of each result and the ids of the removed documents.
 const READERS: &str = r#"
@@ -117,14 +116,14 @@ fn sql_has_the_tables_of_a_result() {
     asked.refused(2, &["there is no table `pairs`: the tables are kept, rejected, removed"]);
 }
 
-/// Tables of CSV and JSON lines have the columns of the files.
+/// Tables of CSV and JSON lines have the columns of the files, also where JSON has arrays.
 #[test]
 fn sql_reads_records_as_the_job_did() {
     for (format, ending, lines_of) in [("csv", "csv", "delimiter = \";\"\n"), ("jsonl", "jsonl", "")] {
         let applied = Applied::new();
         let line = |(id, text): &Document| match format {
             "csv" => format!("{id};{text};{}\n", text.len()),
-            _ => format!("{}\n", json!({"id": id, "text": text, "length": text.len()})),
+            _ => format!("{}\n", json!({"id": id, "text": text, "length": text.len(), "tags": ["a"]})),
         };
         let head = if format == "csv" { "id;text;length\n" } else { "" };
         let documents = corpus(82, 60, 15);
@@ -172,8 +171,7 @@ fn sql_reads_texts_that_look_like_json() {
 /// Tables of a merged output whose sources have different formats have the rows and the columns of both.
 #[test]
 fn sql_reads_sources_of_different_formats() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = corpus(83, 60, 15);
     let (records, rows) = documents.split_at(30);
     let line = |(id, text): &Document| format!("{}\n", json!({"id": id, "text": text, "more": id.len()}));
@@ -353,8 +351,7 @@ fn a_file_may_not_have_the_place_of_a_record() {
         applied.path("in/_resemblance/1.txt"),
         applied.path("out")
     );
-    std::fs::write(applied.path("job.toml"), job).unwrap();
-    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    applied.run_job(&job);
     // Files that are named alone go by their own names.
     applied.apply("to", &[]);
     assert!(applied.path("to/0.txt").exists());

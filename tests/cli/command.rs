@@ -1,55 +1,21 @@
 //! The commands as a user calls them: what they print where, and how they exit.
 
-use crate::support::needs::{Presence, needs};
 use crate::support::*;
-
-#[test]
-fn run_prints_a_summary_and_json_the_whole_record() {
-    let scene = Scene::new(&[]).with_job("in.jsonl", &corpus(1, 60, 30));
-    let first = scene.command(&["run", "job.toml"]).assert();
-    first.shown(&["60 documents compared", "most similar"]);
-    first.warned(&["stage=\"pairs\""]);
-
-    let record = scene.command(&["run", "job.toml"]).arg("--json").assert().json();
-    assert_eq!(record["already_finished"], true);
-    assert_eq!(record["manifest"]["counts"]["documents"], 60);
-    assert_eq!(record["top_pairs"].as_array().unwrap().len(), 10);
-    assert_eq!(record["top_pairs"][0]["jaccard"], 1.0);
-}
 
 #[test]
 fn another_job_onto_an_output_needs_overwrite() {
     let scene = Scene::new(&[]).with_job("in.jsonl", &corpus(1, 20, 30));
     scene.command(&["run", "job.toml"]).assert().success();
-    std::fs::write(scene.path("out/notes.txt"), "mine").unwrap();
+    let foreign: Vec<PathBuf> = (0..7).map(|n| scene.path(&format!("out/pairs/notes{n}.txt"))).collect();
+    foreign.iter().for_each(|file| std::fs::write(file, "mine").unwrap());
     let other = ["--set", "score.threshold=0.9"];
     scene.command(&["run", "job.toml"]).args(other).assert().refused(2, &["--overwrite"]);
-    scene.command(&["run", "job.toml"]).args(other).arg("--overwrite").assert().success();
-    assert_eq!(std::fs::read_to_string(scene.path("out/notes.txt")).unwrap(), "mine");
+    let told = ["7 files in", "and 6 more"];
+    scene.command(&["run", "job.toml"]).args(other).arg("--overwrite").assert().warned(&told);
+    assert!(foreign.iter().all(|file| std::fs::read_to_string(file).unwrap() == "mine"));
     let files = std::fs::read_dir(scene.path("out/pairs")).unwrap().count();
-    assert_eq!(files, manifest(&scene.path("out")).tables["pairs"].files.len());
+    assert_eq!(files, manifest(&scene.path("out")).tables["pairs"].files.len() + foreign.len());
     assert!(!scene.path("out/_work").exists());
-}
-
-#[test]
-fn wrong_inputs_have_exit_codes_and_advice() {
-    let scene = Scene::new(&[]).with_job("in.jsonl", &corpus(1, 20, 30));
-    let cases: &[(&[&str], i32, &str)] = &[
-        (&["--set", "shingle.sise=3"], 2, "sise"),
-        (&["--set", "score.threshold=1.5"], 2, "threshold"),
-        (&["--set", "score.threshold=nan"], 2, "threshold"),
-        (&["--set", "shingle.size=\"three\""], 2, "size"),
-        (&["--set", "lsh.bands=100", "--set", "lsh.rows=2"], 2, "permutations"),
-        (&["--set", "source.text=body"], 2, "body"),
-        (&["--set", "source.url=no/such/file.jsonl"], 3, "no/such/file.jsonl"),
-        (&["--set", "source.url=no-such-*.jsonl"], 3, "no-such-*.jsonl"),
-    ];
-    for (sets, code, said) in cases {
-        scene.command(&["run", "job.toml"]).args(*sets).assert().stdout("").refused(*code, &[said]);
-    }
-    resemblance().args(["run", "no-such-job.toml"]).assert().refused(2, &["no-such-job"]);
-    resemblance().arg("run").assert().code(2);
-    resemblance().args(["sql", "no-such-output"]).assert().refused(3, &["no-such-output"]);
 }
 
 #[test]
@@ -63,37 +29,6 @@ fn an_output_that_cannot_be_written_is_named() {
         .args(["--set", &format!("output.url={}", url.display())])
         .assert()
         .refused(3, &["taken"]);
-}
-
-/// A file system of 1 MiB, where this machine lets us mount one.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_is_an_error_and_the_run_goes_on_when_there_is_room() {
-    let scene = Scene::new(&[]).with_job("in.jsonl", &corpus(1, 400, 60));
-    let disk = scene.path("disk");
-    std::fs::create_dir(&disk).unwrap();
-    let mount = |size: &str, options: &str| {
-        let options = format!("size={size}{options}");
-        std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
-            .arg(&disk)
-            .stderr(std::process::Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    if !mount("256k", "") {
-        needs::<()>(None, "the permission to mount a tmpfs", Presence::Optional);
-        return;
-    }
-    let out = format!("output.url={}", disk.join("out").display());
-    let run = || scene.command(&["run", "job.toml", "--set", &out]);
-    let full = run().assert();
-    let enlarged = mount("64m", ",remount");
-    let after = run().assert();
-    std::process::Command::new("umount").arg(&disk).status().unwrap();
-    full.refused(3, &["No space left on device"]);
-    assert!(enlarged);
-    after.success();
 }
 
 #[test]
@@ -142,23 +77,6 @@ fn check_counts_pairs_that_estimates_drop() {
     let exact = check(&["score.prefilter=false", "candidates.method=prefix"]);
     assert!(exact.contains("expected recall of pairs at similarity 0.8: 1.0000\n"), "{exact}");
     assert!(!exact.contains("bands of") && !exact.contains("becomes a candidate"), "{exact}");
-}
-
-#[test]
-fn a_reader_that_goes_away_is_no_error() {
-    let scene = Scene::new(&[]).with_job("in.jsonl", &corpus(1, 60, 30));
-    scene.command(&["run", "job.toml"]).assert().success();
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
-        .arg("sql")
-        .arg(scene.path("out"))
-        .arg("SELECT a.id, b.id FROM documents a, documents b, documents c")
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 /// The README's first command, in an output of its own. The pairs come from a few lines of Python over the same files.

@@ -75,15 +75,6 @@ fn show_full_has_long_texts_whole() {
     assert!(!full.contains("left out") && full.matches("word5999").count() == 2, "{}", full.len());
 }
 
-#[test]
-fn find_prints_its_pairs() {
-    let folder = tempdir().unwrap();
-    let (_, _) = output(folder.path());
-    let rows = csv_records(&printed(&["find", "--csv", "-q"], &folder.path().join("in.parquet")));
-    assert_eq!(rows[0], ["id_a", "id_b", "jaccard", "containment_a", "containment_b"]);
-    assert_eq!(rows[1..].iter().map(|row| row[..2].join(" ")).collect::<Vec<_>>(), ["a b", "c d"]);
-}
-
 /// Names with letters that UTF-8 and windows-1252 encode differently; two rows are similar.
 const GERMAN: &str = "Name;Text\nMüller;Straße und Brücke über den Fluß bei Köln\n\
                       Größe;Straße und Brücke über den Fluß bei Köln am Rhein\nanders;Nichts davon war je in diesem Haus zu sehen\n";
@@ -144,11 +135,8 @@ fn sheets_of_an_output_follow_its_source() {
     for output in ["out", "clean"] {
         let shown = excel(folder.path(), &["show", output, "--excel"]);
         let has = |part: &str| shown.windows(part.chars().count()).any(|bytes| bytes == windows_1252(part));
-        assert!(
-            has("Größe;Müller;0,7") && has(";Straße und"),
-            "{output}: {}",
-            String::from_utf8_lossy(&shown)
-        );
+        assert!(has("Größe;Müller;0,7"), "{output}: {}", String::from_utf8_lossy(&shown));
+        assert!(has(";Straße und"), "{output}: {}", String::from_utf8_lossy(&shown));
         let asked = excel(folder.path(), &["sql", output, "SELECT 'Ü' AS a, 1.5 AS b", "--excel"]);
         assert_eq!(asked, windows_1252("a;b\r\nÜ;1,5\r\n"), "{output}");
         let asked = excel(folder.path(), &["sql", output, "SELECT 'Ü→' AS a, 2 AS b", "--excel"]);
@@ -200,10 +188,9 @@ fn a_workbook_has_texts_and_numbers() {
     let texts: Vec<&str> =
         strings.split("<t>").skip(1).map(|rest| rest.split("</t>").next().unwrap()).collect();
     assert!(!sheet.contains("<f>") && texts.contains(&"=1+1") && texts.contains(&"007"), "{sheet} {strings}");
-    assert!(
-        texts.contains(&"12345678901234567") && sheet.contains("<v>0.5</v>") && sheet.contains("<v>-1</v>"),
-        "{sheet}"
-    );
+    assert!(texts.contains(&"12345678901234567"), "{sheet}");
+    assert!(sheet.contains("<v>0.5</v>"), "{sheet}");
+    assert!(sheet.contains("<v>-1</v>"), "{sheet}");
     let long = texts.iter().find(|text| text.starts_with('é')).unwrap();
     assert!(long.ends_with('…') && long.chars().count() == 32_767);
     // An existing workbook is refused.

@@ -1,7 +1,5 @@
 //! `dedup`: which of similar documents stays, where empty texts go, and what is printed before anything is removed.
 
-use assert_cmd::assert::Assert;
-
 use crate::support::*;
 
 const TEXT: &str = "the quick brown fox jumps over the lazy dog near the river bank every single morning in spring, and \
@@ -32,7 +30,6 @@ fn said(assert: &Assert) -> String {
     stdout(assert.get_output())
 }
 
-/// The numbers of the rows in a file.
 fn numbers(file: &Path) -> BTreeSet<u64> {
     let text = std::fs::read_to_string(file).unwrap();
     text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["n"].as_u64().unwrap()).collect()
@@ -100,16 +97,9 @@ fn a_dry_run_shows_the_beginnings_of_texts_that_go_and_stay() {
     let long = format!("\u{1b}[31mred {TEXT} {TEXT} the end");
     let rows = [json!({"n": 0, "body": long}), json!({"n": 1, "body": format!("{long} of all")})];
     let folder = written("in.jsonl", &rows);
-    let printed = said(&call(folder.path(), &["dedup", "in.jsonl", "--text", "body", "--dry-run"]).success());
-    for part in [
-        "would be removed: in.jsonl:0",
-        "stays: in.jsonl:1",
-        "quick brown fox",
-        " ...",
-        "nothing was written",
-    ] {
-        assert!(printed.contains(part), "{part}: {printed}");
-    }
+    let parts = "would be removed: in.jsonl:0|stays: in.jsonl:1|quick brown fox| ...|nothing was written";
+    let printed = call(folder.path(), &["dedup", "in.jsonl", "--text", "body", "--dry-run"])
+        .shown(&parts.split('|').collect::<Vec<_>>());
     assert!(!printed.contains('\u{1b}') && !printed.contains("of all"), "{printed}");
     let (_, texts) = printed.split_once("jaccard 0.9").unwrap();
     assert!(texts.lines().all(|line| line.chars().count() <= 100), "{printed}");

@@ -80,10 +80,8 @@ fn long_texts_are_cut() {
     write(folder.path(), "one.txt", &long.join(" "));
     write(folder.path(), "two.txt", &long.join("\n"));
     let text = find(folder.path(), &["--show"]).shown(&[]);
-    assert_eq!(
-        text.lines().filter(|line| line.contains(" | word") || line.contains(" | [1: word")).count(),
-        198
-    );
+    let found = text.lines().filter(|line| line.contains(" | word") || line.contains(" | [1: word")).count();
+    assert_eq!(found, 198);
     assert!(text.contains(" more lines are left out)"), "{text}");
 }
 

@@ -152,8 +152,7 @@ fn rejects_are_written_with_their_reasons() {
 
 #[test]
 fn without_rejects_the_file_has_its_columns() {
-    let folder = tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
+    let at = paths();
     write_parquet(&at("in.parquet"), &corpus(3, 5, 20), 10);
     for name in ["none.csv", "none.jsonl", "none.parquet"] {
         find(&at("in.parquet"), &["--rejects", &at(name).display().to_string()]).success();

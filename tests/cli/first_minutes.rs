@@ -1,8 +1,5 @@
 //! From a file to an answer without a job file: `find` and `dedup` on data, `init`, and what `check` says of the data.
 
-use assert_cmd::assert::Assert;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-
 use crate::support::*;
 
 /// Titles and texts. The first two are similar, and the third is a copy of the first.
@@ -12,13 +9,6 @@ const ROWS: [(&str, &str); 4] = [
     ("chairs again", "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills."),
     ("stools", "Nothing of the kind was ever seen in this house, nor will it be before the end of winter."),
 ];
-
-fn write(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-    let path = folder.path().join(name);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, bytes).unwrap();
-    path
-}
 
 /// The rows as records, the ids from 1.
 fn csv(delimiter: char, header: bool) -> String {
@@ -101,7 +91,7 @@ fn data_are_compared_by_rows_and_the_format_is_found_out() {
         ("table.txt", [texts('\t', true), texts('\t', false)].concat(), "as CSV: delimiter \"\\t\", header"),
         ("b.parquet", parquet, "as Parquet: text column text, id column id"),
     ] {
-        let path = write(&folder, name, bytes);
+        let path = write_file(&folder, name, bytes);
         let assert = call(&FIND, &[&path]).success();
         let said = err(&assert);
         if name == "table.txt" {
@@ -120,7 +110,7 @@ fn data_are_compared_by_rows_and_the_format_is_found_out() {
 #[test]
 fn rows_without_a_header_and_ids_are_numbered() {
     let folder = tempdir().unwrap();
-    let path = write(&folder, "a.csv", csv(',', false));
+    let path = write_file(&folder, "a.csv", csv(',', false));
     let assert = call(&[&FIND[..], &["--text", "column_3"]].concat(), &[&path]).success();
     assert!(
         err(&assert).contains("no header, utf-8, text column column_3, ids are row numbers"),
@@ -142,8 +132,8 @@ fn rows_are_numbered_if_files_have_the_same_ids() {
     let documents: Vec<Document> = (0..ROWS.len()).map(numbered).collect();
     std::fs::create_dir(folder.path().join("parquet")).unwrap();
     for name in ["a", "b"] {
-        write(&folder, &format!("csv/{name}.csv"), csv(',', true));
-        write(&folder, &format!("lines/{name}.jsonl"), json_lines());
+        write_file(&folder, &format!("csv/{name}.csv"), csv(',', true));
+        write_file(&folder, &format!("lines/{name}.jsonl"), json_lines());
         write_parquet(&folder.path().join(format!("parquet/{name}.parquet")), &documents, 9);
     }
     let repeated = "--id row_number in find and dedup";
@@ -158,7 +148,7 @@ fn rows_are_numbered_if_files_have_the_same_ids() {
     }
     // The first rows do not show that an id occurs twice.
     let rows: String = (0..2_000).map(|n| format!("{n},row {n} has words of its own: {n}a {n}b\n")).collect();
-    let late = write(&folder, "late.csv", format!("id,body\n{rows}7,the last row\n"));
+    let late = write_file(&folder, "late.csv", format!("id,body\n{rows}7,the last row\n"));
     call(&["find"], &[&late]).refused(3, &[repeated]);
     call(&["find", "--id", "row_number"], &[&late]).success();
     let job = out(&call(&["init", "--id", "id, body", "-o", "-"], &[&late]).success());
@@ -169,20 +159,20 @@ fn rows_are_numbered_if_files_have_the_same_ids() {
 fn several_columns_of_strings_are_listed_with_a_value_of_each() {
     let folder = tempdir().unwrap();
     let head = format!("name;notes;stars\n\"A\u{7} \"\"C\"\"\";{};5\nB;short;4\n", "long ".repeat(20).trim());
-    let path = write(&folder, "a.csv", head);
-    let said = err(&call(&["find"], &[&path]).code(2).stdout(""));
-    for part in [
-        "--text COL",
-        r#"`name` ("A\u{7} \"C\"")"#,
-        "`notes` (\"long long long long long long long long …\")",
-        &path.display().to_string(),
-    ] {
-        assert!(said.contains(part), "{part} is not in: {said}");
-    }
+    let path = write_file(&folder, "a.csv", head);
+    let said = call(&["find"], &[&path]).stdout("").refused(
+        2,
+        &[
+            "--text COL",
+            r#"`name` ("A\u{7} \"C\"")"#,
+            "`notes` (\"long long long long long long long long …\")",
+            &path.display().to_string(),
+        ],
+    );
     assert!(!said.contains("`stars`"), "{said}");
     call(&["find", "--text", "notes"], &[&path]).success();
     call(&["find", "--text", "nots"], &[&path]).refused(2, &["nots", "`notes`"]);
-    let numbers = write(&folder, "n.csv", "a,b\n1,2\n");
+    let numbers = write_file(&folder, "n.csv", "a,b\n1,2\n");
     call(&["find"], &[&numbers]).refused(2, &["no column", "`a` (number)"]);
 }
 
@@ -200,8 +190,8 @@ fn summary(assert: &Assert) -> String {
 fn other_files_in_a_folder_of_one_format_are_skipped() {
     let folder = tempdir().unwrap();
     let data = folder.path().join("data");
-    write(&folder, "data/a.csv", many(0));
-    write(&folder, "data/sub/b.csv", many(100));
+    write_file(&folder, "data/a.csv", many(0));
+    write_file(&folder, "data/sub/b.csv", many(100));
     let both = call(&["find"], &[&data]).success();
     assert!(summary(&both).ends_with("among 120 documents"), "{}", summary(&both));
     let pattern = data.join("*.csv");
@@ -209,7 +199,7 @@ fn other_files_in_a_folder_of_one_format_are_skipped() {
     let companions =
         ["README.md", "LICENSE", ".gitattributes", "dataset_info.json", "Thumbs.db", "notes.txt"];
     for name in companions {
-        write(&folder, &format!("data/{name}"), "[{\"a\": 1}]\n");
+        write_file(&folder, &format!("data/{name}"), "[{\"a\": 1}]\n");
     }
     let pattern = data.join("*");
     let all: Vec<PathBuf> = companions[..2].iter().chain(&["a.csv"]).map(|name| data.join(name)).collect();
@@ -232,8 +222,7 @@ fn other_files_in_a_folder_of_one_format_are_skipped() {
     let written: Vec<PathBuf> =
         files(&clean).into_keys().filter(|path| !path.to_string_lossy().contains("_resemblance")).collect();
     assert_eq!(written, [clean.join("a.csv"), clean.join("sub/b.csv")]);
-    let job = resemblance().args(["init", "-o", "-"]).arg(&data).assert().success();
-    assert!(out(&job).contains("/**/*.csv"), "{}", out(&job));
+    resemblance().args(["init", "-o", "-"]).arg(&data).assert().shown(&["/**/*.csv"]);
 }
 
 #[test]
@@ -245,8 +234,8 @@ fn a_description_next_to_lines_of_json_is_left_out() {
         .collect();
     // Without endings, and with the ending of documents.
     for name in ["data/part-0", "data/part-1.json"] {
-        write(&folder, name, &rows);
-        write(&folder, "data/stats.json", "{\n  \"rows\": 50\n}\n");
+        write_file(&folder, name, &rows);
+        write_file(&folder, "data/stats.json", "{\n  \"rows\": 50\n}\n");
         let found = call(&["find"], &[&folder.path().join("data")]).success();
         assert!(summary(&found).ends_with("among 50 documents"), "{}", summary(&found));
         assert!(err(&found).contains("stats.json"), "{}", err(&found));
@@ -257,8 +246,8 @@ fn a_description_next_to_lines_of_json_is_left_out() {
 #[test]
 fn mixed_or_unknown_formats_are_an_error_with_advice() {
     let folder = tempdir().unwrap();
-    let csv = write(&folder, "in/a.csv", many(0));
-    let lines = write(&folder, "in/b.jsonl", json_lines().repeat(9));
+    let csv = write_file(&folder, "in/a.csv", many(0));
+    let lines = write_file(&folder, "in/b.jsonl", json_lines().repeat(9));
     let folder_of_both = folder.path().join("in");
     let commands = |path: &str| format!("`resemblance find {}/{path}`", folder_of_both.display());
     for (paths, names) in [
@@ -272,42 +261,27 @@ fn mixed_or_unknown_formats_are_an_error_with_advice() {
         }
     }
     // One document of JSON is not a text.
-    let path = write(&folder, "c.json", "{\n\"a\": 1\n}");
+    let path = write_file(&folder, "c.json", "{\n\"a\": 1\n}");
     for command in ["find", "dedup", "init"] {
         let options = if command == "dedup" { &[command, "--dry-run"][..] } else { &[command][..] };
         let convert = format!("`jq -c '.KEY[]' {0} > {0}.jsonl`", path.display());
         call(options, &[&path]).stdout("").refused(2, &[&convert]);
     }
     // Several documents of JSON are compared as texts.
-    let documents = ["1.json", "2.json"].map(|name| write(&folder, name, "{\n\"a\": 1\n}"));
+    let documents = ["1.json", "2.json"].map(|name| write_file(&folder, name, "{\n\"a\": 1\n}"));
     let found = call(&["find"], &[&documents[0], &documents[1]]).success();
     assert!(summary(&found).starts_with("1 pair"), "{}", summary(&found));
-    let picture = write(&folder, "pictures/a.png", (0..=255).collect::<Vec<u8>>());
+    let picture = write_file(&folder, "pictures/a.png", (0..=255).collect::<Vec<u8>>());
     call(&["find"], &[picture.parent().unwrap()]).refused(2, &["a.png (no known format)", "convert it"]);
-}
-
-#[test]
-fn texts_are_compared_without_the_pictures_next_to_them() {
-    let folder = tempdir().unwrap();
-    for (id, text) in corpus(9, 20, 60) {
-        write(&folder, &format!("essays/{id}.md"), text);
-    }
-    write(&folder, "essays/README.md", "about these essays, which nobody has read");
-    write(&folder, "essays/a.png", (0..=255).collect::<Vec<u8>>());
-    let found = call(&["find"], &[&folder.path().join("essays")]).success();
-    assert!(summary(&found).ends_with("among 21 files"), "{}", summary(&found));
-    assert!(err(&found).contains("a.png"), "{}", err(&found));
-    call(&["find", "--text", "body"], &[&folder.path().join("essays")])
-        .refused(2, &["--text names a column"]);
 }
 
 #[test]
 fn dedup_fails_where_it_compared_nothing_or_less_than_half() {
     let folder = tempdir().unwrap();
-    let one = write(&folder, "one.txt", ROWS[0].1);
+    let one = write_file(&folder, "one.txt", ROWS[0].1);
     let rows = json_lines();
-    let half = write(&folder, "half.jsonl", format!("{rows}{}", "{\"id\": 5}\n".repeat(4)));
-    let less = write(&folder, "less.jsonl", format!("{rows}{}", "{\"id\": 5}\n".repeat(5)));
+    let half = write_file(&folder, "half.jsonl", format!("{rows}{}", "{\"id\": 5}\n".repeat(4)));
+    let less = write_file(&folder, "less.jsonl", format!("{rows}{}", "{\"id\": 5}\n".repeat(5)));
     let clean = folder.path().join("clean");
     for (path, said) in [
         (one, &["one.txt is one document", "no other to compare it with"]),
@@ -360,14 +334,14 @@ fn a_delta_table_is_known_by_its_log() {
     // One that is named is read.
     std::fs::write(&job, job_text_of("parquet", table.join("a.parquet"), folder.path().join("out"))).unwrap();
     call(&["run"], &[&job]).success();
-    let other = write(&folder, "x.csv", csv(',', true));
+    let other = write_file(&folder, "x.csv", csv(',', true));
     call(&["find"], &[&table, &other]).refused(2, &["is a Delta table"]);
 }
 
 #[test]
 fn dedup_writes_kept_documents() {
     let folder = tempdir().unwrap();
-    let data = write(&folder, "in.csv", csv(';', true));
+    let data = write_file(&folder, "in.csv", csv(';', true));
     let (clean, tables) = (folder.path().join("clean"), folder.path().join("out"));
     let dedup = |more: &[&str]| {
         resemblance().arg("dedup").arg(&data).args(["-t", "0.9", "--all"]).args(more).assert()
@@ -386,9 +360,8 @@ fn dedup_writes_kept_documents() {
     assert_eq!(removed(&clean), [("3".to_owned(), "1".to_owned())].into());
     assert_eq!(manifest(&tables).counts.documents, 4);
     // A second run does nothing, and other files are never overwritten.
-    let again = dedup(&["--to", clean.to_str().unwrap()]).success();
-    assert!(out(&again).contains("is finished already"), "{}", out(&again));
-    let mine = write(&folder, "mine/notes.txt", "mine");
+    dedup(&["--to", clean.to_str().unwrap()]).shown(&["is finished already"]);
+    let mine = write_file(&folder, "mine/notes.txt", "mine");
     let before = files(folder.path());
     let taken = dedup(&["-v", "--to", mine.parent().unwrap().to_str().unwrap()]).code(2);
     assert!(err(&taken).contains("is not empty") && err(&taken).contains("notes.txt"), "{}", err(&taken));
@@ -400,7 +373,7 @@ fn dedup_writes_kept_documents() {
 #[test]
 fn in_a_pipe_one_line_says_how_the_data_are_read() {
     let folder = tempdir().unwrap();
-    let data = write(&folder, "in.csv", csv(';', true));
+    let data = write_file(&folder, "in.csv", csv(';', true));
     let to = folder.path().join("clean").display().to_string();
     for arguments in [&["find"][..], &["dedup", "--to", &to, "--text", "body"]] {
         let said = err(&call(arguments, &[&data]).success());
@@ -415,7 +388,7 @@ fn a_dry_run_lists_removals_and_writes_nothing() {
     let (_, text) = ROWS[0];
     let rows: String =
         (0..30).map(|at| format!("{}\n", json!({"id": format!("d{at:02}"), "text": text}))).collect();
-    let data = write(&folder, "in.jsonl", rows);
+    let data = write_file(&folder, "in.jsonl", rows);
     let before = files(folder.path());
     let dry = |more: &[&str]| {
         let mut command = resemblance();
@@ -423,12 +396,9 @@ fn a_dry_run_lists_removals_and_writes_nothing() {
         command.current_dir(temporary).arg("dedup").arg(&data).arg("--dry-run").args(more).assert().success()
     };
     let text = out(&dry(&[]));
-    assert!(
-        text.contains("29 removed")
-            && text.contains("and 9 more\n")
-            && text.ends_with("nothing was written\n"),
-        "{text}"
-    );
+    assert!(text.contains("29 removed"), "{text}");
+    assert!(text.contains("and 9 more\n"), "{text}");
+    assert!(text.ends_with("nothing was written\n"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| d")).collect();
     assert_eq!(rows.len(), 20, "{text}");
     assert!(rows[0].contains("d01") && rows[0].contains("d00") && rows[0].contains("1.000000"), "{text}");
@@ -451,14 +421,11 @@ fn data_as_other_programs_write_them_are_found_out() {
         ("escaped.csv", format!("name,body\n{}", [a, b, c, d].map(escaped).concat()), 4, "\n"),
         ("quotes.tsv", format!("body\tname\n\"{a}\tx\n{b}\tx\n\"{c}\tx\n{d}\tx\n"), 4, "\n"),
     ] {
-        let data = write(&folder, name, data);
+        let data = write_file(&folder, name, data);
         let found = call(&["find", "-t", "0.5", "--all", "--text", "body"], &[&data]).success();
         let expected = format!("among {documents} documents{rejected}");
-        assert!(
-            out(&found).contains(&expected) && !out(&found).starts_with("0 pairs"),
-            "{name}: {}",
-            out(&found)
-        );
+        assert!(out(&found).contains(&expected), "{name}: {}", out(&found));
+        assert!(!out(&found).starts_with("0 pairs"), "{name}: {}", out(&found));
     }
 }
 
@@ -468,46 +435,35 @@ fn an_encoding_that_was_found_is_checked_in_every_row_and_file() {
     let row = |body: &str| format!("{{\"body\":\"é {body}\"}}\n");
     let rows: String = ROWS.iter().map(|(_, body)| row(body)).collect();
     let bad = [b"{\"body\":\"caf\xE9\"}\n".as_slice(), rows.as_bytes()].concat();
-    let data = write(&folder, "bad.jsonl", bad);
+    let data = write_file(&folder, "bad.jsonl", bad);
     let found = call(&["find", "-t", "0.5", "--all"], &[&data]).success();
     assert!(out(&found).contains("among 4 documents; not compared: 1 invalid_utf8"), "{}", out(&found));
     let utf_16: Vec<u8> = format!("\u{feff}{rows}").encode_utf16().flat_map(u16::to_le_bytes).collect();
     let latin: Vec<u8> = rows.chars().map(|char| char as u8).collect();
     for (name, first, encoding) in [("utf-16", utf_16, "utf-16le"), ("latin", latin, "windows-1252")] {
-        write(&folder, &format!("{name}/a.jsonl"), first);
-        write(&folder, &format!("{name}/b.jsonl"), &rows);
+        write_file(&folder, &format!("{name}/a.jsonl"), first);
+        write_file(&folder, &format!("{name}/b.jsonl"), &rows);
         let said = err(&call(&["find", "--all"], &[&folder.path().join(name)]).code(3));
-        assert!(
-            said.contains(&format!("a.jsonl is {encoding}")) && said.contains("b.jsonl is utf-8"),
-            "{said}"
-        );
+        assert!(said.contains(&format!("a.jsonl is {encoding}")), "{said}");
+        assert!(said.contains("b.jsonl is utf-8"), "{said}");
     }
 }
 
 #[test]
 fn init_writes_a_job_that_check_takes() {
     let folder = tempdir().unwrap();
-    write(
-        &folder,
-        "reviews.csv",
-        csv(';', true).replace("chairs", "cha\u{ee}rs").chars().map(|c| c as u8).collect::<Vec<u8>>(),
-    );
+    let latin = csv(';', true).replace("chairs", "cha\u{ee}rs").chars().map(|c| c as u8).collect::<Vec<u8>>();
+    write_file(&folder, "reviews.csv", latin);
     let at = |arguments: &[&str]| resemblance().current_dir(folder.path()).args(arguments).assert();
     let assert = at(&["init", "reviews.csv"]).success();
     assert!(out(&assert).contains("resemblance check reviews.toml"), "{}", out(&assert));
     let text = std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap();
-    for part in [
-        "url = \"reviews.csv\"",
-        "delimiter = \";\"",
-        "encoding = \"windows-1252\"",
-        "id = \"id\"",
-        "text = \"body\"",
-        "#   title  text  cha\u{ee}rs",
-    ] {
-        assert!(text.contains(part), "{part} is not in: {text}");
+    let lines = "url = \"reviews.csv\"|delimiter = \";\"|encoding = \"windows-1252\"|id = \"id\"|text = \"body\"|\
+                 #   title  text  cha\u{ee}rs";
+    for line in lines.split('|') {
+        assert!(text.contains(line), "{line} is not in: {text}");
     }
-    let checked = at(&["check", "reviews.toml"]).success();
-    assert!(out(&checked).contains("4 rows"), "{}", out(&checked));
+    at(&["check", "reviews.toml"]).shown(&["4 rows"]);
     // A run of it finds what `find` finds.
     at(&["run", "reviews.toml", "--set", "score.threshold=0.5", "--set", "candidates.method=all"]).success();
     let shown = found(&at(&[&FIND[..], &["reviews.csv"]].concat()).success());
@@ -520,11 +476,11 @@ fn init_writes_a_job_that_check_takes() {
     let printed = at(&["init", "reviews.csv", "-o", "-"]).success();
     assert_eq!(out(&printed), text);
     // Where no column is named as texts are, the longest is proposed.
-    write(&folder, "open.csv", "name,notes\nA,quite a long text\nB,another long text\n");
+    write_file(&folder, "open.csv", "name,notes\nA,quite a long text\nB,another long text\n");
     at(&["init", "open.csv", "-o", "my.toml"]).success();
     let text = std::fs::read_to_string(folder.path().join("my.toml")).unwrap();
     assert!(text.contains("text = \"notes\"") && text.contains("the longest"), "{text}");
-    write(&folder, "essays/a.txt", ROWS[0].1);
+    write_file(&folder, "essays/a.txt", ROWS[0].1);
     at(&["init", "essays/"]).success();
     at(&["check", "essays.toml"]).success();
 }
@@ -600,22 +556,8 @@ fn mixed_scripts() -> Vec<Document> {
 }
 
 fn short_texts() -> Vec<Document> {
-    let texts = [
-        "Yes",
-        "yes!",
-        "No",
-        "?!",
-        "?!",
-        "...",
-        "😍",
-        "😡",
-        "😍",
-        "",
-        "good book",
-        "Good Book",
-        "a good book",
-    ];
-    texts.iter().enumerate().map(|(at, text)| (format!("s{at:02}"), (*text).to_owned())).collect()
+    let texts = "Yes|yes!|No|?!|?!|...|😍|😡|😍||good book|Good Book|a good book";
+    texts.split('|').enumerate().map(|(at, text)| (format!("s{at:02}"), text.to_owned())).collect()
 }
 
 #[test]
@@ -624,10 +566,10 @@ fn a_job_of_init_removes_the_rows_that_dedup_removes() {
     let short = folder.path().join("short.parquet");
     write_parquet(&short, &short_texts(), 1_000);
     for (id, text) in chain() {
-        write(&folder, &format!("chain/{id}.txt"), text);
+        write_file(&folder, &format!("chain/{id}.txt"), text);
     }
     let line = |(id, text): Document| format!("{}\n", json!({"id": id, "body": text}));
-    let mixed = write(&folder, "mixed.jsonl", mixed_scripts().into_iter().map(line).collect::<String>());
+    let mixed = write_file(&folder, "mixed.jsonl", mixed_scripts().into_iter().map(line).collect::<String>());
     let mut corpora = vec![(folder.path().join("chain"), None), (mixed, Some("body")), (short, Some("text"))];
     corpora.extend(real_data("amazon-books/Books_rating.sample.csv").map(|csv| (csv, Some("review/text"))));
     corpora.extend(real_data("reuters21578").map(|sgml| {
@@ -637,7 +579,7 @@ fn a_job_of_init_removes_the_rows_that_dedup_removes() {
             bodies.map(|body| format!("{}\n", json!({"body": body}))).collect::<String>()
         };
         let lines: String = files(&sgml).into_iter().map(stories).collect();
-        (write(&folder, "reuters.jsonl", lines), Some("body"))
+        (write_file(&folder, "reuters.jsonl", lines), Some("body"))
     }));
     for (at, (data, text)) in corpora.iter().enumerate() {
         let own = |name: &str| folder.path().join(format!("{at}-{name}"));
@@ -670,7 +612,7 @@ fn texts_of_the_same_meaning_are_equal_and_emoji_tell_texts_apart() {
         ("faces", "😍😍"),
     ];
     let rows = texts.map(|(id, text)| format!("{}\n", json!({"id": id, "text": text})));
-    let data = write(&folder, "in.jsonl", rows.concat());
+    let data = write_file(&folder, "in.jsonl", rows.concat());
     let shown = out(&call(&["find"], &[&data]).success());
     assert!(shown.contains("3 pairs of similarity 0.8 or more among 9 documents;"), "{shown}");
     let expected = [("asked", "asked again"), ("composed", "decomposed"), ("loved", "loved too")];
@@ -703,15 +645,14 @@ fn every_one_of_many_columns_is_looked_at() {
 #[test]
 fn check_describes_the_data() {
     let folder = tempdir().unwrap();
-    let data = write(&folder, "in.jsonl", json_lines());
+    let data = write_file(&folder, "in.jsonl", json_lines());
     let text = format!(
         "[source]\nurl = {data:?}\nid = \"id\"\ntext = \"body\"\n[output]\nurl = {:?}\n",
         folder.path().join("out")
     );
-    let job = write(&folder, "job.toml", text);
+    let job = write_file(&folder, "job.toml", text);
     let check = |more: &[&str]| resemblance().arg("check").arg(&job).args(more).assert();
-    let text = out(&check(&[]).success());
-    for part in [
+    check(&[]).shown(&[
         "data: 1 file, ",
         ", 4 rows\n",
         "| title",
@@ -721,27 +662,22 @@ fn check_describes_the_data() {
         "expected recall of pairs",
         "  score.threshold = 0.8\n",
         "  shingle.size = 5\n",
-    ] {
-        assert!(text.contains(part), "{part} is not in: {text}");
-    }
+    ]);
     let json: Value = serde_json::from_str(&out(&check(&["--json"]).success())).unwrap();
     let data_of = &json["data"];
-    assert_eq!(
-        (&data_of["files"], &data_of["rows"], &data_of["rows_are_exact"]),
-        (&json!(1), &json!(4), &json!(true))
-    );
+    assert_eq!(data_of["files"], 1);
+    assert_eq!(data_of["rows"], 4);
+    assert_eq!(data_of["rows_are_exact"], true);
     assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
     assert_eq!(data_of["expected_bytes_of_result"], 4 * 288);
     assert!(!folder.path().join("out").exists());
     // Memory that no machine has.
-    let above = out(&check(&["--set", "engine.memory=1000TiB"]).success());
-    assert!(above.contains("warning: the memory budget is 1048576000 MiB, and this machine"), "{above}");
-    assert!(above.contains("  engine.memory = \"1000TiB\"\n"), "{above}");
+    let above = "warning: the memory budget is 1048576000 MiB, and this machine";
+    check(&["--set", "engine.memory=1000TiB"]).shown(&[above, "  engine.memory = \"1000TiB\"\n"]);
     // A column that is not there, and then data that are not there.
     check(&["--set", "source.text=bdy"]).stdout("").refused(2, &["`body`"]);
     std::fs::remove_file(&data).unwrap();
-    let missing = check(&[]).code(3).stdout("");
-    assert!(err(&missing).contains("in.jsonl") && err(&missing).contains("--no-data"), "{}", err(&missing));
+    check(&[]).stdout("").refused(3, &["in.jsonl", "--no-data"]);
     let alone = out(&check(&["--no-data"]).success());
     assert!(alone.contains("expected recall") && !alone.contains("expected disk"), "{alone}");
     let json: Value = serde_json::from_str(&out(&check(&["--no-data", "--json"]).success())).unwrap();
@@ -756,7 +692,7 @@ fn check_knows_the_rows_of_every_format() {
         let data = folder.path().join("in");
         format.write(&data);
         let source = format.source(data.to_str().unwrap());
-        let job = write(&folder, "job.toml", format!("[source]\n{source}\n[output]\nurl = \"out\"\n"));
+        let job = write_file(&folder, "job.toml", format!("[source]\n{source}\n[output]\nurl = \"out\"\n"));
         let checked = resemblance().arg("check").arg(&job).arg("--json").assert().success();
         let json: Value = serde_json::from_str(&out(&checked)).unwrap();
         let data = &json["data"];
@@ -778,15 +714,14 @@ fn a_job_may_leave_its_format_to_the_ending() {
     };
     let documents = corpus(5, 20, 20);
     write_parquet(&folder.path().join("a.parquet"), &documents, 10);
-    let path = write(&folder, "job.toml", job(&format!("{:?}", folder.path().join("a.parquet"))));
+    let path = write_file(&folder, "job.toml", job(&format!("{:?}", folder.path().join("a.parquet"))));
     call(&["run"], &[&path]).success();
     assert_eq!(manifest(&folder.path().join("out")).counts.documents, 20);
     for (url, said) in [
         ("'data/'", "`data/` has no ending"),
         ("['a.csv', 'b.parquet']", "`a.csv` and `b.parquet` have the endings of different formats"),
     ] {
-        write(&folder, "job.toml", job(url));
-        let wrong = call(&["check", "--no-data"], &[&path]).code(2);
-        assert!(err(&wrong).contains(said) && err(&wrong).contains("source.format"), "{}", err(&wrong));
+        write_file(&folder, "job.toml", job(url));
+        call(&["check", "--no-data"], &[&path]).refused(2, &[said, "source.format"]);
     }
 }

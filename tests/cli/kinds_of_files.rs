@@ -6,13 +6,6 @@ use crate::support::*;
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog at the caf\u{e9} while the sun goes down behind the hills.";
 
-fn write(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-    let path = folder.path().join(name);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, bytes).unwrap();
-    path
-}
-
 /// The text in windows-1252.
 fn old(text: &str) -> Vec<u8> {
     text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect()
@@ -30,7 +23,7 @@ fn found(path: &Path, options: &[&str]) -> Vec<[String; 2]> {
 
 fn run_job(folder: &TempDir, source: &str, sets: &[&str]) -> assert_cmd::assert::Assert {
     let output = folder.path().join("out");
-    let job = write(folder, "job.toml", format!("[source]\n{source}\n[output]\nurl = {output:?}\n"));
+    let job = write_file(folder, "job.toml", format!("[source]\n{source}\n[output]\nurl = {output:?}\n"));
     let sets = sets.iter().flat_map(|set| ["--set", set]);
     resemblance().args(["run", "--overwrite"]).arg(job).args(sets).assert()
 }
@@ -58,19 +51,20 @@ fn other_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 #[test]
 fn files_without_text_are_named_with_their_remedy() {
     let folder = tempdir().unwrap();
-    write(&folder, "in/a.txt", TEXT);
-    write(&folder, "in/b.txt", TEXT.replace("fox", "cat"));
+    write_file(&folder, "in/a.txt", TEXT);
+    write_file(&folder, "in/README.md", TEXT.replace("fox", "cat"));
     for (name, bytes, _) in other_files() {
-        write(&folder, &format!("in/{name}"), bytes);
+        write_file(&folder, &format!("in/{name}"), bytes);
     }
     let input = folder.path().join("in");
     let said = find(&input, &["-t", "0.3"]).warned(&[]);
-    assert_eq!(found(&input, &["-t", "0.3"]), [["a.txt", "b.txt"]]);
+    assert_eq!(found(&input, &["-t", "0.3"]), [["README.md", "a.txt"]]);
+    find(&input, &["--text", "body"]).refused(2, &["--text names a column"]);
     for (name, bytes, advice) in other_files() {
         let line =
             said.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name} in {said}"));
         assert!(line.starts_with("not compared: ") && line.contains(advice), "{line}");
-        let alone = write(&folder, name, bytes);
+        let alone = write_file(&folder, name, bytes);
         let said = find(&alone, &[]).stdout("").refused(2, &["nothing in", name, advice]);
         assert!(!said.contains("of one format"), "{said}");
     }
@@ -94,9 +88,9 @@ fn files_without_text_are_named_with_their_remedy() {
 #[test]
 fn a_job_rejects_files_without_text() {
     let folder = tempdir().unwrap();
-    write(&folder, "in/a.txt", TEXT);
+    write_file(&folder, "in/a.txt", TEXT);
     for (name, bytes, _) in other_files() {
-        write(&folder, &format!("in/{name}"), bytes);
+        write_file(&folder, &format!("in/{name}"), bytes);
     }
     let source = format!("format = 'text'\nurl = {:?}", folder.path().join("in"));
     for encoding in ["utf-8", "detect"] {
@@ -115,15 +109,15 @@ fn a_job_rejects_files_without_text() {
 #[test]
 fn texts_in_old_encodings_are_read_and_named() {
     let folder = tempdir().unwrap();
-    write(&folder, "in/new.txt", TEXT);
-    write(&folder, "in/old.txt", old(TEXT));
+    write_file(&folder, "in/new.txt", TEXT);
+    write_file(&folder, "in/old.txt", old(TEXT));
     let wide: Vec<u8> = format!("\u{feff}{TEXT}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-    write(&folder, "in/wide.txt", wide);
+    write_file(&folder, "in/wide.txt", wide);
     // A page in KOI8-R says so.
     let page =
         b"<html><meta charset='koi8-r'><p>\xCB\xCF\xD4 \xCE\xC1 \xCB\xCF\xD7\xD2\xC5 \xC9 \xC5\xDD\xC5";
-    write(&folder, "in/page.html", page);
-    write(&folder, "in/russian.txt", "кот на ковре и еще");
+    write_file(&folder, "in/page.html", page);
+    write_file(&folder, "in/russian.txt", "кот на ковре и еще");
     let input = folder.path().join("in");
     let pairs = [
         ["new.txt", "old.txt"],
@@ -155,13 +149,13 @@ fn texts_in_old_encodings_are_read_and_named() {
 #[test]
 fn a_text_alone_has_no_other_to_compare_with() {
     let folder = tempdir().unwrap();
-    let one = write(&folder, "in/one.txt", TEXT);
+    let one = write_file(&folder, "in/one.txt", TEXT);
     for path in [one.as_path(), one.parent().unwrap()] {
         let said = ["is one document", "no other to compare it with"];
         find(path, &[]).stdout("").refused(3, &said);
     }
     // The PDF beside it is no other document.
-    write(&folder, "in/two.pdf", "%PDF-1.7");
+    write_file(&folder, "in/two.pdf", "%PDF-1.7");
     find(one.parent().unwrap(), &[]).stdout("").refused(3, &["is one document", "`pdftotext "]);
     resemblance().args(["init", "-o", "-"]).arg(&one).assert().success();
 }
@@ -177,9 +171,9 @@ fn compressed_texts_are_read_whatever_their_names_are() {
         ("d.md", zstd),
     ];
     for (name, bytes) in &files {
-        write(&folder, &format!("in/{name}"), bytes);
+        write_file(&folder, &format!("in/{name}"), bytes);
     }
-    write(&folder, "in/empty.txt.gz", "");
+    write_file(&folder, "in/empty.txt.gz", "");
     let input = folder.path().join("in");
     assert_eq!(found(&input, &["-t", "1"]).len(), 6);
     let clean = folder.path().join("clean");
@@ -189,9 +183,9 @@ fn compressed_texts_are_read_whatever_their_names_are() {
     assert_eq!(&std::fs::read(clean.join(name)).unwrap(), bytes);
     // Data under another name, and a document inside that is no text.
     let rows: String = (0..6).map(|row| format!("{row}\t{TEXT}\n")).collect();
-    assert_eq!(found(&write(&folder, "rows.dat", gzipped(&rows)), &["-t", "1"]).len(), 15);
+    assert_eq!(found(&write_file(&folder, "rows.dat", gzipped(&rows)), &["-t", "1"]).len(), 15);
     assert_eq!(found(&folder.path().join("rows.dat"), &["--lines", "--all"]).len(), 15);
-    let pdf = write(&folder, "report.pdf.gz", gzipped("%PDF-1.7 and more"));
+    let pdf = write_file(&folder, "report.pdf.gz", gzipped("%PDF-1.7 and more"));
     find(&pdf, &[]).refused(2, &["`pdftotext "]);
 }
 
@@ -204,11 +198,11 @@ fn a_long_compressed_text_is_like_the_plain_one() {
     while long.len() < 9 << 20 {
         long.push_str(&format!("w{} ", random.below(500)));
     }
-    write(&folder, "in/a.txt", &long);
-    write(&folder, "in/b.txt.gz", gzipped(&long));
-    write(&folder, "in/c.txt", gzipped(&long));
+    write_file(&folder, "in/a.txt", &long);
+    write_file(&folder, "in/b.txt.gz", gzipped(&long));
+    write_file(&folder, "in/c.txt", gzipped(&long));
     // HTML is read as a whole, up to a limit.
-    write(&folder, "in/d.html", format!("<p>{long}</p>"));
+    write_file(&folder, "in/d.html", format!("<p>{long}</p>"));
     let source = format!("format = 'text'\nurl = {:?}", folder.path().join("in"));
     run_job(&folder, &source, &[]).success();
     let output = folder.path().join("out");
@@ -228,15 +222,13 @@ const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>Fox</title><style>p { co
 #[test]
 fn pages_are_compared_by_the_text_that_a_browser_shows() {
     let folder = tempdir().unwrap();
-    write(&folder, "in/a.txt", TEXT);
-    write(&folder, "in/b.html", PAGE);
-    write(&folder, "in/c.cache", PAGE);
-    write(&folder, "in/d.md", TEXT.replace(" fox ", " <b>fox</b> "));
+    write_file(&folder, "in/a.txt", TEXT);
+    write_file(&folder, "in/b.html", PAGE);
+    write_file(&folder, "in/c.cache", PAGE);
+    write_file(&folder, "in/d.md", TEXT.replace(" fox ", " <b>fox</b> "));
     let input = folder.path().join("in");
-    assert_eq!(
-        found(&input, &["-t", "1"]),
-        [["a.txt", "b.html"], ["a.txt", "c.cache"], ["b.html", "c.cache"]]
-    );
+    let shown = found(&input, &["-t", "1"]);
+    assert_eq!(shown, [["a.txt", "b.html"], ["a.txt", "c.cache"], ["b.html", "c.cache"]]);
     assert_eq!(found(&input, &["-t", "1", "--html-as", "text"]).len(), 3);
     assert_eq!(found(&input, &["-t", "1", "--html-as", "source"]), [["b.html", "c.cache"]]);
     find(&input, &["--html-as", "words"]).refused(2, &["--html-as", "source"]);
@@ -251,12 +243,10 @@ fn pages_are_compared_by_the_text_that_a_browser_shows() {
     resemblance().arg("apply").arg(folder.path().join("out")).arg("--to").arg(&clean).assert().success();
     for entry in std::fs::read_dir(&clean).unwrap().map(|entry| entry.unwrap()).filter(|e| e.path().is_file())
     {
-        assert_eq!(
-            std::fs::read(entry.path()).unwrap(),
-            std::fs::read(input.join(entry.file_name())).unwrap()
-        );
+        let shown = std::fs::read(entry.path()).unwrap();
+        assert_eq!(shown, std::fs::read(input.join(entry.file_name())).unwrap());
     }
-    let csv = write(&folder, "a.csv", "id,text\n1,a\n");
+    let csv = write_file(&folder, "a.csv", "id,text\n1,a\n");
     find(&csv, &["--html-as", "text"]).refused(2, &["--html-as", "a.csv is data"]);
 }
 
@@ -264,20 +254,19 @@ fn pages_are_compared_by_the_text_that_a_browser_shows() {
 fn no_passage_is_cut_out_of_a_page() {
     let folder = tempdir().unwrap();
     let lines = (0..8).map(|line| format!("line {line} has some words of its own\n")).collect::<String>();
-    write(&folder, "in/a.txt", format!("{lines}{TEXT}"));
-    write(&folder, "in/b.html", format!("<html><pre>{lines}</pre> and nothing of the other text</html>"));
+    write_file(&folder, "in/a.txt", format!("{lines}{TEXT}"));
+    write_file(
+        &folder,
+        "in/b.html",
+        format!("<html><pre>{lines}</pre> and nothing of the other text</html>"),
+    );
     let source = format!(
         "format = 'text'\nurl = {:?}\n[passages]\nunit = 'line'\nmin_words = 3",
         folder.path().join("in")
     );
     run_job(&folder, &source, &[]).success();
     let clean = folder.path().join("clean");
-    let cut = resemblance()
-        .arg("apply")
-        .arg(folder.path().join("out"))
-        .args(["--passages", "cut", "--to"])
-        .arg(&clean)
-        .assert();
+    let cut = program!["apply", folder.path().join("out"), "--passages", "cut", "--to", &clean].assert();
     cut.refused(2, &["b.html", "source.html", "--passages"]);
 }
 
@@ -308,26 +297,26 @@ fn the_objects_of_a_json_array_are_documents() {
         ("c.txt", format!("\u{feff}\n{}", array(&rows()).replace('\n', "\r\n"))),
         ("d", format!("{compact}\n")),
     ] {
-        let path = write(&folder, name, text);
+        let path = write_file(&folder, name, text);
         assert_eq!(found(&path, &["-t", "1"]), expected, "{name}");
     }
-    let zipped = write(&folder, "e.json", gzipped(array(&rows())));
+    let zipped = write_file(&folder, "e.json", gzipped(array(&rows())));
     assert_eq!(found(&zipped, &["-t", "1"]), expected);
     let job = resemblance().args(["init", "-o", "-"]).arg(&zipped).assert();
     job.shown(&["format = \"jsonl\"", "#   tags ", "id = \"id\""]);
     // Several files, one of them empty.
-    write(&folder, "in/a.json", array(&rows()[..3]));
-    write(&folder, "in/b.json", array(&rows()[3..]));
-    write(&folder, "in/c.json", "[]");
+    write_file(&folder, "in/a.json", array(&rows()[..3]));
+    write_file(&folder, "in/b.json", array(&rows()[3..]));
+    write_file(&folder, "in/c.json", "[]");
     assert_eq!(found(&folder.path().join("in"), &["-t", "1"]), expected);
     // One document is enough for no pair.
-    assert!(found(&write(&folder, "f.json", array(&rows()[..1])), &[]).is_empty());
+    assert!(found(&write_file(&folder, "f.json", array(&rows()[..1])), &[]).is_empty());
 }
 
 #[test]
 fn an_array_without_some_elements_is_an_array() {
     let folder = tempdir().unwrap();
-    let path = write(&folder, "a.json", array(&rows()));
+    let path = write_file(&folder, "a.json", array(&rows()));
     let clean = folder.path().join("clean");
     resemblance().arg("dedup").arg(&path).args(["-t", "1", "--to"]).arg(&clean).assert().success();
     let text = std::fs::read_to_string(clean.join("a.json")).unwrap();
@@ -339,7 +328,7 @@ fn an_array_without_some_elements_is_an_array() {
     let mut mixed = rows();
     mixed.insert(1, json!({"id": "none", "text": ""}));
     mixed.push(json!({"id": "last", "text": ""}));
-    write(&folder, "a.json", array(&mixed));
+    write_file(&folder, "a.json", array(&mixed));
     let source =
         format!("format = 'jsonl'\nurl = {path:?}\nid = 'id'\ntext = 'text'\n[score]\nthreshold = 1.0");
     run_job(&folder, &source, &[]).success();

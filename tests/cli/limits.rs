@@ -1,7 +1,5 @@
 //! Numbers that cannot be meant are refused at once, with the allowed range.
 
-use std::process::{Command, Output, Stdio};
-
 use crate::support::*;
 
 const HUGE: &str = "18446744073709551615";
@@ -89,8 +87,7 @@ fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
         .find(|ended| !is_of_memory(ended))
         .unwrap()
         .refused(4, &["engine.threads = 1024", "ulimit"]);
-    let ended = limited("2");
-    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+    limited("2").shown(&[]);
 }
 
 /// A manifest may hold anything, since others can write it.

@@ -1,18 +1,16 @@
 //! The neighbors of a document, compared with a ranking by plain loops, and the command as a user calls it.
 
-use resemblance::job::EngineSettings;
 use resemblance::lookup::neighbors::{
     NeighborOrder, Neighbors, Query, Sketch, document_sketch, neighbors, text_sketch,
 };
 use resemblance::lookup::reread::{Need, Reread};
-use resemblance::lookup::{self, Finished, Id, not_found};
+use resemblance::lookup::{self, Finished, Id};
 
 use crate::support::oracle::answer::{Documents, Name, add, pair};
 use crate::support::oracle::corpus::{Text, sorted};
 use crate::support::oracle::settings::{Family, Hash, Settings};
 use crate::support::*;
 
-/// A ranking: (id, estimate, jaccard).
 type Ranking = Vec<(String, f64, f64)>;
 
 /// All documents that share a bucket with this one, most similar first.
@@ -97,13 +95,6 @@ fn equals_plain_loops(output: &Path, documents: &Documents, settings: &Settings)
         assert!(candidates > 0, "nothing was compared");
     });
 }
-
-const DICTIONARY: [&str; 4] = [
-    "shingle.hash=dictionary",
-    "minhash.family=linear",
-    "minhash.modulus=next-prime",
-    "lsh.bucket_hash=crc32",
-];
 
 #[test]
 fn neighbors_equal_plain_loops() {
@@ -268,23 +259,7 @@ fn a_job_of_another_version_is_to_be_run_again() {
     let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     record["job"]["shingle"].as_object_mut().unwrap().remove("words");
     std::fs::write(&path, record.to_string()).unwrap();
-    resemblance()
-        .arg("neighbors")
-        .arg(&out)
-        .args(["--id", "lonely"])
-        .assert()
-        .refused(3, &["run the job again"]);
-}
-
-#[test]
-fn at_most_five_spellings_are_named() {
-    let folder = tempdir().unwrap();
-    let out = small_output(folder.path());
-    let said = with_output(&out, async |finished| not_found(&finished, "d0000").await.unwrap().to_string());
-    assert_eq!(
-        said,
-        "no document has the id `d0000`; near it are `d00000`, `d00001`, `d00002`, `d00003`, `d00004`"
-    );
+    program!["neighbors", &out, "--id", "lonely"].assert().refused(3, &["run the job again"]);
 }
 
 /// Shingles that the output does not keep come from the source, while it is what it was.
@@ -327,10 +302,5 @@ fn an_output_without_signatures_has_no_neighbors() {
     let (source, output) = (path("in.parquet"), path("out"));
     write_parquet(&source, &corpus(13, 30, 40), 50);
     run(&job(&source, &output, &["output.keep=none"])).unwrap();
-    resemblance()
-        .arg("neighbors")
-        .arg(&output)
-        .args(["--id", "d00029"])
-        .assert()
-        .refused(3, &["output.keep = \"signatures\""]);
+    program!["neighbors", &output, "--id", "d00029"].assert().refused(3, &["output.keep = \"signatures\""]);
 }

@@ -1,6 +1,5 @@
 //! `show --html` and `find --html`: pages of pairs.
 
-use crate::support::browser::Browser;
 use crate::support::*;
 
 /// Two essays: the second has a paragraph of the first twice, and two more of its paragraphs in another order.
@@ -124,14 +123,7 @@ fn long_texts_are_cut_on_a_page_unless_they_are_asked_for() {
     run(&job(&path("in.parquet"), &path("out"), &[])).unwrap();
     let html = |arguments: &[&str]| {
         let page = path("pairs.html");
-        resemblance()
-            .arg("show")
-            .arg(path("out"))
-            .args(arguments)
-            .arg("--html")
-            .arg(&page)
-            .assert()
-            .success();
+        program!["show", path("out")].args(arguments).arg("--html").arg(&page).assert().success();
         std::fs::read_to_string(page).unwrap()
     };
     let characters = print_count(long.len() + 4);

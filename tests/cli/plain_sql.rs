@@ -1,8 +1,6 @@
 //! The statements of `docs/sql.md` give the pairs of a run, in a bare session and in the command `sql`.
 
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type};
-use datafusion::prelude::SessionContext;
+use arrow::datatypes::Float64Type;
 
 use crate::support::*;
 

@@ -4,13 +4,11 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::IntoResponse;
 
-use crate::support::server::Server;
 use crate::support::*;
 
 /// Is part of every secret, and of nothing else.
 const HUSH: &str = "hush4711";
 
-/// Addresses that hold a secret.
 const ADDRESSES: [&str; 14] = [
     "s3://hush4711@bucket/a",
     "s3://key:hush4711@bucket/a",
@@ -67,18 +65,9 @@ fn an_address_with_a_secret_is_not_repeated() {
 fn misplaced_secrets_are_not_printed() {
     let (scene, job) = (scene(), "job.toml");
     for address in [ADDRESSES[0], ADDRESSES[3], ADDRESSES[7], ADDRESSES[11]] {
-        for key in [
-            "shingle.size",
-            "engine.memory",
-            "source.format",
-            "source.header",
-            "minhash.modulus",
-            "minhash.family",
-            "shingle.normalize",
-            "lsh.choose",
-            "nonsense",
-            "source.delimiter",
-        ] {
+        let keys = "shingle.size engine.memory source.format source.header minhash.modulus minhash.family \
+             shingle.normalize lsh.choose nonsense source.delimiter";
+        for key in keys.split(' ') {
             is_silent(&scene, &["check", job, "--set", &format!("{key}={address}")], 2);
         }
         is_silent(&scene, &["check", job, "--set", &format!("shingle.normalize={:?}", [address])], 2);

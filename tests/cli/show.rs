@@ -1,13 +1,11 @@
 //! `show` and `neighbors --show`: pairs and clusters with their texts, compared with the documents that were written.
 
-use crate::support::formats::formats;
 use crate::support::*;
 
 fn show(output: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
     resemblance().arg("show").arg(output).args(arguments).assert()
 }
 
-/// A row of `show --json`.
 fn lines(output: &Path, arguments: &[&str]) -> Vec<Value> {
     printed(output, arguments).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -189,10 +187,8 @@ fn a_cluster_is_shown_beside_its_representative() {
     let written = |id: &str| documents.iter().find(|document| document.0 == id).unwrap().1.clone();
     let all = printed(&output, &["--cluster", asked, "--top", "100"]);
     for (line, printed) in shown.iter().zip(all.lines()) {
-        assert_eq!(
-            (text(line, "cluster_id").as_str(), text(line, "id_a")),
-            (cluster, representative.clone())
-        );
+        assert_eq!(text(line, "cluster_id").as_str(), cluster);
+        assert_eq!(text(line, "id_a"), representative.clone());
         let [a, b] = ["id_a", "id_b"].map(|id| shingles(&written(&text(line, id)), 3));
         let shared = a.intersection(&b).count() as f64;
         // Compared as text: the reader of JSON may be one unit off in the last place.
@@ -273,17 +269,12 @@ fn neighbors_are_shown_beside_the_document() {
     };
     for arguments in [["--id", &id], ["--text", file.to_str().unwrap()]] {
         let shown = ask(&arguments);
-        assert_eq!(
-            left(&shown).split_whitespace().collect::<Vec<_>>(),
-            written.split(' ').collect::<Vec<_>>()
-        );
+        let actual = left(&shown).split_whitespace().collect::<Vec<_>>();
+        assert_eq!(actual, written.split(' ').collect::<Vec<_>>());
         let name = shown.lines().skip_while(|line| !line.starts_with("jaccard ")).nth(1).unwrap();
         assert!(name.starts_with(&arguments[1][..20.min(arguments[1].len())]), "{shown}");
     }
-    resemblance()
-        .arg("neighbors")
-        .arg(&output)
-        .args(["--id", &id, "--show", "2", "--json"])
+    program!["neighbors", &output, "--id", &id, "--show", "2", "--json"]
         .assert()
         .refused(2, &["cannot be used with"]);
     std::fs::remove_file(folder.path().join("in.parquet")).unwrap();

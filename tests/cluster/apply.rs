@@ -1,8 +1,6 @@
 //! `apply` on a cluster writes the files of one process, also where an executor dies.
 
 use super::*;
-use crate::support::cluster::{Cluster, Setup};
-use crate::support::s3::S3;
 
 /// The files of a result by their paths, except for its manifest and for tables, whose names and cut follow from the engine.
 fn written(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -66,7 +64,6 @@ fn source(folder: &Path, format: &str, documents: &[Document]) {
     }
 }
 
-/// Applies an output in this process.
 fn alone(output: &Path, to: &Path, options: &[&str]) {
     resemblance().arg("apply").arg(output).arg("--to").arg(to).args(options).assert().success();
 }

@@ -1,12 +1,8 @@
 //! Components that the driver cannot hold: found by the executors, in rounds.
 
-use resemblance::engine::{self, RunControl};
-use resemblance::pipeline::{self, OnExisting};
+use resemblance::engine;
 
 use super::*;
-use crate::support::cluster::Cluster;
-use crate::support::refusing::Refusing;
-use crate::support::rows::{assert_rows, rows};
 
 #[test]
 fn components_beyond_the_drivers_memory_equal_those_of_one_process() {

@@ -1,9 +1,6 @@
 //! Executors that come while a run is under way, and those whose scheduler goes.
 
 use super::*;
-use crate::support::cluster::{Cluster, ExecutorHost, Setup};
-use crate::support::process::wait_for;
-use crate::support::rows::{assert_rows, rows_alone};
 
 /// The partitions that the plan of a stage had first, as the driver's log says.
 fn partitions(said: &str, stage: &str) -> Option<usize> {

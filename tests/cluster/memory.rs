@@ -1,8 +1,6 @@
 //! Executors whose tasks have too little memory for a stage as it was planned first.
 
 use super::*;
-use crate::support::cluster::{Cluster, ExecutorHost, Setup};
-use crate::support::rows::{assert_rows, rows_alone};
 
 /// Seconds that the run may take: it has some hundred tasks, most of them in the second plan.
 const DEADLINE: u64 = 900;
@@ -20,9 +18,8 @@ fn a_stage_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() 
 
     let again = |line: &&str| line.contains("a task ran out of memory, so the stage is planned again");
     let warning = ended.said.lines().find(again).unwrap_or_else(|| panic!("{}", ended.said));
-    for said in ["stage=pairs before=8 partitions=32", "executor 127.0.0.1:", "Resources exhausted"] {
-        assert!(warning.contains(said), "{said}: {warning}");
-    }
+    let parts = ["stage=pairs before=8 partitions=32", "executor 127.0.0.1:", "Resources exhausted"];
+    assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
     // Nothing was lost: no plan was submitted twice.
     assert!(!ended.said.contains("submitted again"), "{}", ended.said);
     let record: Value = serde_json::from_str(&ended.printed).unwrap();

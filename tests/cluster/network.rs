@@ -1,14 +1,9 @@
 //! Executors that cannot reach each other, though the scheduler reaches both: in network namespaces of the test's own.
 
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-
 use super::faults::Scene;
-use crate::support::cluster::{Cluster, ExecutorHost, Setup, turn};
+use crate::support::cluster::turn;
 use crate::support::needs::permitted;
-use crate::support::process::{Process, wait_for};
-use crate::support::rows::assert_rows;
+use crate::support::*;
 
 /// Set for the process that has a network of its own.
 const INSIDE: &str = "RESEMBLANCE_TEST_NETWORK";
@@ -123,7 +118,6 @@ fn struck<T>(mut attempt: impl FnMut(usize) -> Option<T>) -> T {
     (0..24).find_map(&mut attempt).expect("no cut of the network ever cost a run anything")
 }
 
-/// The executors' namespaces.
 const NAMES: [&str; 2] = ["a", "b"];
 
 /// Lets packets pass between the executors, or drops them without a word.

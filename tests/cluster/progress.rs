@@ -1,7 +1,6 @@
 //! The progress of a run on a cluster: what is done of each stage, and the time that is left.
 
 use super::*;
-use crate::support::cluster::{Cluster, Setup};
 
 /// The number behind a name in a line of the log.
 fn number(line: &str, name: &str) -> Option<f64> {

@@ -1,10 +1,6 @@
 //! Rows of a cluster without faults: of every source, every method and every option that has stages of its own.
 
-use std::fmt::Write as _;
-
 use super::*;
-use crate::support::cluster::{Cluster, Setup};
-use crate::support::rows::{assert_rows, rows_alone};
 
 /// Runs a job on the cluster and alone, and holds one against the other.
 fn assert_same(cluster: &Cluster, job: &Path, name: &str, sets: &[&str]) {
@@ -62,65 +58,23 @@ fn jobs_of_the_repository_give_the_rows_of_one_process() {
 fn every_format_is_read_on_the_executors_as_in_one_process() {
     let cluster = Cluster::start();
     let folder = cluster.folder();
+    let mut formats = formats(&corpus(51, 200, 40));
+    for (name, bytes) in &mut formats[2].files {
+        name.push_str(".zst");
+        *bytes = zstd::encode_all(&bytes[..], 1).unwrap();
+    }
     // Parquet is what every other test reads.
-    let documents = corpus(51, 200, 40);
-    let job = job_file(folder, &parquet_files(folder, &documents, 3));
-    let halves: Vec<_> = documents.chunks(120).collect();
-    for (format, ending, write) in [
-        ("csv", "csv", csv as Writer),
-        ("csv", "csv.gz", csv_gz),
-        ("jsonl", "jsonl.zst", jsonl_zst),
-        ("reuters", "sgm", sgml),
-    ] {
-        let source = folder.join(format!("in-{ending}"));
-        std::fs::create_dir(&source).unwrap();
-        for (number, part) in halves.iter().enumerate() {
-            std::fs::write(source.join(format!("{number}.{ending}")), write(part)).unwrap();
-        }
-        let mut sets = vec![format!("source.format={format}"), format!("source.url={}/", source.display())];
-        if ending.ends_with("gz") || format == "reuters" {
-            sets.push("source.limit=150".to_owned());
-        }
-        if format == "reuters" {
-            sets.extend(["source.id=oldid".to_owned(), "source.text=body".to_owned()]);
-        }
-        assert_same(&cluster, &job, ending, &sets.iter().map(String::as_str).collect::<Vec<_>>());
+    for (number, format) in formats.iter().enumerate().skip(1) {
+        let source = folder.join(format!("in-{number}"));
+        format.write(&source);
+        let job = folder.join(format!("{number}.toml"));
+        let source = format.source(&format!("{}/", source.display()));
+        let rest =
+            format!("[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {SET_BY_THE_TEST:?}\n");
+        std::fs::write(&job, format!("[source]\n{source}{rest}")).unwrap();
+        let limit = matches!(number, 4 | 6).then_some("source.limit=150");
+        assert_same(&cluster, &job, &format!("format-{number}"), limit.as_slice());
     }
-    let source = folder.join("texts");
-    std::fs::create_dir(&source).unwrap();
-    for (id, text) in documents.iter().take(60) {
-        std::fs::write(source.join(format!("{id}.txt")), text).unwrap();
-    }
-    let url = format!("source.url={}/", source.display());
-    assert_same(&cluster, &job, "text", &["source.format=text", &url, "source.id=path"]);
-}
-
-type Writer = fn(&[Document]) -> Vec<u8>;
-
-fn csv(documents: &[Document]) -> Vec<u8> {
-    let mut lines = "id,text\n".to_owned();
-    documents.iter().for_each(|(id, text)| writeln!(lines, "{id},\"{text}\"").unwrap());
-    lines.into_bytes()
-}
-
-fn csv_gz(documents: &[Document]) -> Vec<u8> {
-    gzipped(csv(documents))
-}
-
-fn jsonl_zst(documents: &[Document]) -> Vec<u8> {
-    let mut lines = String::new();
-    documents
-        .iter()
-        .for_each(|(id, text)| writeln!(lines, "{{\"id\":\"{id}\",\"text\":\"{text}\"}}").unwrap());
-    zstd::encode_all(lines.as_bytes(), 1).unwrap()
-}
-
-fn sgml(documents: &[Document]) -> Vec<u8> {
-    let mut stories = String::new();
-    for (id, text) in documents {
-        writeln!(stories, "<REUTERS OLDID=\"{id}\" NEWID=\"x\"><BODY>{text}</BODY></REUTERS>").unwrap();
-    }
-    stories.into_bytes()
 }
 
 #[test]
@@ -203,9 +157,10 @@ fn new_documents_meet_reference_outputs() {
         assert!(manifest(&folder.join(&output)).counts.pairs > 50);
         let merged = |to: &str, second: &str, options: &[&str]| {
             let to = folder.join(to);
-            let mut merge = resemblance();
-            merge.arg("merge").args([folder.join(name), folder.join(second)]).arg("--to").arg(&to);
-            merge.args(options).assert().success();
+            program!["merge", folder.join(name), folder.join(second), "--to", &to]
+                .args(options)
+                .assert()
+                .success();
             to
         };
         // The command says where it runs, whatever ran the jobs.
@@ -272,9 +227,7 @@ fn generated_documents_go_through_executors_of_256_mebibytes() {
 pub(crate) fn generated(documents: usize) {
     let mut cluster = Cluster::with(Setup { memory: "256MiB", ..Setup::default() });
     let source = cluster.folder().join("in");
-    let mut generate = resemblance();
-    generate.arg("generate").arg(&source).args(["--files", "4", "--documents", &documents.to_string()]);
-    generate.assert().success();
+    program!["generate", &source, "--files", "4", "--documents", &documents.to_string()].assert().success();
     let job = job_file(cluster.folder(), &source);
     assert_same(&cluster, &job, "generated", &["shingle.size=5", "score.threshold=0.8"]);
     for place in 0..2 {

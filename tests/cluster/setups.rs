@@ -2,12 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::Command;
 
 use super::*;
-use crate::support::cluster::{Cluster, ExecutorHost, Setup};
-use crate::support::process::{Process, free_ports, wait_for};
-use crate::support::rows::{assert_rows, rows_alone};
+use crate::support::process::free_ports;
 
 /// Seconds that a refusal may take.
 const REFUSAL: Duration = Duration::from_secs(60);

@@ -2,11 +2,10 @@
 
 use super::faults::Scene;
 use super::*;
-use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::needs::permitted;
-use crate::support::process::{free_ports, wait_for};
-use crate::support::rows::{Rows, assert_rows, moved, rows_alone};
-use crate::support::s3::{Fault, S3, SECRET_KEY};
+use crate::support::process::free_ports;
+use crate::support::rows::Rows;
+use crate::support::s3::SECRET_KEY;
 
 /// A cluster that knows the server, a job over documents in its bucket, and the rows that it must have.
 fn stored(s3: &S3, count: usize) -> (Cluster, PathBuf, Rows) {

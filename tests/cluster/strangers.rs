@@ -4,8 +4,6 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::*;
-use crate::support::cluster::{Cluster, ExecutorHost, Setup};
-use crate::support::rows::{assert_rows, rows_alone};
 
 /// More than are let in at once.
 const STRANGERS: usize = 260;

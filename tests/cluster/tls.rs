@@ -7,9 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use super::faults::Scene;
 use super::*;
-use crate::support::cluster::{Cluster, Setup};
 use crate::support::process::{free_ports, get};
-use crate::support::rows::{assert_rows, rows};
 
 const CA: &str = "RESEMBLANCE_CLUSTER_CA";
 const CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
@@ -78,8 +76,7 @@ fn a_cluster_with_tls_serves_nothing_without_it() {
     let job = job_file(cluster.folder(), &source);
     let (there, here) = (cluster.folder().join("there"), cluster.folder().join("here"));
     cluster.run(&job, &there.display().to_string(), &[]).succeed(QUIET);
-    let mut local = resemblance();
-    local.arg("run").arg(&job).args(["--set", &format!("output.url={}", here.display())]).assert().success();
+    program!["run", &job, "--set", &format!("output.url={}", here.display())].assert().success();
     assert_rows(&there, &rows(&here), "a run with TLS");
 
     // Flight, health and the scheduler: nothing answers without TLS.

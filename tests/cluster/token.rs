@@ -4,8 +4,6 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::*;
-use crate::support::cluster::{Cluster, Setup};
-use crate::support::rows::{assert_rows, rows};
 
 const TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
 
@@ -18,8 +16,7 @@ fn only_requests_with_the_token_are_served() {
     let (there, here) = (cluster.folder().join("there"), cluster.folder().join("here"));
     // Tasks fetch what others wrote, and the driver the last rows: with the token on every connection.
     cluster.run(&job, &there.display().to_string(), &[]).succeed(QUIET);
-    let mut local = resemblance();
-    local.arg("run").arg(&job).args(["--set", &format!("output.url={}", here.display())]).assert().success();
+    program!["run", &job, "--set", &format!("output.url={}", here.display())].assert().success();
     assert_rows(&there, &rows(&here), "a run with a token");
 
     for token in [None, Some("hush")] {
@@ -32,10 +29,9 @@ fn only_requests_with_the_token_are_served() {
             let said = command.assert().refused(2, &[]);
             let has =
                 if token.is_some() { "another one than this process has" } else { "this process has none" };
-            assert!(
-                said.contains("asks for a token") && said.contains(has) && said.contains(TOKEN),
-                "{said}"
-            );
+            assert!(said.contains("asks for a token"), "{said}");
+            assert!(said.contains(has), "{said}");
+            assert!(said.contains(TOKEN), "{said}");
         };
         let mut driver = resemblance();
         let at = format!("engine.scheduler={}", cluster.url());

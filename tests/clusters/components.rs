@@ -1,17 +1,12 @@
 //! Connected components in rounds of large-star and small-star. Random cases are in `brute_force`.
 
 use arrow::array::UInt64Array;
-use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::datasource::MemTable;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_plan::displayable;
-use datafusion::prelude::{DataFrame, SessionContext};
-use resemblance::engine::{Local, session};
+use datafusion::prelude::DataFrame;
 use resemblance::frames::components::{large_star, small_star};
-use resemblance::job::EngineSettings;
-use resemblance::pipeline::OnExisting;
 
-use crate::support::refusing::Refusing;
 use crate::support::stopping::run_until_on;
 use crate::support::*;
 
@@ -100,7 +95,6 @@ impl Scene {
         manifest(&self.output(name)).stages.into_iter().map(|stage| stage.name).collect()
     }
 
-    /// The rounds that an output has.
     fn rounds_there(&self, name: &str) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.output(name).join("_work")).unwrap();
         let names = entries.map(|entry| entry.unwrap().path()).filter(|path| {
@@ -155,11 +149,8 @@ fn components_beyond_memory_are_the_same_and_resume_between_rounds() {
     ] {
         let name = format!("stopped before {stage}");
         scene.run(&name, 0, plan_of(stage));
-        assert_eq!(
-            scene.rounds_there(&name),
-            there.iter().map(|stage| stage.to_string()).collect(),
-            "{name}"
-        );
+        let found = scene.rounds_there(&name);
+        assert_eq!(found, there.iter().map(|stage| stage.to_string()).collect(), "{name}");
         scene.run(&name, 0, usize::MAX);
         assert_eq!(tables(&scene.output(&name)), expected, "{name}");
         assert_eq!(stars(&scene.stages(&name))[0], taken_up, "{name}");
@@ -183,11 +174,8 @@ fn rounds_that_are_damaged_or_not_needed_any_more_do_no_harm() {
     ] {
         // Before it stopped, the run had two rounds, and the last one is half done.
         scene.run(name, 0, plan);
-        assert_eq!(
-            scene.rounds_there(name),
-            ["large_star_2", "small_star_1"].map(str::to_owned).into(),
-            "{name}"
-        );
+        let found = scene.rounds_there(name);
+        assert_eq!(found, ["large_star_2", "small_star_1"].map(str::to_owned).into(), "{name}");
         for table in damaged {
             let folder = scene.output(name).join("_work").join(table);
             let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();

@@ -31,7 +31,6 @@ fn read(batch: &RecordBatch) -> Clusters {
     clusters
 }
 
-/// The levels of an output, by their thresholds.
 fn levels(output: &Path) -> Vec<(f64, Clusters)> {
     let batch = table(output, "cluster_levels");
     let thresholds = floats(&batch, "threshold");
@@ -51,23 +50,6 @@ const THRESHOLDS: [f64; 4] = [0.5, 0.625, 0.8, 1.0];
 fn job_of(source: &Path, output: &Path, more: &[&str]) -> Job {
     let thresholds = format!("clusters.thresholds={THRESHOLDS:?}");
     job(source, output, &[&["score.threshold=0.5", "output.max_expand=0", &thresholds], more].concat())
-}
-
-#[test]
-fn thresholds_that_have_no_pairs_are_refused_by_name() {
-    for (sets, part) in [
-        (
-            &["score.threshold=0.8", "clusters.thresholds=[0.9, 0.75]"][..],
-            "has 0.75: expected numbers from 0.8 to 1",
-        ),
-        (&["clusters.thresholds=[1.5]"], "has 1.5"),
-        (&["clusters.thresholds=[nan]"], "has NaN"),
-        (&["clusters.thresholds=[0.9, 0.9]"], "has 0.9 twice"),
-        (&["clusters.thresholds=[0.9]", "score.by=signature"], "score.by"),
-    ] {
-        let said = refusal(sets);
-        assert!(said.starts_with("`clusters.thresholds`") && said.contains(part), "{said}");
-    }
 }
 
 /// Writes pairs as another program may.
@@ -111,9 +93,19 @@ fn anybodys_pairs_become_clusters() {
         ),
     ] {
         let to = path(&format!("{method}.parquet"));
-        let mut command = resemblance();
-        command.arg("cluster").arg(path("pairs.parquet")).arg("--to").arg(&to);
-        let counts = command.args(["--threshold", "0.8", "--method", method, "--json"]).assert().json();
+        let counts = program![
+            "cluster",
+            path("pairs.parquet"),
+            "--to",
+            &to,
+            "--threshold",
+            "0.8",
+            "--method",
+            method,
+            "--json"
+        ]
+        .assert()
+        .json();
         let clusters = expected.iter().map(|row| row.1).collect::<BTreeSet<_>>().len();
         assert_eq!(counts, json!({ "clusters": clusters, "documents": 6 }));
         let batch = parquet(&to);
@@ -124,14 +116,7 @@ fn anybodys_pairs_become_clusters() {
         assert_eq!(read(&batch), expected, "{method}");
     }
     // Nothing is written over.
-    let mut again = resemblance();
-    again
-        .arg("cluster")
-        .arg(path("pairs.parquet"))
-        .arg("--to")
-        .arg(path("components.parquet"))
-        .assert()
-        .code(2);
+    program!["cluster", path("pairs.parquet"), "--to", path("components.parquet")].assert().code(2);
 }
 
 #[test]
@@ -145,10 +130,20 @@ fn pairs_of_an_output_become_the_clusters_of_its_levels() {
         run(&job_of(&path("in.parquet"), &output, &[keep, &format!("clusters.method={method}")])).unwrap();
         for (threshold, level) in levels(&output) {
             let to = path(&format!("{method}-{threshold}.parquet"));
-            let mut command = resemblance();
-            command.arg("cluster").arg(output.join("pairs")).arg("--to").arg(&to);
-            command.args(["--score", "jaccard", "--method", method, "--threshold", &threshold.to_string()]);
-            command.assert().success();
+            program![
+                "cluster",
+                output.join("pairs"),
+                "--to",
+                &to,
+                "--score",
+                "jaccard",
+                "--method",
+                method,
+                "--threshold",
+                &threshold.to_string()
+            ]
+            .assert()
+            .success();
             assert_eq!(read(&parquet(&to)), level, "{method} {threshold}");
         }
     }
@@ -164,9 +159,7 @@ fn numeric_ids_stay_numbers_and_wrong_pairs_are_an_error() {
     let batch = RecordBatch::try_from_iter([("l", a.clone()), ("r", b), ("s", scores.clone())]).unwrap();
     write_batch(&path("numbers.parquet"), &batch, 10);
     let cluster = |pairs: &str, more: &[&str]| {
-        let mut command = resemblance();
-        command.arg("cluster").arg(path(pairs)).arg("--to").arg(path(&format!("{pairs}.out")));
-        command.args(more).assert()
+        program!["cluster", path(pairs), "--to", path(&format!("{pairs}.out"))].args(more).assert()
     };
     cluster("numbers.parquet", &["--id-a", "l", "--id-b", "r", "--score", "s"]).success();
     let written = parquet(&path("numbers.parquet.out"));

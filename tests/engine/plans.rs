@@ -5,8 +5,6 @@
 //! Plans are made as for data larger than a task: nothing is small enough to be held whole, and rows are divided among four
 //! partitions. `RESEMBLANCE_APPROVE_PLANS=1` writes the texts again.
 
-use std::sync::Mutex;
-
 use async_trait::async_trait;
 use ballista_core::JobId;
 use ballista_scheduler::planner::{DefaultDistributedPlanner, DistributedPlanner};
@@ -17,13 +15,10 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{ClusterEngine, Engine, Local, RunControl, session};
+use resemblance::engine::ClusterEngine;
 use resemblance::error::Result;
 use resemblance::output::manifest::File;
-use resemblance::pipeline::{self, OnExisting};
 
-use crate::support::around::{Around, Call, Hook};
 use crate::support::*;
 
 /// Keeps the plans that another engine has made, and runs them in this process.
@@ -33,7 +28,6 @@ struct Recording {
     plans: Mutex<BTreeMap<String, Planned>>,
 }
 
-/// The plan of a stage.
 struct Planned {
     text: String,
     /// The nodes that break a rule for all plans.
@@ -160,7 +154,6 @@ fn plans(name: &str, sets: &[&str], approved: &[&str]) {
     }
 }
 
-/// The plans of a job, by stage.
 fn planned(
     sets: &[&str],
     engine: impl AsyncFn(&Job) -> Box<dyn Engine>,

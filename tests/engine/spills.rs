@@ -1,14 +1,9 @@
 //! Leftovers of commands that are stopped or killed: no spills and no uploads.
 
-use std::process::Command;
-
-use crate::support::process::{Process, wait_for};
-use crate::support::s3::{Fault, S3};
 use crate::support::*;
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Folders for spills in `parent`.
 fn spill_folders(parent: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(parent).unwrap().map(|entry| entry.unwrap());
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("resemblance-spill-"));

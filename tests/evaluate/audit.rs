@@ -2,14 +2,9 @@
 //! the keyboard alone.
 
 use arrow::array::Array;
-use arrow::datatypes::Float64Type;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use resemblance::engine::session;
 use resemblance::evaluate::Estimate;
 use resemblance::evaluate::audit::{AuditSettings, AuditedPair, Judged, Pack, audit, judge};
-use resemblance::job::EngineSettings;
 
-use crate::support::browser::Browser;
 use crate::support::*;
 
 type PairOfIds = (String, String);
@@ -83,18 +78,17 @@ impl Scene {
         };
         let clusters = table(&self.path("out"), "clusters");
         let (ids, of) = (strings(&clusters, "id"), strings(&clusters, "cluster_id"));
-        let stays = clusters.column_by_name("representative").unwrap().as_boolean().clone();
-        let direct = clusters.column_by_name("jaccard_to_representative").unwrap();
-        let direct = direct.as_primitive::<Float64Type>();
+        let stays = bools(&clusters, "representative");
+        let direct = optional(&clusters, "jaccard_to_representative");
         let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         (0..ids.len()).for_each(|row| members.entry(of[row].as_str()).or_default().push(row));
         let mut strata = BTreeMap::new();
         let mut kept: BTreeMap<&str, &str> = BTreeMap::new();
         for rows in members.values() {
-            let first = *rows.iter().find(|row| stays.value(**row)).unwrap();
+            let first = *rows.iter().find(|row| stays[**row]).unwrap();
             for &row in rows {
                 kept.insert(&ids[row], &ids[first]);
-                if row != first && direct.is_null(row) {
+                if row != first && direct[row].is_none() {
                     let (a, b) = (ids[row].as_str().min(&ids[first]), ids[row].as_str().max(&ids[first]));
                     strata.insert((a.to_owned(), b.to_owned()), ("chained".to_owned(), jaccard(a, b)));
                 }
@@ -165,10 +159,8 @@ fn strata_and_weights_equal_plain_code() {
         for (row, number) in pack.rows.iter().zip(1..) {
             let (a, b) = ends(row);
             assert_eq!((&row.text_a[..], &row.text_b[..]), (texts[a.as_str()], texts[b.as_str()]));
-            assert_eq!(
-                row.source_a.as_deref().zip(row.source_b.as_deref()),
-                Some((&source[..], &source[..]))
-            );
+            let shown = row.source_a.as_deref().zip(row.source_b.as_deref());
+            assert_eq!(shown, Some((&source[..], &source[..])));
             let (stratum, jaccard) = &strata[&(a, b)];
             assert_eq!((&row.stratum, row.jaccard, row.pair), (stratum, *jaccard, number));
             assert_eq!(row.weight, sizes[stratum.as_str()] as f64 / drawn[stratum.as_str()] as f64);
@@ -259,7 +251,6 @@ fn intervals_hold_the_truth_for_most_seeds() {
     assert!(wide < 0.35, "{wide}");
 }
 
-/// The output of the command, as JSON.
 fn printed(output: &Path, arguments: &[&str]) -> Value {
     resemblance().arg("evaluate").arg(output).args(arguments).arg("--json").assert().json()
 }
@@ -308,20 +299,15 @@ fn the_files_of_a_pack_are_filled_and_read_back() {
     let file = scene.path("labels.parquet").display().to_string();
     let judged = printed(&output, &["--labels", &file]);
     assert_eq!((&judged["judged"], &judged["missing"], &judged["yes"]), (&40.into(), &10.into(), &20.into()));
-    resemblance()
-        .arg("evaluate")
-        .arg(&output)
-        .args(["--labels", &file])
+    program!["evaluate", &output, "--labels", &file]
         .assert()
         .shown(&["near_threshold", "10 without a label"]);
     // The report has them too.
     let page = scene.path("report.html");
-    let mut report = resemblance();
-    report.arg("report").arg(&output).args(["--labels", &file]).arg("--to").arg(&page).assert().success();
+    program!["report", &output, "--labels", &file, "--to", &page].assert().success();
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(
-        page.contains("What was judged") && page.contains("True duplicates among the pairs at a threshold")
-    );
+    assert!(page.contains("What was judged"));
+    assert!(page.contains("True duplicates among the pairs at a threshold"));
 }
 
 #[test]
@@ -332,13 +318,7 @@ fn wrong_labels_are_named_with_their_rows() {
     let refused = |labels: &str, code: i32, hint: &str| {
         let file = scene.path("wrong.csv");
         std::fs::write(&file, labels).unwrap();
-        resemblance()
-            .arg("evaluate")
-            .arg(&output)
-            .arg("--labels")
-            .arg(&file)
-            .assert()
-            .refused(code, &[hint, "wrong.csv"]);
+        program!["evaluate", &output, "--labels", &file].assert().refused(code, &[hint, "wrong.csv"]);
     };
     refused(&format!("key,label\n{key},perhaps\n"), 3, "row 1: the label is \"perhaps\"");
     refused(&format!("key,label\n{key},y\nk0123456789abcdef,y\n"), 3, "row 2");
@@ -429,10 +409,8 @@ fn a_page_is_filled_with_the_keyboard_alone() {
     let shown = "Array.from(document.querySelectorAll('article')).filter(a => !a.hidden).length";
     assert_eq!(browser.value(shown), 1);
     browser.press("d");
-    assert_eq!(
-        browser.value("getComputedStyle(document.querySelector('article:not([hidden]) dl')).display"),
-        "grid"
-    );
+    let found = browser.value("getComputedStyle(document.querySelector('article:not([hidden]) dl')).display");
+    assert_eq!(found, "grid");
     browser.press("s");
     let file = browser.saved();
     let labels = csv_records(&std::fs::read_to_string(&file).unwrap());

@@ -33,14 +33,24 @@ fn similar(truth: &BTreeMap<Pair, (String, f64)>, threshold: f64) -> BTreeMap<Pa
 fn the_job_finds_planted_pairs() {
     let path = paths();
     let (corpus, planted) = (path("corpus.parquet"), path("truth.parquet"));
-    resemblance()
-        .arg("generate")
-        .arg(&corpus)
-        .args(["--documents", "3000", "-k", "3", "--near", "0.2", "--contained", "0.05", "--identical", "4"])
-        .arg("--truth")
-        .arg(&planted)
-        .assert()
-        .shown(&["3,000 documents", "903 planted pairs"]);
+    program![
+        "generate",
+        &corpus,
+        "--documents",
+        "3000",
+        "-k",
+        "3",
+        "--near",
+        "0.2",
+        "--contained",
+        "0.05",
+        "--identical",
+        "4",
+        "--truth",
+        &planted
+    ]
+    .assert()
+    .shown(&["3,000 documents", "903 planted pairs"]);
     let truth = truth(&planted);
     let of_kind = |kind: &str| truth.values().filter(|(k, _)| k == kind).count();
     assert_eq!(["copy", "near", "contained", "identical"].map(of_kind), [150, 600, 150, 3]);
@@ -68,9 +78,7 @@ fn the_job_finds_planted_pairs() {
 fn files_divide_the_documents_and_change_none() {
     let path = paths();
     let generate = |out: &str, more: &[&str]| {
-        let mut command = resemblance();
-        command.arg("generate").arg(path(out)).args(["--documents", "10000", "--words", "20"]);
-        command.args(more).assert()
+        program!["generate", path(out), "--documents", "10000", "--words", "20"].args(more).assert()
     };
     let one = generate("one.parquet", &[]).success();
     let record = generate("many", &["--files", "3", "--json"]).json();

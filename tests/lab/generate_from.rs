@@ -26,9 +26,13 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
     let (input, out, truth) = (path("in.csv"), path("planted.parquet"), path("truth.parquet"));
     let originals = source(&input, 600);
     let generate = |out: &Path, truth: &Path, more: &[&str]| {
-        let mut command = resemblance();
-        command.arg("generate").arg(out).arg("--from").arg(&input).arg("--truth").arg(truth);
-        command.args([
+        program![
+            "generate",
+            out,
+            "--from",
+            &input,
+            "--truth",
+            truth,
             "--text",
             "body",
             "--id",
@@ -39,9 +43,16 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
             "0.2",
             "--jaccards",
             "0.9,0.6",
-        ]);
-        command.args(["--contained", "0.05", "--boilerplate", "0.05", "--boilerplate-words", "12", "--json"]);
-        command.args(more).assert()
+            "--contained",
+            "0.05",
+            "--boilerplate",
+            "0.05",
+            "--boilerplate-words",
+            "12",
+            "--json"
+        ]
+        .args(more)
+        .assert()
     };
     let record = generate(&out, &truth, &[]).json();
     let documents: BTreeMap<String, String> =
@@ -78,10 +89,8 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
     let known = planted.iter().filter(|row| row[3].parse::<f64>().unwrap() >= 0.4).count();
     let ran = resemblance().arg("evaluate").arg(&output).arg("--truth").arg(&truth).arg("--json").assert();
     let evaluated = ran.json();
-    assert_eq!(
-        (&evaluated["truth"]["known"], &evaluated["truth"]["both"]),
-        (&planted.len().into(), &known.into())
-    );
+    assert_eq!(evaluated["truth"]["known"], planted.len());
+    assert_eq!(evaluated["truth"]["both"], known);
 
     // The seed decides, and other files are not replaced.
     let again = path("again.parquet");

@@ -3,8 +3,6 @@
 
 use arrow::datatypes::Int64Type;
 use object_store::local::LocalFileSystem;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use resemblance::job::EngineSettings;
 use resemblance::lookup::neighbors::{
     NeighborOrder, Neighbors, Query, document_sketch, neighbors, text_sketch,
 };
@@ -12,7 +10,6 @@ use resemblance::lookup::{self, Finished, Id};
 
 use crate::cli::neighbors::{ask, with_output};
 use crate::support::counting::Counting;
-use crate::support::rows::{assert_rows, rows};
 use crate::support::*;
 
 const TABLE: &str = "output.buckets=true";
@@ -84,9 +81,8 @@ fn answers(output: &Path, documents: &[Document]) -> Vec<Neighbors> {
 
 /// Compares the answers of two outputs of the same documents.
 fn assert_same_answers(plain: &Path, by_table: &Path, documents: &[Document], what: &str) {
-    assert!(
-        !manifest(plain).tables.contains_key("buckets") && manifest(by_table).tables.contains_key("buckets")
-    );
+    assert!(!manifest(plain).tables.contains_key("buckets"));
+    assert!(manifest(by_table).tables.contains_key("buckets"));
     let (expected, found) = (answers(plain, documents), answers(by_table, documents));
     assert_eq!(found, expected, "{what}");
     let candidates: u64 = expected.iter().map(|answer| answer.candidates).sum();
@@ -271,14 +267,7 @@ fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
     let sets = [&sets[..], &["against.same_id=replace", &against]].concat();
     run(&job(&path("second.parquet"), &path("second"), &sets)).unwrap();
     assert_eq!(manifest(&path("second")).counts.replaced_documents, Some(replaced.len() as u64));
-    let mut merge = resemblance();
-    merge
-        .arg("merge")
-        .args([path("first"), path("second")])
-        .arg("--to")
-        .arg(path("merged"))
-        .assert()
-        .success();
+    program!["merge", path("first"), path("second"), "--to", path("merged")].assert().success();
 
     let ids: BTreeSet<&String> = second.iter().map(|(id, _)| id).collect();
     let stay = first.iter().filter(|(id, _)| !ids.contains(id));
@@ -294,14 +283,6 @@ fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
     assert_eq!(places("merged"), places("all"));
     run(&job(&path("all.parquet"), &path("plain"), &[])).unwrap();
     assert_same_answers(&path("plain"), &path("merged"), &all, "replaced");
-}
-
-#[test]
-fn a_job_without_signatures_has_no_buckets() {
-    let said = refusal(&[TABLE, "output.keep=none"]);
-    assert!(said.contains("`output.buckets`") && said.contains("output.keep = \"signatures\""), "{said}");
-    let said = refusal(&[TABLE, "candidates.method=none", "passages.unit=line"]);
-    assert!(said.contains("`output.buckets`") && said.contains("candidates.method"), "{said}");
 }
 
 /// The table changes nothing else: with it, an output has the same rows in its other tables.

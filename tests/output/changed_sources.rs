@@ -2,8 +2,6 @@
 
 use std::fs::File;
 
-use assert_cmd::assert::Assert;
-
 use crate::support::*;
 
 /// A folder with `day=1/a.parquet`, `day=2/a.parquet` and a job over the first one.
@@ -30,7 +28,6 @@ impl Days {
         resemblance().current_dir(self.0.path()).args(arguments).assert()
     }
 
-    /// Runs the job with settings.
     fn run(&self, sets: &[&str]) -> Assert {
         let sets = sets.iter().flat_map(|set| ["--set", set]);
         self.command(&["run", "job.toml", "--json"].into_iter().chain(sets).collect::<Vec<_>>())
@@ -57,7 +54,6 @@ impl Days {
     }
 }
 
-/// Changes the time at which a file was written.
 fn touch(file: &Path) {
     let file = File::options().append(true).open(file).unwrap();
     let written = file.metadata().unwrap().modified().unwrap();
@@ -223,19 +219,6 @@ fn folders_with_files_of_one_name_are_applied_below_the_folder_that_they_share()
     for day in [1, 3] {
         assert!(days.path(&format!("clean/day={day}/a.parquet")).is_file());
     }
-}
-
-#[test]
-fn json_lines_with_arrays_are_tables_for_sql() {
-    let days = Days::new();
-    let line =
-        |(id, text): &Document| format!("{}\n", serde_json::json!({"id": id, "text": text, "tags": ["a"]}));
-    std::fs::write(days.path("in.jsonl"), corpus(5, 40, 30).iter().map(line).collect::<String>()).unwrap();
-    days.command(&["dedup", "in.jsonl", "--text", "text", "--to", "clean"]).success();
-    let rows = |query: &str| days.command(&["sql", "clean", "--json", query]).shown(&[]).lines().count();
-    let (kept, removed) = (rows("SELECT id, text FROM kept"), rows("SELECT id, kept_id FROM removed"));
-    assert_eq!(kept + removed, 40);
-    assert!(removed > 0);
 }
 
 #[test]

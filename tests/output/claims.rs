@@ -2,13 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a claim must be silent for a time")]
 
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-
-use resemblance::pipeline::OnExisting;
-
 use crate::support::around::{Before, run_around};
-use crate::support::process::{Process, wait_for};
 use crate::support::*;
 
 /// Within this time everything here ends.

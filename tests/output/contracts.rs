@@ -1,14 +1,11 @@
 //! The contracts: their examples keep them, and other tables do not.
 
-use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use datafusion::prelude::{DataFrame, SessionContext};
-use resemblance::error::{Kind, Result};
-use resemblance::output::manifest::Run;
+use arrow::datatypes::Int64Type;
+use datafusion::prelude::DataFrame;
+use resemblance::error::Result;
 use resemblance::schema::{AuditDepth, Column, Contract, Table, Type, contract};
-use serde_json::Value;
 
-use crate::support::fails;
+use crate::support::*;
 
 #[tokio::test]
 async fn the_examples_keep_the_rules() {
@@ -120,7 +117,6 @@ async fn judge(contract: &Contract, rows: DataFrame) -> Result<()> {
     contract.verdict(&counts[1..], AuditDepth::Whole)
 }
 
-/// The contract's example as a table.
 async fn example(contract: &Contract) -> DataFrame {
     let rows: Vec<String> = contract
         .example

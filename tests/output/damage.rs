@@ -5,12 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use resemblance::pipeline::OnExisting;
 
-use crate::support::stopping::run_until;
 use crate::support::*;
 
-/// The damage of a file.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
     Gone,
@@ -163,8 +160,7 @@ fn a_file_of_other_rows_than_the_manifest_says_is_not_read() {
     let mut told = manifest(&output);
     told.tables.get_mut("pairs").unwrap().files[0].rows += 1;
     std::fs::write(output.join("manifest.json"), serde_json::to_vec(&told).unwrap()).unwrap();
-    resemblance()
-        .args(["sql", output.to_str().unwrap(), "SELECT id_a FROM pairs LIMIT 1"])
+    program!["sql", output.to_str().unwrap(), "SELECT id_a FROM pairs LIMIT 1"]
         .assert()
         .refused(3, &["rows, but", "in the manifest"]);
 }

@@ -1,15 +1,9 @@
 //! The key `output.keep`: the rows are the same, and texts are read twice where shingles are not kept.
 
 use async_trait::async_trait;
-use datafusion::prelude::SessionContext;
-use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::Result;
-use resemblance::job;
 use resemblance::output::manifest::File;
-use resemblance::pipeline::{self, OnExisting};
 
-use crate::support::around::{Around, Call, Hook};
-use crate::support::formats::{Format, formats};
 use crate::support::*;
 
 // ---- the same rows --------------------------------------------------------------------------------------------------

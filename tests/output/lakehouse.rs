@@ -1,15 +1,13 @@
 //! Outputs whose tables are Delta tables too: what the logs say, and when.
 
 mod bucket;
-mod log;
 mod source;
 
 use arrow::array::{Date32Array, Int8Array, TimestampMicrosecondArray};
 use arrow::array::{TimestampMillisecondArray, TimestampNanosecondArray};
-use arrow::datatypes::{DataType, Field, Schema};
 
+use crate::support::delta::{names, tables_with_logs};
 use crate::support::*;
-use log::{Table, names, tables_with_logs};
 
 const DELTA: &str = "output.tables=delta";
 
@@ -38,7 +36,6 @@ impl Scene {
         self.path("out")
     }
 
-    /// Runs the job with these keys set.
     fn run(&self, more: &[&str]) -> assert_cmd::assert::Assert {
         let mut command = resemblance();
         command.arg("run").arg(self.path("job.toml")).arg("--json");
@@ -250,16 +247,13 @@ fn a_merge_is_a_delta_table_as_its_last_output_is() {
     let against = format!("against.output={:?}", outputs[0]);
     run(&job(&days[1], &outputs[1], &[DELTA, &against])).unwrap();
     assert_eq!(check(&outputs[1]), 0);
-    assert_eq!(
-        tables_with_logs(&outputs[1]),
-        ["cluster_id_changes", "clusters", "documents", "pairs", "rejects"]
-    );
+    let found = tables_with_logs(&outputs[1]);
+    assert_eq!(found, ["cluster_id_changes", "clusters", "documents", "pairs", "rejects"]);
     let last: Job = serde_json::from_value(manifest(&outputs[1]).job).unwrap();
     let urls = outputs.iter().map(|output| output.display().to_string()).collect();
     run(&Job::merge(urls, &last, scene.output().to_str().unwrap())).unwrap();
     assert_eq!(check(&scene.output()), 0);
-    let mut merge = resemblance();
-    merge.arg("merge").args(&outputs).arg("--to").arg(scene.output()).arg("--overwrite").assert().success();
+    program!["merge"].args(&outputs).arg("--to").arg(scene.output()).arg("--overwrite").assert().success();
     assert_eq!(check(&scene.output()), 1);
 }
 
@@ -445,9 +439,8 @@ fn copies_of_commits_in_a_folder_of_a_log_are_no_commits() {
     std::fs::create_dir(log.join("backup")).unwrap();
     std::fs::write(log.join("backup/00000000000000000007.json"), "{}").unwrap();
     scene.run(&[DELTA, "--overwrite"]).success();
-    assert!(
-        log.join("00000000000000000001.json").exists() && !log.join("00000000000000000008.json").exists()
-    );
+    assert!(log.join("00000000000000000001.json").exists());
+    assert!(!log.join("00000000000000000008.json").exists());
     assert!(log.join("backup/00000000000000000007.json").exists());
 }
 

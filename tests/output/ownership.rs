@@ -2,9 +2,6 @@
 
 mod trial;
 
-use resemblance::pipeline::OnExisting;
-
-use crate::support::stopping::run_until;
 use crate::support::*;
 
 /// A job file over `source` of `format`.
@@ -91,64 +88,6 @@ fn an_output_in_the_source_is_refused() {
     // Files that the pattern does not match do not overlap.
     let job = job_file(folder.path(), "parquet", "data/*.parquet", "data/out");
     resemblance().current_dir(folder.path()).arg("run").arg(&job).assert().success();
-}
-
-/// Puts files of other programs, and some of another output of ours, into the folders of an output.
-fn foreign(folder: &Path, output: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let other = folder.join("another output");
-    let input = folder.join("other.parquet");
-    write_parquet(&input, &corpus(77, 30, 20), 10);
-    run(&job(&input, &other, &[])).unwrap();
-    let ours_elsewhere = manifest(&other).tables["pairs"].files[0].path.clone();
-    let mut put = BTreeMap::new();
-    for (name, bytes) in [
-        ("pairs/notes.txt".to_owned(), b"notes".to_vec()),
-        ("pairs/part-00000-abc.snappy.parquet".to_owned(), b"PAR1".to_vec()),
-        ("documents/part-00000-9f86d081884c7d659a2feaa0c55ad015.parquet".to_owned(), b"PAR1".to_vec()),
-        ("_work/mine.json".to_owned(), b"{\"mine\": true}".to_vec()),
-        ("_work/keys/part-00001-1.parquet".to_owned(), b"PAR1".to_vec()),
-        ("_work/claims/readme.txt".to_owned(), b"?".to_vec()),
-        // A file of another output of this program: nothing here says that it belongs to this one.
-        (ours_elsewhere.clone(), std::fs::read(other.join(&ours_elsewhere)).unwrap()),
-    ] {
-        let path = output.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &bytes).unwrap();
-        put.insert(path, bytes);
-    }
-    put
-}
-
-#[test]
-fn files_of_others_in_an_output_outlive_every_command() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
-    write_parquet(&input, &corpus(3, 60, 30), 20);
-    let output = folder.path().join("out");
-    let job = job_file(folder.path(), "parquet", input.to_str().unwrap(), output.to_str().unwrap());
-    let foreign = foreign(folder.path(), &output);
-    let still_there = |after: &str| {
-        let there = files(&output);
-        for (path, bytes) in &foreign {
-            assert_eq!(there.get(path), Some(bytes), "{} after {after}", path.display());
-        }
-    };
-    let told = [&*format!("{} files in", foreign.len()), "and 6 more"];
-    resemblance().arg("run").arg(&job).assert().warned(&told);
-    still_there("run");
-    let first = manifest(&output);
-    resemblance().arg("run").arg(&job).arg("--overwrite").assert().warned(&told);
-    still_there("run --overwrite");
-    // Files of the earlier result are gone, and no other files of this program are there.
-    let second = manifest(&output);
-    assert!(first.paths().is_disjoint(&second.paths()));
-    let named: Vec<PathBuf> = second.paths().into_iter().map(|path| output.join(path)).collect();
-    let mut there: Vec<PathBuf> =
-        files(&output).into_keys().filter(|path| !foreign.contains_key(path)).collect();
-    there.retain(|path| !named.contains(path));
-    assert_eq!(there, [output.join("manifest.json")]);
-    resemblance().arg("clean").arg(&output).assert().shown(&told);
-    still_there("clean");
 }
 
 #[test]
@@ -268,13 +207,7 @@ fn generate_replaces_only_generated_files() {
     let folder = tempdir().unwrap();
     let out = folder.path().join("many");
     let generate = |out: &Path, more: &[&str]| {
-        let mut command = resemblance();
-        command
-            .arg("generate")
-            .arg(out)
-            .args(["--documents", "50", "--words", "9", "--overwrite"])
-            .args(more)
-            .assert()
+        program!["generate", out, "--documents", "50", "--words", "9", "--overwrite"].args(more).assert()
     };
     generate(&out, &["--files", "3"]).success();
     // The program's own corpus, as another program wrote it again, and one under another name.

@@ -5,7 +5,7 @@ use arrow::array::{
     Array, BooleanArray, Date32Array, Float32Array, Int8Array, Int32Array, ListArray,
     TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
+use arrow::datatypes::{Int32Type, Int64Type, TimeUnit};
 use resemblance::kernel::hash::document_key;
 use resemblance::schema::{IdType, SourceColumn};
 
@@ -134,20 +134,14 @@ fn an_integer_id_is_a_number_in_every_table() {
             let mut found: Vec<_> = int64s(&pairs, "id_a").into_iter().zip(int64s(&pairs, "id_b")).collect();
             found.sort();
             let pair = |a: i64, b: i64| (Some(a), Some(b));
-            assert_eq!(
-                found,
-                [pair(-3, 2_000_000_000), pair(9, 10), pair(9, 100), pair(10, 100)],
-                "{name}{star}"
-            );
+            let expected = [pair(-3, 2_000_000_000), pair(9, 10), pair(9, 100), pair(10, 100)];
+            assert_eq!(found, expected, "{name}{star}");
             let clusters = table(&output, "clusters");
             let mut of: Vec<_> =
                 int64s(&clusters, "id").into_iter().zip(int64s(&clusters, "cluster_id")).collect();
             of.sort();
-            assert_eq!(
-                of,
-                [pair(-3, -3), pair(9, 9), pair(10, 9), pair(100, 9), pair(2_000_000_000, -3)],
-                "{name}{star}"
-            );
+            let expected = [pair(-3, -3), pair(9, 9), pair(10, 9), pair(100, 9), pair(2_000_000_000, -3)];
+            assert_eq!(of, expected, "{name}{star}");
             assert_eq!(int64s(&table(&output, "rejects"), "id"), [Some(11)]);
         }
     }
@@ -192,12 +186,8 @@ fn neighbors_are_asked_for_by_number() {
     ask("12").refused(2, &["no document has the id `12`; near it are `10`"]);
     ask("nine").refused(2, &["`nine`", "whole numbers"]);
     ask("11").refused(2, &["was rejected", "position 5"]);
-    let shown = resemblance()
-        .args(["sql"])
-        .arg(&output)
-        .arg("SELECT id_a + 1 AS next FROM pairs WHERE id_b = 10")
-        .arg("--json")
-        .assert();
+    let shown =
+        program!["sql", &output, "SELECT id_a + 1 AS next FROM pairs WHERE id_b = 10", "--json"].assert();
     shown.success().stdout("{\"next\":10}\n");
 }
 
@@ -249,11 +239,8 @@ fn files_agree_about_the_type_of_ids() {
     let first = &strings(&table(&path("uint64"), "documents"), "id")[0];
     assert!(first.parse::<u64>().is_ok(), "{first}");
     write(&input.join("c.parquet"), vec![("id", text_column()), ("text", text_column())]);
-    fails(
-        run(&job(&input, &path("mixed"), &[])),
-        Kind::Input,
-        &["`id`", "Int64 in", "a.parquet", "Utf8 in", "c.parquet"],
-    );
+    let said = ["`id`", "Int64 in", "a.parquet", "Utf8 in", "c.parquet"];
+    fails(run(&job(&input, &path("mixed"), &[])), Kind::Input, &said);
 }
 
 // ---- columns of the source -----------------------------------------------------------------------------------------------
@@ -313,17 +300,8 @@ fn columns_of_the_source_are_carried_into_documents() {
         let output = path(to);
         run(&job(&source, &output, &[&set, more])).unwrap();
         let rows = table(&output, "documents");
-        let own = [
-            "id",
-            "source",
-            "position",
-            "origin_number",
-            "doc",
-            "shingle_count",
-            "set_hash_0",
-            "set_hash_1",
-            "signature",
-        ];
+        let own = "id source position origin_number doc shingle_count set_hash_0 set_hash_1 signature";
+        let own: Vec<&str> = own.split(' ').collect();
         let found: Vec<_> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(found, [&own[..], &names].concat(), "{to}");
         let positions = int64s(&rows, "position");
@@ -343,10 +321,7 @@ fn columns_of_the_source_are_carried_into_documents() {
         assert_eq!(strings(&table(&output, "rejects"), "reason"), ["too_short"]);
         let told = manifest(&output).source.columns;
         assert_eq!(told[0], SourceColumn { name: "title".into(), data_type: DataType::Utf8 });
-        resemblance()
-            .arg("sql")
-            .arg(&output)
-            .args(["SELECT title, reason, large FROM documents WHERE position = 2", "--json"])
+        program!["sql", &output, "SELECT title, reason, large FROM documents WHERE position = 2", "--json"]
             .assert()
             .success()
             .stdout("{\"title\":\"c\",\"reason\":\"r2\",\"large\":18446744073709551612}\n");

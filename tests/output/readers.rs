@@ -2,7 +2,6 @@
 
 use arrow::array::{Float32Array, Int32Array};
 
-use crate::support::needs::python;
 use crate::support::*;
 
 const DUCKDB_AND_PYARROW: &str = r#"

@@ -3,15 +3,12 @@
 //!
 //! `RESEMBLANCE_CASES` is the number of cases of each test, `RESEMBLANCE_SEED` the first seed.
 
-use resemblance::engine::{Local, RunControl, session};
 use resemblance::error::Result;
-use resemblance::pipeline::{self, OnExisting, Outcome};
 
 use crate::support::oracle::answer::{Answer, Documents, Name, add, answer};
 use crate::support::oracle::corpus::{Corpus, Files, Sorted, Text, rename, sorted, write};
 use crate::support::oracle::found::{Found, check_frequent, check_rejects};
 use crate::support::oracle::settings::{Family, From, Hash, Settings};
-use crate::support::refusing::Refusing;
 use crate::support::sketch_joins::{Machine, run_on};
 use crate::support::*;
 

@@ -1,8 +1,6 @@
 //! Settings that meet: an output that one of them makes, read by what another one adds.
 
 use crate::pipeline::spans::spans;
-use crate::support::s3::S3;
-use crate::support::stopping;
 use crate::support::*;
 
 /// Documents with a number and a group, in a folder.
@@ -104,11 +102,8 @@ fn rows_that_are_left_out_have_no_part_in_passages() {
         scene.run("part.parquet", "part", unit);
         let found = spans(&scene.path("where"));
         assert_eq!(found, spans(&scene.path("part")), "{unit:?}");
-        assert!(
-            found.len() > 20 && found.len() < spans(&scene.path("all")).len(),
-            "{unit:?}: {}",
-            found.len()
-        );
+        assert!(found.len() > 20, "{unit:?}: {}", found.len());
+        assert!(found.len() < spans(&scene.path("all")).len(), "{unit:?}: {}", found.len());
 
         // A sample: the passages of the documents that are drawn.
         scene.run("all.parquet", "limit", &[unit, &["source.limit=40"]].concat());
@@ -240,15 +235,9 @@ fn a_run_against_a_result_of_apply_resumes_and_finds_its_passages() {
     let scene = Numbered::new(lines(95, 100));
     scene.write("first.parquet", |row| row % 2 == 0);
     scene.write("second.parquet", |row| row % 2 == 1);
-    let sets = [
-        "source.columns=['site']",
-        "source.group=site",
-        "candidates.method=none",
-        "clusters.keep=['id']",
-        "shingle.size=1",
-        "passages.unit=line",
-        "passages.min_words=3",
-    ];
+    let sets = "source.columns=['site'] source.group=site candidates.method=none clusters.keep=['id'] \
+                shingle.size=1 passages.unit=line passages.min_words=3";
+    let sets: Vec<&str> = sets.split(' ').collect();
     scene.run("first.parquet", "first", &sets);
     scene.apply("first", "clean", &["--passages", "cut"]);
     let against = scene.against(&["clean"]);
@@ -264,9 +253,9 @@ fn a_run_against_a_result_of_apply_resumes_and_finds_its_passages() {
     };
     assert_eq!(of("undisturbed"), of("source"));
     let shown = |output: &str, passage: &str| -> Vec<Value> {
-        let mut show = resemblance();
-        show.args(["show", "--json", "--top", "100", "--passage", passage]).arg(scene.path(output));
-        let printed = show.assert().shown(&[]);
+        let printed = program!["show", "--json", "--top", "100", "--passage", passage, scene.path(output)]
+            .assert()
+            .shown(&[]);
         let places = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         places
             .map(|of| json!([of["id"], of["char_start"], of["char_end"], of["kept"], of["reference"]]))

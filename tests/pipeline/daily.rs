@@ -1,7 +1,5 @@
 //! The daily recipe: what each day removes, what stays of all days together, and the warning where an earlier day has to change.
 
-use std::process::Command;
-
 use crate::support::*;
 
 /// `count` words that no other text has.
@@ -153,16 +151,6 @@ fn block(page: &str, heading: &str, language: &str) -> String {
     block.split_once("```").unwrap().0.to_owned()
 }
 
-/// Runs commands of a page in `folder` by a shell.
-fn shell(script: &str, folder: &Path) {
-    let program = assert_cmd::cargo::cargo_bin("resemblance");
-    let paths = std::env::var_os("PATH").unwrap();
-    let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
-    let mut shell = Command::new("sh");
-    shell.args(["-e", "-c", script]).current_dir(folder).env("PATH", std::env::join_paths(paths).unwrap());
-    shell.output().unwrap().shown(&[]);
-}
-
 /// The commands of the page as they stand there, run by a shell.
 #[test]
 fn the_daily_recipe_leaves_no_pair() {
@@ -176,7 +164,7 @@ fn the_daily_recipe_leaves_no_pair() {
     const HEADING: &str = "A clean dataset every day";
     std::fs::write(path("reviews.toml"), block("docs/daily.md", HEADING, "toml")).unwrap();
     let script = block("docs/daily.md", HEADING, "sh");
-    shell(&script, folder.path());
+    shell(&script, folder.path()).output().unwrap().shown(&[]);
     let kept = |day: &str| ids(&path(&format!("clean/day={day}")));
     assert_eq!((kept("2026-11-20").len(), kept("2026-11-21").len()), (200, 50));
     let sets = [
@@ -205,7 +193,7 @@ fn the_recipe_of_a_second_source_continues_it() {
     let lines = first.iter().map(|(id, text)| json!({"id": id, "body": text}).to_string() + "\n");
     std::fs::write(path("releases.jsonl.gz"), gzipped(lines.collect::<String>())).unwrap();
     let script = format!("resemblance run articles.toml\n{}", block("docs/link.md", HEADING, "sh"));
-    shell(&script, folder.path());
+    shell(&script, folder.path()).output().unwrap().shown(&[]);
     let counts = |name: &str| manifest(&path(name)).counts;
     assert_eq!((counts("out/linked").pairs, counts("out/linked-2").pairs), (60, 40));
     assert_eq!(counts("out/linked-2").reference_documents, Some(260));
@@ -302,9 +290,9 @@ fn a_removed_document_removes_no_new_one() {
         // The row of the replaced document is in the source of the first day, and in no table of the merged output.
         lake.merge(&["one", "two", "three"], "all");
         assert_eq!(manifest(&lake.path("all")).counts.replaced_documents, Some(1));
-        let mut apply = resemblance();
-        apply.arg("apply").arg(lake.path("all")).arg("--to").arg(lake.path("refused"));
-        apply.assert().refused(2, &["replaced documents (1, by"]);
+        program!["apply", lake.path("all"), "--to", lake.path("refused")]
+            .assert()
+            .refused(2, &["replaced documents (1, by"]);
         assert!(!lake.path("refused").exists());
     }
 }
@@ -353,11 +341,8 @@ fn the_change_of_a_cluster_id_is_written_when_the_cluster_is() {
     lake.day("one", &one, &[]);
     lake.replacing("two", &[document("c1", &*b)], &["one"]);
     assert_eq!(cluster_ids(&lake.path("two")), [owned([]), owned([])]);
-    lake.replacing(
-        "three",
-        &[document("w", format!("{a} z")), document("z", format!("{b} z"))],
-        &["one", "two"],
-    );
+    let known = ["one", "two"];
+    lake.replacing("three", &[document("w", format!("{a} z")), document("z", format!("{b} z"))], &known);
     let [clusters, changes] = cluster_ids(&lake.path("three"));
     assert_eq!(clusters, owned([("s", "s"), ("v", "s"), ("w", "s"), ("c1", "z"), ("z", "z")]));
     assert_eq!(changes, owned([("c1", "s")]));
@@ -407,9 +392,7 @@ fn a_merged_output_is_applied_to_the_sources_of_all_days() {
     assert_eq!(ids(&lake.path("clean/all/_resemblance/removed")), gone);
     // A second run does nothing; with `--annotate` all documents are there.
     assert_eq!(lake.apply("all", &[]).0["already_finished"], true);
-    let mut annotate = resemblance();
-    annotate.arg("apply").arg(lake.path("all")).arg("--annotate").arg("--to").arg(lake.path("marked"));
-    annotate.assert().success();
+    program!["apply", lake.path("all"), "--annotate", "--to", lake.path("marked")].assert().success();
     assert_eq!(ids(&lake.path("marked")).len(), 90);
 }
 
@@ -606,10 +589,8 @@ fn cut_texts_are_in_no_reference_document() {
     lake.day("one", &first, &[]);
     let drop = ["--passages", "drop"];
     let (applied, _) = lake.apply("one", &drop);
-    assert_eq!(
-        (&applied["passages"]["too_short"], &applied["passages"]["documents"]),
-        (&1.into(), &1.into())
-    );
+    assert_eq!(applied["passages"]["too_short"], 1);
+    assert_eq!(applied["passages"]["documents"], 1);
     lake.day("two", &second, &["clean/one"]);
     lake.apply("two", &["--passages", "cut"]);
     let clean = lake.kept_texts("two");
@@ -751,11 +732,8 @@ fn the_first_day_is_a_run_without_reference_documents() {
     // `check` shows a job without reference documents.
     let mut check = days.scene.command(&["check", "daily.toml", "--no-data", "--set", "output.url=o"]);
     let checked: Value = printed(&mut check);
-    assert_eq!(
-        (&checked["job"]["against"], checked["job"]["first_day"].is_object()),
-        (&Value::Null, true),
-        "{checked}"
-    );
+    assert_eq!(checked["job"]["against"], Value::Null, "{checked}");
+    assert!(checked["job"]["first_day"].is_object(), "{checked}");
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! `jobs/decontaminate.toml`: the rows of a training set that hold a question of a test set, and the places of its words.
 
-use std::ops::Range;
-
 use crate::support::*;
 
 #[test]

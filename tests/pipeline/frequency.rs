@@ -1,6 +1,5 @@
 //! `shingle.max_frequency`: shingles that too many documents have do not count. Random cases are in `brute_force`.
 
-use crate::support::stopping;
 use crate::support::*;
 
 /// Documents with a group, or without one: near-copies of each other, many with the header of their group, and some that are nothing
@@ -125,8 +124,7 @@ fn later_runs_leave_the_same_frequent_shingles_out() {
             });
             assert_eq!(over, first, "{name} over {from}");
         }
-        let evaluated = resemblance()
-            .args(["evaluate", &shown(&format!("over {from}")), "--sample", "1000", "--json"])
+        let evaluated = program!["evaluate", &shown(&format!("over {from}")), "--sample", "1000", "--json"]
             .assert()
             .json();
         assert_eq!(evaluated["recall"]["pairs"]["value"], 1.0, "{evaluated}");
@@ -136,10 +134,7 @@ fn later_runs_leave_the_same_frequent_shingles_out() {
         headed.documents.iter().find(|(_, text)| text.starts_with("h0") && !text.contains(" w")).unwrap();
     let ask = |text: &str| {
         std::fs::write(path("asked.txt"), text).unwrap();
-        resemblance()
-            .args(["neighbors", &shown("signed"), "--text", &shown("asked.txt"), "--json"])
-            .output()
-            .unwrap()
+        program!["neighbors", &shown("signed"), "--text", &shown("asked.txt"), "--json"].output().unwrap()
     };
     let refused = ask(header);
     assert!(!refused.status.success());
@@ -183,22 +178,13 @@ fn incompatible_settings_are_refused() {
     assert!(refusal(&[key, "shingle.hash=dictionary"]).contains("expected another hash"));
     assert!(refusal(&[key, "shingle.short=empty", "score.by=signature"]).contains("keeps all documents"));
     std::fs::write(path("job.toml"), job_text(path("in.parquet"), path("swept"))).unwrap();
-    let swept = resemblance()
-        .args(["sweep", &path("job.toml").display().to_string(), "--set", key])
-        .output()
-        .unwrap();
+    let swept = program!["sweep", &path("job.toml").display().to_string(), "--set", key].output().unwrap();
     assert!(stderr(&swept).contains("leave the key out"), "{swept:?}");
 
     for name in ["one", "two"] {
         run(&job(&path("in.parquet"), &path(name), &[key])).unwrap();
     }
-    let merged = resemblance()
-        .arg("merge")
-        .args([path("one"), path("two")])
-        .arg("--to")
-        .arg(path("merged"))
-        .output()
-        .unwrap();
+    let merged = program!["merge", path("one"), path("two"), "--to", path("merged")].output().unwrap();
     assert!(!merged.status.success(), "{merged:?}");
     // An output without frequent shingles is compared with one that has them.
     let against = format!("against.output={:?}", path("one").display().to_string());
@@ -208,7 +194,6 @@ fn incompatible_settings_are_refused() {
 
 // ---- days -------------------------------------------------------------------------------------------------------------
 
-/// Days of documents, each with its output.
 struct Days {
     scene: Scene,
     headed: Headed,

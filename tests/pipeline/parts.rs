@@ -2,12 +2,9 @@
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 
 use arrow::array::BinaryArray;
 
-use crate::support::process::killed_at;
-use crate::support::s3::S3;
 use crate::support::*;
 
 const WRITTEN: &str = "part written";
@@ -194,6 +191,8 @@ fn a_run_that_is_interrupted_keeps_its_parts() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let said: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said:?}");
+    assert!(said.last().unwrap().contains("run the same command again"), "{said:?}");
+    assert!(!output.join("manifest.json").exists());
     let parts = records(&output, "sketches").len();
     assert!((1..11).contains(&parts), "{parts}");
     let taken = log(command(&job, &output, 2, &[]), "parts that an earlier run read are taken over");

@@ -1,14 +1,9 @@
 //! `output.pair_passages`: the longest passage of each pair, against a plain search.
 
-use std::sync::Mutex;
-
 use async_trait::async_trait;
-use resemblance::engine::{Engine, Local, session};
 use resemblance::output::manifest::File;
-use resemblance::pipeline::OnExisting;
 
-use crate::support::around::{Call, Hook, run_around};
-use crate::support::stopping;
+use crate::support::around::run_around;
 use crate::support::*;
 
 /// The words of the longest run that two texts of words between spaces have in common.

@@ -35,14 +35,11 @@ fn passages_are_found_and_no_documents_are_compared() {
         let (counts, all) = (&outcome.manifest.counts, table(&output, "documents").num_rows() as u64);
         assert_eq!((counts.documents, counts.candidates, counts.removed_documents), (all, None, 0));
         let ran: Vec<&str> = outcome.manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
-        assert!(
-            !ran.contains(&"candidates") && !ran.contains(&"positions") && ran.contains(&"spans"),
-            "{ran:?}"
-        );
-        assert_eq!(
-            strings(&table(&output, "passages"), "sample"),
-            strings(&table(&path("signed"), "passages"), "sample")
-        );
+        assert!(!ran.contains(&"candidates"), "{ran:?}");
+        assert!(!ran.contains(&"positions"), "{ran:?}");
+        assert!(ran.contains(&"spans"), "{ran:?}");
+        let shown = strings(&table(&output, "passages"), "sample");
+        assert_eq!(shown, strings(&table(&path("signed"), "passages"), "sample"));
     }
     let sets_of = |output: &str| manifest(&path(output)).counts.shingle_sets;
     assert_eq!(sets_of("signed"), sets_of("compared"));
@@ -51,14 +48,7 @@ fn passages_are_found_and_no_documents_are_compared() {
 
 /// Cuts the passages out. Checks that each text lacks the passages that are not kept, and that no document is removed.
 fn cut(output: &Path, clean: &Path, documents: &[Document]) {
-    resemblance()
-        .arg("apply")
-        .arg(output)
-        .arg("--to")
-        .arg(clean)
-        .args(["--passages", "cut"])
-        .assert()
-        .success();
+    program!["apply", output, "--to", clean, "--passages", "cut"].assert().success();
     let rows = parquet(&clean.join("in.parquet"));
     let rows: Vec<Document> = strings(&rows, "id").into_iter().zip(strings(&rows, "text")).collect();
     let expected: Vec<Document> = documents
@@ -117,13 +107,7 @@ fn passages_of_reference_documents_need_no_comparison() {
     run(&job(&path("old.parquet"), &path("none"), &sets)).unwrap();
     let against = format!("against.output={:?}", path("none").display().to_string());
     run(&job(&path("new.parquet"), &path("after"), &[&sets[..], &[&against]].concat())).unwrap();
-    let merged = resemblance()
-        .arg("merge")
-        .args([path("none"), path("after")])
-        .arg("--to")
-        .arg(path("merged"))
-        .output()
-        .unwrap();
+    let merged = program!["merge", path("none"), path("after"), "--to", path("merged")].output().unwrap();
     let said = stderr(&merged);
     assert!(!merged.status.success() && said.contains("its documents were not compared"), "{said}");
     // Nor can later documents join their representatives.
@@ -151,9 +135,8 @@ fn without_passages_it_is_refused() {
         resemblance().arg("report").arg(path("out")).arg("--to").arg(path("page.html")).output().unwrap();
     assert!(report.status.success(), "{report:?}");
     std::fs::write(path("job.toml"), job_text(path("in.parquet"), path("checked"))).unwrap();
-    let mut check = resemblance();
-    check.arg("check").arg(path("job.toml")).args(["--set", NONE, "--set", "passages.unit=line"]);
-    let checked = check.output().unwrap();
+    let checked =
+        program!["check", path("job.toml"), "--set", NONE, "--set", "passages.unit=line"].output().unwrap();
     let said = stdout(&checked);
     assert!(said.contains("compare no documents") && !said.contains("expected recall"), "{checked:?}");
 }

@@ -1,7 +1,5 @@
 //! The exact join by rarest shingles, alone and for the documents of hot buckets.
 
-use resemblance::output::manifest::Counts;
-
 use crate::support::*;
 
 /// Documents that begin with the same words, as pages with one header do; a few of them are copies with changed words.
@@ -21,25 +19,17 @@ fn boilerplate(count: usize, shared: usize, own: usize) -> Vec<Document> {
     rests.iter().enumerate().map(|(at, rest)| (format!("d{at:05}"), text(rest))).collect()
 }
 
-/// The pairs of a run over `documents`, and its manifest's counts.
-fn run_over(folder: &Path, name: &str, documents: &[Document], sets: &[&str]) -> (Found, Counts) {
-    let source = folder.join("in.parquet");
-    write_parquet(&source, documents, 64);
-    let output = folder.join(name);
-    run(&job(&source, &output, sets)).unwrap();
-    (pairs(&output), manifest(&output).counts)
-}
-
-type Found = BTreeMap<(String, String), f64>;
-
 #[test]
 fn hot_buckets_lose_no_pair_and_are_reported() {
-    let folder = tempdir().unwrap();
+    let path = paths();
     let documents = boilerplate(1_000, 60, 40);
+    write_parquet(&path("in.parquet"), &documents, 64);
     let exact = exact_pairs(&documents, 3, 0.8);
     assert_eq!(exact.len(), 20);
     let at = |name: &str, hot: &str| {
-        run_over(folder.path(), name, &documents, &["score.threshold=0.8", &format!("lsh.hot_bucket={hot}")])
+        let sets = ["score.threshold=0.8", &format!("lsh.hot_bucket={hot}")];
+        let ran = run(&job(&path("in.parquet"), &path(name), &sets)).unwrap();
+        (pairs(&path(name)), ran.manifest.counts)
     };
     let (plain, plain_counts) = at("plain", "1000000");
     let (found, counts) = at("hot", "50");

@@ -39,7 +39,6 @@ impl Days {
     }
 }
 
-/// Two ids, the smaller first.
 fn ordered((a, b): (String, String)) -> (String, String) {
     if a < b { (a, b) } else { (b, a) }
 }

@@ -2,7 +2,6 @@
 
 use crate::pipeline::spans::{Searched, Span, check_passages, removals_last, spans};
 use crate::pipeline::{spans as units, word_runs};
-use crate::support::stopping;
 use crate::support::*;
 
 /// New documents and reference documents, and the passages of a job.
@@ -377,14 +376,7 @@ fn documents_that_are_not_compared_are_searched() {
             };
             assert_eq!(spans(&path(name)), expected, "{unit:?} {name}");
             let clean = path(&format!("clean {name}"));
-            let mut apply = resemblance();
-            apply
-                .arg("apply")
-                .arg(path(name))
-                .args(["--passages", "cut", "--to"])
-                .arg(&clean)
-                .assert()
-                .success();
+            program!["apply", path(name), "--passages", "cut", "--to", &clean].assert().success();
             let texts = strings(&parquet(&clean.join("new.parquet")), "text");
             let headed = texts.iter().filter(|text| text.contains(header)).count();
             assert_eq!((texts.len(), headed), (40, usize::from(against.is_empty())), "{unit:?} {name}");
@@ -420,11 +412,7 @@ fn known_passages_are_cut_out_of_a_new_day() {
         let pairs = format!("against.pairs={pairs}");
         run(&job(&path("tuesday.parquet"), &out, &[&sets[..], &[&against, &pairs]].concat())).unwrap();
         let (out, to_text) = (out.display().to_string(), to.display().to_string());
-        resemblance()
-            .args(["apply", &out, "--to", &to_text, "--passages", "cut"])
-            .output()
-            .unwrap()
-            .shown(&[]);
+        program!["apply", &out, "--to", &to_text, "--passages", "cut"].output().unwrap().shown(&[]);
         let batch = parquet(&to.join("tuesday.parquet"));
         let first = format!("{}\nSold by the new baker\n", own("t"));
         assert_eq!(strings(&batch, "text"), [first, second.to_owned()], "{pairs}");

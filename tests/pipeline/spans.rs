@@ -2,10 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::support::stopping;
 use crate::support::*;
 
-/// A span as the table has it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     pub id: String,
@@ -109,7 +107,6 @@ fn parts<'t>(text: &'t str, unit: &str) -> Vec<&'t str> {
 /// Documents in the order in which passages of them are kept, each with whether it is a reference document.
 pub type Searched = Vec<(bool, Document)>;
 
-/// New documents only.
 pub fn without_reference(documents: &[Document]) -> Searched {
     documents.iter().map(|document| (false, document.clone())).collect()
 }
@@ -305,10 +302,8 @@ fn documents_that_are_rejected_have_no_spans() {
     let spans: Vec<(String, bool)> =
         spans(&path("out")).into_iter().map(|span| (span.id, span.kept)).collect();
     assert_eq!(spans, [("a".to_owned(), true), ("b".to_owned(), false)]);
-    assert_eq!(
-        strings(&table(&path("out"), "spans"), "position").into_iter().collect::<BTreeSet<_>>(),
-        ["1", "2"].map(str::to_owned).into()
-    );
+    let found = strings(&table(&path("out"), "spans"), "position").into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(found, ["1", "2"].map(str::to_owned).into());
 }
 
 #[test]
@@ -360,51 +355,6 @@ fn lines_of_long_files_are_found() {
     assert!(found == wanted, "{} spans instead of {}", found.len(), wanted.len());
 }
 
-#[test]
-fn a_passage_is_shown_with_its_places() {
-    let path = paths();
-    let text = |own: &str| {
-        format!("The same line in all of them\nOwn words of {own}\nThe same LINE in all of them.")
-    };
-    let documents = ["a", "b"].map(|own| (own.to_owned(), text(own)));
-    write_parquet(&path("in.parquet"), &documents, 10);
-    let out = path("out").display().to_string();
-    run(&job(&path("in.parquet"), &path("out"), &["passages.unit=line", "clusters.keep=['id']"])).unwrap();
-    let spans = spans(&path("out"));
-    assert_eq!(
-        spans.iter().map(|span| (span.id.as_str(), span.kept)).collect::<Vec<_>>(),
-        [("a", true), ("a", false), ("b", false), ("b", false)]
-    );
-    let id = &spans[0].passage;
-    let show = |more: &[&str]| {
-        let shown = resemblance().args(["show", &out]).args(more).output().unwrap();
-        (shown.status.code(), stdout(&shown) + &stderr(&shown))
-    };
-    let (code, shown) = show(&["--passage", &id[..6], "--top", "3"]);
-    assert_eq!(code, Some(0), "{shown}");
-    let wanted = format!(
-        "passage {id}: 7 words, occurs 4 times in 2 documents\n\n    The same line in all of them\n\n"
-    );
-    assert!(shown.starts_with(&wanted) && shown.contains("1 more place is not shown"), "{shown}");
-    let (_, shown) = show(&["--passage", id, "--json", "--top", "10"]);
-    assert_eq!(shown.lines().count(), 4, "{shown}");
-    assert!(shown.starts_with("{\"id\":\"a\","), "{shown}");
-    let (_, shown) = show(&["--passage", id, "--csv"]);
-    assert!(
-        shown.starts_with("id,source,char_start,char_end,kept\n")
-            || shown.starts_with("id,source,char_start,char_end,kept\r"),
-        "{shown}"
-    );
-    let (code, shown) = show(&["--passage", "no"]);
-    assert!(code == Some(2) && shown.contains("no passage has the id \"no\""), "{shown}");
-    run(&job(&path("in.parquet"), &path("without"), &[])).unwrap();
-    let shown = resemblance()
-        .args(["show", &path("without").display().to_string(), "--passage", id])
-        .output()
-        .unwrap();
-    assert_eq!(shown.status.code(), Some(3));
-}
-
 /// A sequence of words also occurs inside longer ones: the places of all of them are counted and listed.
 #[test]
 fn occurrences_inside_longer_passages_are_counted() {
@@ -432,6 +382,14 @@ fn occurrences_inside_longer_passages_are_counted() {
         .shown(&["12 words, occurs 4 times in 3 documents\n", "3 more places are not shown"]);
     show(24, &[])
         .shown(&["24 words, occurs 2 times in 2 documents; the most frequent window in it occurs 4 times"]);
+    show(12, &["--csv"]).shown(&["id,source,char_start,char_end,kept"]);
+    let ask =
+        |output: &str, id: &str| resemblance().arg("show").arg(path(output)).args(["--passage", id]).assert();
+    // The beginning of an id is enough.
+    ask("out", &words[&12][..6]).shown(&[&format!("passage {}: 12 words", words[&12]), &short]);
+    ask("out", "no").refused(2, &["no passage has the id \"no\""]);
+    run(&job(&path("in.parquet"), &path("without"), &[])).unwrap();
+    ask("without", &words[&12]).code(3);
     let places = |words_of: u64, more: &[&str]| -> Vec<(String, bool)> {
         let shown = show(words_of, &[&["--json", "--top", "9"], more].concat()).shown(&[]);
         let place = |line: &str| {
@@ -457,24 +415,6 @@ fn occurrences_inside_longer_passages_are_counted() {
     show(12, &[]).refused(3, &["--source"]);
     let moved = path("moved.parquet").display().to_string();
     assert_eq!(places(12, &["--source", &moved]).len(), 4);
-}
-
-/// Keys of one unit do not work with another.
-#[test]
-fn keys_of_passages_are_checked() {
-    for (sets, wanted) in [
-        (&["passages.unit=line", "passages.min_words=0"][..], "`passages.min_words` is 0"),
-        (&["passages.unit=line", "passages.length=7"], "`passages.length` is set"),
-        (&["passages.unit=sentence", "passages.gap=7"], "`passages.gap` is set"),
-        (&["passages.unit=word", "passages.min_words=7"], "expected `passages.length` instead"),
-        (&["passages.unit=word", "passages.length=1"], "expected 2 to 1000000"),
-        (&["passages.unit=word", "passages.gap=1000001"], "expected at most 1000000"),
-        (&["passages.unit=verse"], "`verse`"),
-        (&["passages.min_words=7"], "`passages.unit` is required"),
-    ] {
-        let error = refusal(sets);
-        assert!(error.contains(wanted), "{sets:?}: {error}");
-    }
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use arrow::array::UInt64Array;
 use arrow::datatypes::UInt64Type;
-use resemblance::engine::session;
 use resemblance::frames;
-use resemblance::job::EngineSettings;
 
 use crate::support::*;
 

@@ -1,19 +1,15 @@
 //! The four programs, written again in plain Python: what they make of a few hundred documents is what their jobs make of
 //! them, to the last digit.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use arrow::array::RecordBatch;
 use icu_properties::CodePointMapData;
 use icu_properties::props::GeneralCategory;
-use resemblance::job::{Job, Normalize, Score, ScoreBy, Words};
+use resemblance::job::{Normalize, Score, ScoreBy, Words};
 use resemblance::kernel::text::normalize::Normalizer;
 use resemblance::kernel::text::words::each_word;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::support::{needs, *};
+use crate::support::*;
 
 fn signatures_of(documents: &RecordBatch) -> Vec<Vec<u32>> {
     signature_values(documents.column_by_name("signature").unwrap())
@@ -25,13 +21,6 @@ fn load(job: &str, source: &Path, output: &Path, sets: &[&str]) -> Job {
     all.extend(sets.iter().map(|set| set.to_string()));
     Job::load(repository(job), &all).unwrap()
 }
-
-const DICTIONARY: [&str; 4] = [
-    "shingle.hash=dictionary",
-    "minhash.family=linear",
-    "minhash.modulus=next-prime",
-    "lsh.bucket_hash=crc32",
-];
 
 const STOP_WORDS: &str = "crates/functions/src/kernel/text/normalize/stop_word_lists/scikit_learn_en.txt";
 
@@ -89,7 +78,6 @@ impl Answer {
     }
 }
 
-/// The pairs of an output with both of their scores.
 fn scored_pairs(output: &Path) -> BTreeMap<(String, String), (f64, f64)> {
     let pairs = table(output, "pairs");
     let scores = floats(&pairs, "estimate").into_iter().zip(floats(&pairs, "jaccard"));
@@ -216,23 +204,16 @@ fn words_digits_and_white_space_are_as_python_has_them() {
 }
 
 #[test]
-fn similar_files_are_the_same_to_the_digit() {
-    let places = places();
-    let Some(answer) = answer("similar_files.py", &[&places.text("in"), "0.8"]) else { return };
-    answer.write_coefficients(&places.path("coefficients.csv"));
-    let output = places.path("out");
-    let job = load("jobs/recipes/newsgroups.toml", &places.path("in"), &output, &[&coefficients(&places)]);
-    assert_equal(&job, &output, &answer);
-}
-
-#[test]
-fn the_three_methods_are_the_same_to_the_digit() {
-    let places = places();
-    let Some(answer) = answer("three_methods.py", &[&places.text("in"), "0.8"]) else { return };
-    answer.write_coefficients(&places.path("coefficients.csv"));
-    let output = places.path("out");
-    let job = load("jobs/recipes/text-files.toml", &places.path("in"), &output, &[&coefficients(&places)]);
-    assert_equal(&job, &output, &answer);
+fn similar_files_and_the_three_methods_are_the_same_to_the_digit() {
+    for (script, recipe) in [("similar_files.py", "newsgroups"), ("three_methods.py", "text-files")] {
+        let places = places();
+        let Some(answer) = answer(script, &[&places.text("in"), "0.8"]) else { return };
+        answer.write_coefficients(&places.path("coefficients.csv"));
+        let output = places.path("out");
+        let recipe = format!("jobs/recipes/{recipe}.toml");
+        let job = load(&recipe, &places.path("in"), &output, &[&coefficients(&places)]);
+        assert_equal(&job, &output, &answer);
+    }
 }
 
 /// The coefficients come from the script that draws Python's for seed 42; short reviews have all-maximum signatures.

@@ -67,13 +67,7 @@ fn the_same_rows_for_any_partitions_batches_order_and_budget() {
 
 #[test]
 fn the_same_rows_and_numbers_with_a_dictionary() {
-    assert_same_rows(&[
-        "shingle.hash=dictionary",
-        "minhash.family=linear",
-        "minhash.modulus=next-prime",
-        "lsh.bucket_hash=crc32",
-        "lsh.table_size=5000",
-    ]);
+    assert_same_rows(&[&DICTIONARY[..], &["lsh.table_size=5000"]].concat());
 }
 
 #[test]

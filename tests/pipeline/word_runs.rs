@@ -1,7 +1,6 @@
 //! `[passages]` with `unit = "word"`, against a map of all windows of words. Random cases are in `reference_passages`.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -31,7 +30,6 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
     expected_against(&without_reference(documents), false, length, gap)
 }
 
-/// The document and the first word of a window.
 type Place = (usize, usize);
 
 /// A repeated window: its first word, where it is first, and where it occurs.

@@ -9,9 +9,7 @@ use object_store::{
 };
 
 use super::*;
-use crate::support::s3::Fault;
 
-/// Bytes of a part.
 const PART: usize = 5 << 20;
 
 /// The bucket as the program knows it.

@@ -25,53 +25,17 @@ const PRINTABLE: [&str; 13] = [
 ];
 
 /// All that the client reads, and one that it does not.
-const NAMES: [&str; 45] = [
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_TOKEN",
-    "AWS_REGION",
-    "AWS_DEFAULT_REGION",
-    "AWS_BUCKET",
-    "AWS_ENDPOINT",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_ENDPOINT_URL_STS",
-    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
-    "AWS_S3_EXPRESS",
-    "AWS_IMDSV1_FALLBACK",
-    "AWS_METADATA_ENDPOINT",
-    "AWS_UNSIGNED_PAYLOAD",
-    "AWS_CHECKSUM_ALGORITHM",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_ROLE_ARN",
-    "AWS_ROLE_SESSION_NAME",
-    "AWS_SKIP_SIGNATURE",
-    "AWS_COPY_IF_NOT_EXISTS",
-    "AWS_CONDITIONAL_PUT",
-    "AWS_DISABLE_TAGGING",
-    "AWS_REQUEST_PAYER",
-    "AWS_SERVER_SIDE_ENCRYPTION",
-    "AWS_SSE_KMS_KEY_ID",
-    "AWS_SSE_BUCKET_KEY_ENABLED",
-    "AWS_SSE_CUSTOMER_KEY_BASE64",
-    "AWS_ALLOW_HTTP",
-    "AWS_ALLOW_INVALID_CERTIFICATES",
-    "AWS_CONNECT_TIMEOUT",
-    "AWS_TIMEOUT",
-    "AWS_DEFAULT_CONTENT_TYPE",
-    "AWS_HTTP1_ONLY",
-    "AWS_POOL_IDLE_TIMEOUT",
-    "AWS_POOL_MAX_IDLE_PER_HOST",
-    "AWS_PROXY_URL",
-    "AWS_PROXY_EXCLUDES",
-    "AWS_USER_AGENT",
-    "AWS_RANDOMIZE_ADDRESSES",
-    "AWS_SOMETHING_ELSE",
-];
+const NAMES: &str = "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_TOKEN AWS_REGION AWS_DEFAULT_REGION \
+     AWS_BUCKET AWS_ENDPOINT AWS_ENDPOINT_URL AWS_ENDPOINT_URL_S3 AWS_ENDPOINT_URL_STS \
+     AWS_VIRTUAL_HOSTED_STYLE_REQUEST AWS_S3_EXPRESS AWS_IMDSV1_FALLBACK AWS_METADATA_ENDPOINT \
+     AWS_UNSIGNED_PAYLOAD AWS_CHECKSUM_ALGORITHM AWS_CONTAINER_CREDENTIALS_RELATIVE_URI \
+     AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE AWS_WEB_IDENTITY_TOKEN_FILE \
+     AWS_ROLE_ARN AWS_ROLE_SESSION_NAME AWS_SKIP_SIGNATURE AWS_COPY_IF_NOT_EXISTS AWS_CONDITIONAL_PUT \
+     AWS_DISABLE_TAGGING AWS_REQUEST_PAYER AWS_SERVER_SIDE_ENCRYPTION AWS_SSE_KMS_KEY_ID \
+     AWS_SSE_BUCKET_KEY_ENABLED AWS_SSE_CUSTOMER_KEY_BASE64 AWS_ALLOW_HTTP AWS_ALLOW_INVALID_CERTIFICATES \
+     AWS_CONNECT_TIMEOUT AWS_TIMEOUT AWS_DEFAULT_CONTENT_TYPE AWS_HTTP1_ONLY AWS_POOL_IDLE_TIMEOUT \
+     AWS_POOL_MAX_IDLE_PER_HOST AWS_PROXY_URL AWS_PROXY_EXCLUDES AWS_USER_AGENT AWS_RANDOMIZE_ADDRESSES \
+     AWS_SOMETHING_ELSE";
 
 /// No server listens there, so that each request ends at once, also if the endpoint is ignored.
 const ENVIRONMENT: [(&str, &str); 7] = [
@@ -98,11 +62,11 @@ async fn ask(variables: &[(&str, &str)], url: &str) -> Result<(), Error> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_variable_makes_a_panic_or_repeats_its_value() {
     use futures::StreamExt;
-    let cases = NAMES.iter().flat_map(|name| {
+    let cases = NAMES.split(' ').flat_map(|name| {
         // Whatever is taken costs the making of a client.
         let url = ["ENDPOINT", "URI", "REGION"].iter().any(|part| name.contains(part));
         let printable = if url { &PRINTABLE[..] } else { &["18446744073709551616"] };
-        UNPRINTABLE.iter().chain(printable).map(move |nasty| (*name, *nasty))
+        UNPRINTABLE.iter().chain(printable).map(move |nasty| (name, *nasty))
     });
     let asked = futures::stream::iter(cases).map(|(name, nasty)| async move {
         let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
@@ -112,7 +76,7 @@ async fn no_variable_makes_a_panic_or_repeats_its_value() {
         assert!(!format!("{error:?}").contains("hush"), "{name}: {error:?}");
     });
     let count = asked.buffer_unordered(32).count().await;
-    assert!(count > 8 * NAMES.len());
+    assert!(count > 8 * 45);
 }
 
 #[tokio::test]
@@ -152,6 +116,6 @@ fn a_line_break_at_the_end_of_a_value_is_no_part_of_it() {
     let corpus = Corpus::new(60, 30);
     let broken: Vec<(String, String)> =
         corpus.s3.env().into_iter().map(|(name, value)| (name, format!("{value}\n"))).collect();
-    run_to(&broken, &corpus.job, &corpus.s3.url("out"), &[]).success();
+    run_to(&broken, &corpus.job, &corpus.s3.url("out"), &[]).shown(&[]);
     corpus.check("out");
 }

@@ -4,7 +4,6 @@ use resemblance::error::Error;
 use resemblance::source;
 
 use super::*;
-use crate::support::s3::Fault;
 
 /// A page of objects, and what the page says about the objects after it.
 fn page(keys: &[&str], truncated: bool, next: &str) -> String {
@@ -76,11 +75,8 @@ async fn a_listing_that_cannot_be_whole_is_an_error() {
 #[tokio::test]
 async fn a_listing_that_goes_round_in_a_circle_is_an_error() {
     let s3 = S3::start();
-    s3.faults.add(
-        "continuation-token=one",
-        usize::MAX,
-        Fault::Answer(200, page(&["in/c", "in/d"], true, "two")),
-    );
+    let asked = "continuation-token=one";
+    s3.faults.add(asked, usize::MAX, Fault::Answer(200, page(&["in/c", "in/d"], true, "two")));
     s3.faults.add("list-type=2", usize::MAX, Fault::Answer(200, page(&["in/a", "in/b"], true, "one")));
     let text = refused(&s3).await;
     assert!(text.contains("never end"), "{text}");
@@ -96,33 +92,11 @@ async fn a_listing_of_nothing_but_keys_that_no_path_can_name_is_an_error() {
     refused(&s3).await;
 }
 
-/// Also as a command, since what a run does with half a listing is what matters.
-#[test]
-fn a_run_over_half_a_listing_ends_with_3() {
-    let corpus = Corpus::new(60, 30);
-    corpus.s3.faults.add("prefix=in", 1, Fault::Answer(200, page(&["in/in.parquet"], true, "")));
-    let text = corpus.run("out").failure(3);
-    assert!(text.contains("more objects follow"), "{text}");
-    assert_eq!(corpus.s3.faults.left(), 0);
-    corpus.run("out").success();
-    corpus.check("out");
-}
-
 #[tokio::test]
 async fn folder_markers_are_no_documents_and_odd_keys_are_passed_over() {
     let s3 = S3::start();
-    let keys = [
-        "in/",
-        "in/sub/",
-        "in//a",
-        "in/./b",
-        "in/../c",
-        "in/d&#x1;",
-        "in/good",
-        "in/sub/fine",
-        "/in/e",
-        "in/f\u{7f}",
-    ];
+    let keys = "in/ in/sub/ in//a in/./b in/../c in/d&#x1; in/good in/sub/fine /in/e in/f\u{7f}";
+    let keys: Vec<&str> = keys.split(' ').collect();
     s3.faults.add("list-type=2", 1, Fault::Answer(200, page(&keys, false, "")));
     assert_eq!(listed(&s3).await.unwrap(), ["s3://data/in/good", "s3://data/in/sub/fine"]);
     assert_eq!(s3.faults.left(), 0);
@@ -140,9 +114,7 @@ fn keys_that_are_passed_over_are_named_and_block_neither_a_run_nor_clean() {
         s3.e_tag("in/in.parquet")
     );
     s3.faults.add("prefix=in", 1, Fault::Answer(200, odd.replace("</ListBucketResult>", &input)));
-    let ended = corpus.run("out");
-    assert!(ended.said.contains("2 keys of s3://data") && ended.said.contains("in//twice"), "{}", ended.said);
-    ended.success();
+    corpus.run("out").warned(&["2 keys of s3://data", "in//twice"]);
     corpus.check("out");
     assert_eq!(s3.faults.left(), 0);
     s3.faults.add(
@@ -150,6 +122,6 @@ fn keys_that_are_passed_over_are_named_and_block_neither_a_run_nor_clean() {
         usize::MAX,
         Fault::Answer(200, page(&["out//odd", "out/pairs/../up"], false, "")),
     );
-    command(&s3.env(), &["clean", "s3://data/out"]).success();
+    command(&s3.env(), &["clean", "s3://data/out"]).shown(&[]);
     assert!(!s3.faults.requests("list-type=2").is_empty());
 }

@@ -1,15 +1,10 @@
 //! Two runs at once onto one output of a server that takes no notice of `If-None-Match`.
 
-use std::process::Command;
-
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::stores;
-use resemblance::output::manifest::Run;
 
 use crate::support::garage::{BUCKET, Garage};
 use crate::support::needs;
-use crate::support::process::Process;
 use crate::support::*;
 
 const DEADLINE: Duration = Duration::from_secs(180);

@@ -1,13 +1,8 @@
 //! Outputs in a bucket: parts, manifests, and several runs at once.
 
-#![allow(clippy::disallowed_methods, reason = "a moment to kill at is a time, so these tests sleep until it")]
-
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::Child;
 
 use super::*;
-use crate::support::process::{Process, wait_for};
-use crate::support::s3::Fault;
 
 #[test]
 fn a_large_table_is_uploaded_in_parts_and_queried_in_place() {
@@ -15,21 +10,21 @@ fn a_large_table_is_uploaded_in_parts_and_queried_in_place() {
     let output = corpus.s3.url("deep/out");
     // Shingles make the table large.
     let sets = ["--set", "engine.threads=1", "--set", "output.keep=shingles"];
-    run_to(&corpus.s3.env(), &corpus.job, &output, &sets).success();
+    run_to(&corpus.s3.env(), &corpus.job, &output, &sets).shown(&[]);
     corpus.check("deep/out");
     assert!(!corpus.s3.faults.requests("partNumber=2").is_empty(), "no object was put in parts");
     let rows =
-        command(&corpus.s3.env(), &["sql", &output, "SELECT count(*) AS n FROM pairs", "--json"]).success();
+        command(&corpus.s3.env(), &["sql", &output, "SELECT count(*) AS n FROM pairs", "--json"]).shown(&[]);
     assert_eq!(rows.trim(), format!("{{\"n\":{}}}", corpus.expected[0].num_rows()));
     // A second run finds the result, and asks for nothing but the listing and the manifest.
     let before = corpus.s3.faults.requests("").len();
-    let again =
-        record(run_to(&corpus.s3.env(), &corpus.job, &output, &[&sets[..], &["--top", "0"]].concat()));
+    let again = run_to(&corpus.s3.env(), &corpus.job, &output, &[&sets[..], &["--top", "0"]].concat()).json();
     assert_eq!(again["already_finished"], true);
     let asked = corpus.s3.faults.requests("").split_off(before);
     assert!(!asked.iter().any(|request| request.contains("/data/in/in.parquet")), "{asked:?}");
     // Another job may not write there.
-    let said = run_to(&corpus.s3.env(), &corpus.job, &output, &["--set", "score.threshold=0.7"]).failure(2);
+    let said =
+        run_to(&corpus.s3.env(), &corpus.job, &output, &["--set", "score.threshold=0.7"]).refused(2, &[]);
     assert!(said.contains("the result of another job"), "{said}");
 }
 
@@ -41,7 +36,7 @@ fn a_whole_bucket_may_be_the_output() {
     // The input is a file here, so that the bucket holds nothing but the output.
     let job = job.replace("s3://data/in", corpus.folder.path().join("in.parquet").to_str().unwrap());
     std::fs::write(&corpus.job, job).unwrap();
-    run_to(&other.env(), &corpus.job, "s3://data", &[]).success();
+    run_to(&other.env(), &corpus.job, "s3://data", &[]).shown(&[]);
     assert_eq!(answers(&other.bucket_dir), corpus.expected);
 }
 
@@ -53,11 +48,11 @@ fn a_manifest_whose_answer_is_lost_is_known_as_ones_own() {
     // The answer of S3 when two put one object at the same moment.
     let conflict = "<Error><Code>ConditionalRequestConflict</Code></Error>".to_owned();
     corpus.s3.faults.add("PUT /data/out/_work/scores.", 1, Fault::Answer(409, conflict));
-    let record = record(corpus.run("out"));
+    let record = corpus.run("out").json();
     assert_eq!(record["already_finished"], false);
     assert_eq!(corpus.s3.faults.left(), 0);
     let first = corpus.check("out");
-    run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("out"), &["--overwrite"]).success();
+    run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("out"), &["--overwrite"]).shown(&[]);
     assert!(corpus.check("out").paths().is_disjoint(&first.paths()));
 }
 
@@ -90,37 +85,14 @@ fn two_runs_onto_one_output_both_end_well() {
     }
 }
 
-#[test]
-fn a_killed_run_resumes_from_a_bucket() {
-    let corpus = Corpus::new(1_500, 60);
-    let mut child = spawn(&corpus, "out");
-    let began = Instant::now();
-    let finished = || corpus.s3.keys("out/_work/").keys().filter(|key| is_stage(key)).count();
-    while finished() < 2 && began.elapsed() < DEADLINE {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    let killed = !child.wait().unwrap().success();
-    let record = record(corpus.run("out"));
-    if killed {
-        assert!(record["stages_reused"].as_u64().unwrap() >= 2, "{record}");
-    }
-    corpus.check("out");
-}
-
-/// Whether a key is a stage manifest's, right under `_work`.
-fn is_stage(key: &str) -> bool {
-    key.ends_with(".json") && !key.contains("/_work/claims/") && !key.contains("/_work/attempts/")
-}
-
 /// Another run replaces the result after the manifest was read, before its files are.
 #[test]
 fn a_result_that_was_replaced_meanwhile_is_not_called_damaged() {
     let corpus = Corpus::new(80, 30);
     let s3 = &corpus.s3;
-    corpus.run("out").success();
+    corpus.run("out").shown(&[]);
     let first = std::fs::read(s3.file("out/manifest.json")).unwrap();
-    run_to(&s3.env(), &corpus.job, &s3.url("out"), &["--overwrite"]).success();
+    run_to(&s3.env(), &corpus.job, &s3.url("out"), &["--overwrite"]).shown(&[]);
     let second = std::fs::read(s3.file("out/manifest.json")).unwrap();
     let stale = || {
         std::fs::write(s3.file("out/manifest.json"), &first).unwrap();
@@ -128,13 +100,13 @@ fn a_result_that_was_replaced_meanwhile_is_not_called_damaged() {
     };
     let sql = ["sql", "s3://data/out", "SELECT count(*) AS n FROM pairs", "--json"];
     stale();
-    let rows = command(&s3.env(), &sql).success();
+    let rows = command(&s3.env(), &sql).shown(&[]);
     assert_eq!(rows.trim(), format!("{{\"n\":{}}}", corpus.expected[0].num_rows()));
     assert_eq!(s3.faults.left(), 0);
     // A file that is gone from a result that was not replaced is damage.
     std::fs::write(s3.file("out/manifest.json"), &first).unwrap();
-    assert!(command(&s3.env(), &sql).failure(3).contains("is damaged"));
-    assert!(command(&s3.env(), &["verify", "s3://data/out"]).failure(3).contains("is damaged"));
+    assert!(command(&s3.env(), &sql).refused(3, &[]).contains("is damaged"));
+    assert!(command(&s3.env(), &["verify", "s3://data/out"]).refused(3, &[]).contains("is damaged"));
 }
 
 /// The claim is taken over at the very moment at which its owner renews it: it stays away, and the owner stops.

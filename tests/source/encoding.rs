@@ -1,8 +1,5 @@
 //! Files that are not UTF-8: every format reads them by the job's encoding, as often as they are read.
 
-use resemblance::job;
-
-use crate::support::formats::{Format, formats};
 use crate::support::*;
 
 /// Documents whose words have the letters of Latin-1 between 0xC0 and 0xFF, outside ASCII.
@@ -16,7 +13,6 @@ fn latin_corpus() -> Vec<Document> {
     corpus(5, 60, 20).into_iter().map(|(id, words)| (id, text(words))).collect()
 }
 
-/// The text in an encoding.
 type Encode = fn(&str) -> Vec<u8>;
 
 fn latin_1(text: &str) -> Vec<u8> {
@@ -66,12 +62,8 @@ fn every_format_gives_the_same_tables_in_every_encoding() {
             let output = scratch.path().join(format!("out-{number}-{encoding}"));
             run(&job_of(&encoded, &folder.join(encoding), &output, &format!("encoding = {encoding:?}")))
                 .unwrap();
-            assert_eq!(
-                tables_of_any_source(&output),
-                tables_of_any_source(&expected),
-                "{} in {encoding}",
-                format.name
-            );
+            let found = tables_of_any_source(&output);
+            assert_eq!(found, tables_of_any_source(&expected), "{} in {encoding}", format.name);
             let neighbors = |output: &Path| {
                 let id = &pairs(output).into_keys().next().unwrap().0;
                 let command =

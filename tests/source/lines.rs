@@ -12,10 +12,7 @@ const LINES: [&str; 6] = [
 ];
 
 fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) -> String {
-    let path = folder.path().join(name);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, text).unwrap();
-    path.display().to_string()
+    write_file(folder, name, text).display().to_string()
 }
 
 fn call(arguments: &[&str]) -> assert_cmd::assert::Assert {
@@ -155,10 +152,8 @@ fn a_job_of_lines_numbers_them_by_file_and_reads_compressed_files() {
         "[source]\nformat = \"lines\"\nurl = {source:?}\n[score]\nthreshold = 0.9\n[output]\nurl = {output:?}\n"
     );
     run(&resolve(&text, &[]).unwrap()).unwrap();
-    assert_eq!(
-        pairs(&output).into_keys().collect::<Vec<_>>(),
-        [("a.txt:1".to_owned(), "b.txt.gz:1".to_owned())]
-    );
+    let found = pairs(&output).into_keys().collect::<Vec<_>>();
+    assert_eq!(found, [("a.txt:1".to_owned(), "b.txt.gz:1".to_owned())]);
     // Two days can have files of the same name, so an id must be chosen.
     let said = resolve(&text, &["against.output=out/before"]).unwrap_err().to_string();
     assert!(said.contains("`source.id` is left out"), "{said}");

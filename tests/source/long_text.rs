@@ -1,8 +1,5 @@
 //! Text files so long that they are cut into shingles while they are read.
 
-use std::process::Command;
-
-use crate::support::process::{Process, let_pass};
 use crate::support::*;
 
 /// A text of about `bytes` bytes in lines of some words, with so many different ones: `vocabulary`.
@@ -19,7 +16,6 @@ fn long_text(seed: u64, bytes: usize, vocabulary: usize) -> String {
     text
 }
 
-/// A job over text files.
 fn job_of(folder: &Path, shingle: &str) -> PathBuf {
     let job = folder.join("job.toml");
     let text = format!(

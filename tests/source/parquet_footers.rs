@@ -1,12 +1,9 @@
 //! Parquet files whose footers are damaged: an error that names the file, and no panic.
 
-use std::path::Path;
-
-use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::error::{Error, Kind};
+use resemblance::error::Error;
 use resemblance::source::open;
 
-use crate::support::{Random, corpus, job, write_parquet};
+use crate::support::*;
 
 const NAME: &str = "documents.parquet";
 

@@ -132,7 +132,6 @@ fn resolved(format: &str, source: &Path, output: &Path, sets: &[&str]) -> resemb
     resolve(&text, &[&["candidates.method=prefix", "engine.threads=2"], sets].concat())
 }
 
-/// The ids of the compared documents.
 fn ids(output: &Path) -> BTreeSet<String> {
     strings(&table(output, "documents"), "id").into_iter().collect()
 }

@@ -102,7 +102,6 @@ impl Browser {
         }
     }
 
-    /// Presses a key, as a keyboard does.
     pub fn press(&mut self, key: &str) {
         let mut down = json!({"type": "keyDown", "key": key});
         if key.chars().count() == 1 {
@@ -117,7 +116,6 @@ impl Browser {
         self.call("Runtime.evaluate", json!({"expression": expression}))["result"]["value"].take()
     }
 
-    /// Loads the page again.
     pub fn reload(&mut self) {
         self.call("Page.reload", json!({}));
         self.wait("Page.loadEventFired", |_| true);

@@ -26,15 +26,12 @@ impl Default for ExecutorHost {
     }
 }
 
-/// The settings of a cluster.
 #[derive(Clone)]
 pub struct Setup {
     pub host: String,
-    /// Executors.
     pub executors: Vec<ExecutorHost>,
     /// Tasks at once of each executor.
     pub vcores: usize,
-    /// The memory of each executor.
     pub memory: &'static str,
     /// Seconds without a sign of life after which an executor is given up. A busy one gives a sign every five.
     pub timeout: u64,
@@ -110,7 +107,6 @@ impl Cluster {
         format!("df://{}:{}", self.setup.host, self.port)
     }
 
-    /// The scheduler's port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -296,7 +292,6 @@ impl Cluster {
         ask(&self.setup, &self.setup.host, self.port, path)
     }
 
-    /// The logs of all of its processes.
     pub fn logs(&self) -> String {
         let entries = std::fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
         let logs = entries.filter(|path| path.extension().is_some_and(|e| e == "log" || e == "out"));
@@ -334,7 +329,6 @@ impl Cluster {
         })
     }
 
-    /// The stages that run now.
     pub fn running(&self) -> Vec<String> {
         let Some((200, body)) = self.get("/api/jobs") else { return Vec::new() };
         let jobs: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap();
@@ -416,13 +410,10 @@ impl Drop for Turn {
 /// A `run` on the cluster, which ends with this value.
 pub struct Driver(pub Process);
 
-/// The end of a run.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
-    /// Standard error.
     pub said: String,
-    /// Standard output.
     pub printed: String,
 }
 

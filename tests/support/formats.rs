@@ -64,7 +64,6 @@ impl Format {
         format!("format = {:?}\nurl = {url:?}\n{}", self.name, self.keys)
     }
 
-    /// Writes the files into `folder`.
     pub fn write(&self, folder: &Path) {
         std::fs::create_dir_all(folder).unwrap();
         for (name, bytes) in &self.files {
@@ -73,7 +72,6 @@ impl Format {
     }
 }
 
-/// Compresses bytes with gzip.
 pub fn gzipped(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());

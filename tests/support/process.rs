@@ -48,7 +48,6 @@ impl Process {
         self.child.id()
     }
 
-    /// Its log so far.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
@@ -91,7 +90,6 @@ impl Process {
         });
     }
 
-    /// Ends it at once.
     pub fn kill(&mut self) {
         if self.ended().is_none() {
             self.child.kill().unwrap();
@@ -100,7 +98,6 @@ impl Process {
         }
     }
 
-    /// Waits for its exit status.
     pub fn wait(&mut self, deadline: Duration) -> ExitStatus {
         let name = self.name.clone();
         wait_for(&format!("the end of {name}"), deadline, || self.ended())

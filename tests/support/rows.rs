@@ -12,7 +12,6 @@ use super::{manifest, resemblance, strings, table};
 /// The rows of every public table, sorted.
 pub type Rows = BTreeMap<String, RecordBatch>;
 
-/// The rows of an output.
 pub fn rows(output: &Path) -> Rows {
     manifest(output).tables.keys().map(|name| (name.clone(), table(output, name))).collect()
 }

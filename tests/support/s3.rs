@@ -107,7 +107,6 @@ impl S3 {
         format!("s3://{BUCKET}/{key}")
     }
 
-    /// The file of the object `key`.
     pub fn file(&self, key: &str) -> PathBuf {
         self.bucket_dir.join(key)
     }
@@ -155,7 +154,6 @@ impl Drop for S3 {
     }
 }
 
-/// A fault of a request.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// It is answered 503 SlowDown and does nothing.
@@ -251,7 +249,6 @@ struct Front {
     creating: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The connection is to end here.
 #[derive(Debug)]
 struct Gone;
 

@@ -50,7 +50,6 @@ impl Scene {
         self
     }
 
-    /// The program in this folder.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = resemblance();
         command.current_dir(self.folder.path()).args(arguments);
@@ -71,7 +70,6 @@ impl Scene {
         format!("against.output={:?}", outputs.iter().map(|name| self.path(name)).collect::<Vec<_>>())
     }
 
-    /// Merges outputs into another one.
     pub fn merge(&self, outputs: &[&str], to: &str) -> Result<Outcome> {
         let last = serde_json::from_value(manifest(&self.path(outputs.last().unwrap())).job).unwrap();
         let urls = outputs.iter().map(|name| self.path(name).display().to_string()).collect();

@@ -7,7 +7,6 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-/// The requests to a [`Server`].
 #[derive(Clone)]
 pub struct Asked {
     pub method: Method,

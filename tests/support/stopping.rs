@@ -13,7 +13,7 @@ use super::around::{Around, Call, Hook};
 use super::{block_on, manifest, run, table};
 
 /// The message of the engine when it fails.
-pub const STOPPED: &str = "stopped by the test";
+const STOPPED: &str = "stopped by the test";
 
 /// Fails before the `at`th plan.
 struct Stopping {
@@ -48,11 +48,8 @@ pub fn run_until_on(
         let engine = Around { engine, hook: Stopping { at, plans: AtomicUsize::new(0) } };
         let ended = pipeline::run(job, &engine, &RunControl::detached(), existing).await;
         let failed = engine.hook.plans.load(Ordering::Relaxed) > at;
-        assert_eq!(
-            failed,
-            ended.as_ref().is_err_and(|error| error.to_string().contains(STOPPED)),
-            "{ended:?}"
-        );
+        let expected = ended.as_ref().is_err_and(|error| error.to_string().contains(STOPPED));
+        assert_eq!(failed, expected, "{ended:?}");
         (ended, failed)
     })
 }

@@ -571,16 +571,6 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_a_token_for_the_next_is_refused() {
-        assert!(wrong(&listing("<IsTruncated>true</IsTruncated>"), None).contains("more objects follow"));
-        let empty = "<IsTruncated>true</IsTruncated><NextContinuationToken></NextContinuationToken>";
-        assert!(wrong(&listing(empty), None).contains("more objects follow"));
-        let again = "<IsTruncated>true</IsTruncated><NextContinuationToken>a&amp;b</NextContinuationToken>";
-        assert!(wrong(&listing(again), Some("a&b")).contains("never end"));
-        assert!(read_page(listing(again).as_bytes(), None).is_ok());
-    }
-
-    #[test]
     fn other_documents_are_refused() {
         for (body, answer) in [
             ("<!DOCTYPE html><html><body>Sign in</body></html>", "HTML"),

@@ -447,18 +447,4 @@ mod tests {
         let (_, text) = refusal("s3://id:hush@a/b", &KEYS);
         assert!(!text.contains("hush"), "{text}");
     }
-
-    #[cfg(not(feature = "gcs"))]
-    #[test]
-    fn a_store_that_is_not_built_in_names_its_feature() {
-        let text = get("gs://a/b", &[]).err().unwrap().to_string();
-        assert!(text.contains("--features gcs"), "{text}");
-    }
-
-    #[cfg(not(feature = "azure"))]
-    #[test]
-    fn another_names_its_own() {
-        let text = get("abfss://c@a.dfs.core.windows.net/b", &[]).err().unwrap().to_string();
-        assert!(text.contains("--features azure"), "{text}");
-    }
 }

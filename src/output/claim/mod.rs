@@ -464,6 +464,11 @@ mod tests {
         )
     }
 
+    fn content(seconds: u64) -> Content {
+        let (what, process) = ("test".into(), Process::own());
+        Content { owner: true, beat: FIRST_BEAT, seconds, what, process, reading: Vec::new() }
+    }
+
     /// Many processes ask at the same time and repeatedly. They communicate only by puts and listings.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn an_output_is_never_granted_to_two() {
@@ -524,15 +529,7 @@ mod tests {
     async fn a_claim_that_was_taken_over_is_never_put_again() {
         let (outputs, _folder) = outputs();
         for output in outputs {
-            let attempt = Attempt::random();
-            let content = Content {
-                owner: true,
-                beat: FIRST_BEAT,
-                seconds: 60,
-                what: "test".into(),
-                process: Process::own(),
-                reading: Vec::new(),
-            };
+            let (attempt, content) = (Attempt::random(), content(60));
             let version = put(&output, &attempt, &content).await.unwrap();
             let shown = Arc::new(ClaimView { content: Mutex::new(content.clone()), in_place: None });
             let mut own = Own { output: output.clone(), attempt: attempt.clone(), shown, version };
@@ -570,16 +567,8 @@ mod tests {
         for (output, (written, read_again)) in
             outputs.iter().zip([(1_000_000_000_000_000_000, 3_600), (0, 2)])
         {
-            let (attempt, process) = (Attempt::random(), Process::unknown());
-            let content = Content {
-                owner: true,
-                beat: FIRST_BEAT,
-                seconds: written,
-                what: "?".into(),
-                process,
-                reading: Vec::new(),
-            };
-            put(output, &attempt, &content).await.unwrap();
+            let attempt = Attempt::random();
+            put(output, &attempt, &content(written)).await.unwrap();
             let (_, found) = read(output, &path(output, &attempt)).await.unwrap().unwrap();
             assert_eq!(found.unwrap().seconds, read_again);
         }
@@ -604,10 +593,8 @@ mod tests {
             };
             claim.release().await.unwrap();
             let left = output.list(CLAIMS).await.unwrap();
-            assert_eq!(
-                left.into_iter().map(|meta| meta.location).collect::<Vec<_>>(),
-                [path(&output, &foreign)]
-            );
+            let found = left.into_iter().map(|meta| meta.location).collect::<Vec<_>>();
+            assert_eq!(found, [path(&output, &foreign)]);
         }
     }
 

@@ -2,11 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "another process is waited for by looking again and again")]
 
-use std::process::Command;
-
 use super::*;
-use crate::support::process::{Process, wait_for};
-use crate::support::s3::{Fault, S3};
 
 /// How long a run may take until it puts a log.
 const DEADLINE: Duration = Duration::from_secs(180);

@@ -3,10 +3,8 @@
 use std::fs::File;
 
 use arrow::json::ReaderBuilder;
-use parquet::arrow::ArrowWriter;
 
 use super::*;
-use crate::support::s3::S3;
 
 /// A Delta table whose log is written by hand.
 struct Written {
@@ -36,7 +34,6 @@ impl Written {
         self.folder.path().join(name)
     }
 
-    /// Writes a commit.
     fn commit(&self, version: u64, actions: &[Value]) {
         let lines: String = actions.iter().map(|action| format!("{action}\n")).collect();
         std::fs::write(self.path(&format!("in/_delta_log/{version:020}.json")), lines).unwrap();
@@ -237,9 +234,7 @@ fn days_of_a_table_that_grows_are_merged_and_applied() {
     let against = format!("against.output={:?}", written.path("first"));
     written.run("second", &[keep, "source.where=id >= 'd00020'", &against]).success();
     let (merged, to) = (written.path("merged"), written.path("to"));
-    let mut merge = resemblance();
-    merge.arg("merge").args([written.path("first"), written.path("second")]).arg("--to").arg(&merged);
-    merge.assert().success();
+    program!["merge", written.path("first"), written.path("second"), "--to", &merged].assert().success();
     resemblance().arg("apply").arg(&merged).arg("--to").arg(&to).assert().success();
     let result = std::fs::read(to.join("_resemblance/manifest.json")).unwrap();
     let counts = serde_json::from_slice::<Value>(&result).unwrap()["counts"].clone();
@@ -264,12 +259,7 @@ fn rereads_of_a_second_source_skip_new_files() {
     );
     run(&job(&written.path("new.parquet"), &written.path("linked"), &[&source])).unwrap();
     written.commit(1, &[written.add(2), remove(0)]);
-    let shown = resemblance()
-        .arg("show")
-        .arg(written.path("linked"))
-        .args(["--json", "--top", "100"])
-        .assert()
-        .shown(&[]);
+    let shown = program!["show", written.path("linked"), "--json", "--top", "100"].assert().shown(&[]);
     let texts: BTreeMap<&str, &str> =
         written.documents.iter().map(|(id, text)| (id.as_str(), text.as_str())).collect();
     let lines = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

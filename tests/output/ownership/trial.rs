@@ -2,9 +2,7 @@
 //! whether the command ran or was refused.
 
 use super::job_file;
-use crate::support::stopping::run_until;
 use crate::support::*;
-use resemblance::pipeline::OnExisting;
 
 const TABLES: [&str; 5] = ["documents", "pairs", "clusters", "rejects", "cluster_id_changes"];
 
@@ -72,9 +70,7 @@ impl Scene {
                     }
                 }
                 State::Generated => {
-                    let mut generate = resemblance();
-                    generate.arg("generate").arg(&made).args(["--documents", "30", "--files", "3"]);
-                    generate.assert().success();
+                    program!["generate", &made, "--documents", "30", "--files", "3"].assert().success();
                 }
             }
             if state == State::Finished {
@@ -229,7 +225,6 @@ fn delta_table(folder: &str) -> Vec<(String, Vec<u8>)> {
     ]
 }
 
-/// Copies a folder with all that it holds.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for (path, bytes) in files(from) {

@@ -92,12 +92,8 @@ fn texts_are_found_again_by_their_places() {
         for (id, position) in strings(&documents, "id").into_iter().zip(numbers(&documents, "position")) {
             assert_eq!(all[position as usize].id, id, "{ending}");
         }
-        let shown = resemblance()
-            .arg("show")
-            .arg(source.path("out"))
-            .args(["--pairs", "most-similar", "--json"])
-            .assert()
-            .shown(&[]);
+        let shown =
+            program!["show", source.path("out"), "--pairs", "most-similar", "--json"].assert().shown(&[]);
         let first: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
         let ids = ["id_a", "id_b"].map(|key| first[key].as_str().unwrap().to_owned());
         for (id, key) in ids.iter().zip(["text_a", "text_b"]) {

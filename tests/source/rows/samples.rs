@@ -90,11 +90,7 @@ fn find_and_dedup_take_conditions_and_limits() {
     let said = find(&["--limit", "25%"]);
     assert!(said.contains("rows left out by source.limit"), "{said}");
     let to = source.path("to");
-    resemblance()
-        .arg("dedup")
-        .arg(&file)
-        .args(["--text", "text", "--limit", "60", "--to"])
-        .arg(&to)
+    program!["dedup", &file, "--text", "text", "--limit", "60", "--to", &to]
         .assert()
         .shown(&["120 documents read", "60 rows left out by source.limit, kept as they are"]);
     let refused = resemblance().arg("find").arg(&file).args(["--where", "now() > 1"]).assert();

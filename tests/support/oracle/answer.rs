@@ -90,7 +90,6 @@ pub struct Row {
 /// The expected tables of a run.
 pub struct Answer {
     pub pairs: Pairs,
-    /// The pairs that are written.
     pub written: Pairs,
     pub clusters: BTreeMap<Name, Row>,
     /// Documents that represent a cluster, less the clusters that pairs connect.
@@ -190,7 +189,6 @@ fn is_similar(
     is_compared && (x.set == y.set || meet(x, y) && reaches)
 }
 
-/// The scores of two documents.
 pub fn pair(a: &Document, b: &Document, settings: &Settings) -> Pair {
     let shared = a.set.intersection(&b.set).count();
     let union = a.set.union(&b.set).count();

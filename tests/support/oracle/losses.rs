@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::{Document, Documents, Edges, Name, similarity};
 use super::settings::{From, Settings};
 
-/// A row of the table spared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spared {
     pub representative: String,

@@ -3,7 +3,6 @@
 use super::corpus::{Frequent, Shape};
 use crate::support::Random;
 
-/// The hash of a shingle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Hash {
     Xxh3,
@@ -12,7 +11,6 @@ pub enum Hash {
     Dictionary,
 }
 
-/// The computation of permutations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Family {
     MultiplyShift,
@@ -153,16 +151,9 @@ impl Settings {
 
     /// All ways from a text to a signature and from signatures to pairs, over one source.
     pub fn of_sketches(random: &mut Random) -> Self {
-        const STEPS: [&str; 8] = [
-            "lowercase",
-            "letters-only",
-            "collapse-whitespace",
-            "digits-out",
-            "stop-words:en",
-            "stop-words:de",
-            "spaces-to-underscores",
-            "nfkc",
-        ];
+        const STEPS: &str = "lowercase letters-only collapse-whitespace digits-out stop-words:en stop-words:de \
+             spaces-to-underscores nfkc";
+        let steps: Vec<&str> = STEPS.split(' ').collect();
         let by_chars = random.below(3) == 0;
         let hash = one_of(random, &[Hash::Xxh3, Hash::Xxh3, Hash::Crc32, Hash::Sha256, Hash::Dictionary]);
         let family = match random.below(4) {
@@ -189,7 +180,7 @@ impl Settings {
             },
             documents: 70,
             plain: false,
-            steps: (0..random.below(5)).map(|_| one_of(random, &STEPS)).collect(),
+            steps: (0..random.below(5)).map(|_| one_of(random, &steps)).collect(),
             by_chars,
             rule: one_of(random, &["unicode", "word-characters", "spaces"]),
             size: 1 + random.below(if by_chars { 9 } else { 4 }),

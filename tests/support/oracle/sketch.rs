@@ -104,7 +104,6 @@ impl Functions {
         }
     }
 
-    /// The signature of a set.
     pub fn signature(&self, set: &[u64]) -> Vec<u32> {
         match self {
             Self::MultiplyShift(factors) => {
@@ -155,7 +154,6 @@ fn prime_above(number: u64) -> u64 {
     (number + 1..).find(|&n| is_prime(n)).unwrap()
 }
 
-/// The bucket of each band.
 pub fn buckets(signature: &[u32], settings: &Settings) -> Vec<u64> {
     let bands = signature.chunks(settings.rows).take(settings.bands);
     let bucket = |(number, band): (u64, &[u32])| {

@@ -210,11 +210,8 @@ mod tests {
         let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
         let given = [(1, 0), (4_294_967_295, 4_294_967_295), (7, 1008), (12_345, 67_890)];
         for (modulus, expected) in GIVEN {
-            assert_eq!(
-                signature(&set, &Linear::from_coefficients(&given, modulus).unwrap()),
-                expected,
-                "{modulus}"
-            );
+            let found = signature(&set, &Linear::from_coefficients(&given, modulus).unwrap());
+            assert_eq!(found, expected, "{modulus}");
         }
         let drawn = Linear::new(5, 42, 1009, 1000).unwrap();
         let pairs: Vec<(u64, u64)> = drawn.a.iter().copied().zip(drawn.b.iter().copied()).collect();

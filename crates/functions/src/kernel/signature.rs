@@ -242,10 +242,9 @@ mod tests {
             let (a, b) = (SignatureValues::new(a.to_vec(), bits), SignatureValues::new(b.to_vec(), bits));
             let (a, b) = (a.signature(), b.signature());
             assert_eq!((a.len(), a.agreement(b), a.agreement(a)), (5, 4, 5));
-            assert_eq!(
-                (a.shared_bands(b, 2, 2), a.shared_bands(b, 1, 2), a.shared_bands(b, 5, 1)),
-                (1, 1, 4)
-            );
+            assert_eq!(a.shared_bands(b, 2, 2), 1);
+            assert_eq!(a.shared_bands(b, 1, 2), 1);
+            assert_eq!(a.shared_bands(b, 5, 1), 4);
         }
         let (wide, short) =
             (SignatureValues::new(a.to_vec(), Bits::Of32), SignatureValues::new(a.to_vec(), Bits::Of16));
@@ -324,21 +323,6 @@ mod tests {
         assert_eq!(set(Signature::Of32(&[7, 7, u32::MAX])), [7, (1 << 32) + 7, (3 << 32) - 1]);
         assert_eq!(set(Signature::Of16(&[[7, 0], [1, 2]])), [7, (1 << 32) + 513]);
         assert_eq!(set(Signature::Of32(&[])), [0_u64; 0]);
-    }
-
-    #[test]
-    fn the_share_of_equal_values() {
-        assert_eq!(minhash_similarity(Of32(&[1, 2, 3, 4]), Of32(&[1, 9, 3, 8])), Some(0.5));
-        assert_eq!(minhash_similarity(Of32(&[1, 2]), Of32(&[2, 1])), Some(0.0));
-    }
-
-    #[test]
-    fn chance_is_taken_out_of_16_bits() {
-        let (a, b) = ([[1, 0], [2, 0], [3, 0], [4, 0]], [[1, 0], [2, 1], [3, 0], [0, 4]]);
-        // The expected value is (1/2 - 1/65536) / (1 - 1/65536).
-        assert_eq!(minhash_similarity(Of16(&a), Of16(&b)), Some(32_767.0 / 65_535.0));
-        assert_eq!(minhash_similarity(Of16(&a), Of16(&a)), Some(1.0));
-        assert_eq!(minhash_similarity(Of16(&[[1, 2]]), Of16(&[[2, 1]])), Some(0.0));
     }
 
     #[test]

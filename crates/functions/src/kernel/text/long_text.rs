@@ -121,9 +121,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::kernel::shingle::{Short, Unit, Words};
+    use crate::kernel::shingle::{Short, Unit};
     use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
-    use crate::kernel::text::shingles::{ShingleBuffers, shingles};
+    use crate::kernel::text::shingles::tests::{by, set_of};
 
     fn by_pieces(text: &str, by: &Shingle, piece: usize, sizes: &[usize]) -> CutText {
         let mut long = LongText::begin(by).unwrap();
@@ -137,12 +137,6 @@ mod tests {
             rest = tail;
         }
         long.end()
-    }
-
-    fn whole(text: &str, by: &Shingle) -> Vec<u64> {
-        let mut set = Vec::new();
-        shingles(text, by, &mut ShingleBuffers::default(), &mut set).unwrap();
-        set
     }
 
     proptest! {
@@ -173,7 +167,7 @@ mod tests {
             };
             prop_assume!(LongText::can(&by));
             let cut = by_pieces(&text, &by, piece, &sizes);
-            prop_assert_eq!(cut.shingles, whole(&text, &by));
+            prop_assert_eq!(cut.shingles, set_of(&text, &by));
             // The sample is blank if and only if the text is blank.
             prop_assert_eq!(is_blank(&cut.sample), is_blank(&text));
             let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, short: Short::Reject, ..by };
@@ -186,16 +180,7 @@ mod tests {
     }
 
     fn three_words() -> Shingle {
-        Shingle {
-            normalize: Vec::new(),
-            unit: Unit::Word,
-            words: Words::Unicode,
-            size: 3,
-            separator: " ".into(),
-            hash: ShingleHash::Xxh3,
-            min_words: 0,
-            short: Short::Reject,
-        }
+        by(Unit::Word, 3, ShingleHash::Xxh3)
     }
 
     /// Normalisation turns the white space at the beginning into other characters. The sample must still contain more than this white

@@ -106,8 +106,14 @@ impl Table {
         fields.map(field).collect()
     }
 
-    /// The rows of all files; each file is as large and has as many rows as the log says.
+    /// The rows of all files.
     pub fn rows(&self) -> RecordBatch {
+        let batches = self.batches();
+        concat_batches(&batches.first().expect("a table has a file").schema(), &batches).unwrap()
+    }
+
+    /// The rows of all files in batches. Each file is as large and has as many rows as the log says.
+    pub fn batches(&self) -> Vec<RecordBatch> {
         let mut batches = Vec::new();
         for (path, add) in &self.files {
             let path = self.folder.join(path);
@@ -121,8 +127,7 @@ impl Table {
             batches.push(RecordBatch::new_empty(reader.schema().clone()));
             batches.extend(reader.build().unwrap().map(Result::unwrap));
         }
-        let schema = batches.first().expect("a table has a file").schema();
-        concat_batches(&schema, &batches).unwrap()
+        batches
     }
 }
 
