@@ -269,8 +269,7 @@ fn neighbors_are_shown_beside_the_document() {
     };
     for arguments in [["--id", &id], ["--text", file.to_str().unwrap()]] {
         let shown = ask(&arguments);
-        let actual = left(&shown).split_whitespace().collect::<Vec<_>>();
-        assert_eq!(actual, written.split(' ').collect::<Vec<_>>());
+        assert_eq!(&left(&shown), written);
         let name = shown.lines().skip_while(|line| !line.starts_with("jaccard ")).nth(1).unwrap();
         assert!(name.starts_with(&arguments[1][..20.min(arguments[1].len())]), "{shown}");
     }

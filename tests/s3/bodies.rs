@@ -29,7 +29,7 @@ fn a_body_that_always_ends_early_or_late_ends_the_run() {
         let impatient = changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
         let ended = run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]);
         corpus.s3.faults.clear();
-        ended.refused(3, &["s3://data/in/in.parquet", says]);
+        let said = ended.refused(3, &["s3://data/in/in.parquet", says]);
         assert!(!said.contains("panicked"), "{said}");
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use resemblance::error::Result;
-use resemblance::source::{self, ReadRequest, list, open};
+use resemblance::source::{list, open};
 
 use crate::support::*;
 
