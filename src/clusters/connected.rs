@@ -1,4 +1,4 @@
-//! Makes each component one cluster. The first node is its representative. Also finds the strongest path from each node to the representative.
+//! Makes each component one cluster, represented by its first node. Also finds the strongest path from each node to the representative.
 
 use super::interface::{Edge, EdgeOrder, Representatives, Represented};
 
