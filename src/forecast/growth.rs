@@ -24,7 +24,7 @@ use crate::source::format_of;
 
 /// The random error of a stage's seconds in the quickest of several runs, measured with 500 and 10,000 documents.
 const NOISE: f64 = 0.005;
-/// The number of standard deviations of a significant difference, which cover 95 % of a normal distribution.
+/// A difference is significant if it exceeds this number of standard deviations, which cover 95 % of a normal distribution.
 const DEVIATIONS: f64 = 2.0;
 /// The number of rows that a sample can miss by chance: if 3 rows are expected, it contains none with probability 0.05.
 const UNSEEN: f64 = 3.0;
