@@ -63,7 +63,7 @@ fn cut_spans(
     if settings.passages != PassageAction::Drop {
         return Ok(spans);
     }
-    // If no document keeps a passage, the run expected the removal of every document that contains the passage.
+    // Only documents that the run expected to be removed need a check. A passage in any other document is always kept by some document.
     let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
     let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
     if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {

@@ -114,7 +114,7 @@ pub struct ReadRanges {
     pub bytes: u64,
     /// See [`InputFile::modified`].
     pub modified: i64,
-    /// The first byte, the number of bytes and the CRC-32 of each range, in file order.
+    /// The offset, the length in bytes and the CRC-32 of each range, in file order.
     pub ranges: Vec<(u64, u64, u32)>,
 }
 

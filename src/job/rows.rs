@@ -121,7 +121,7 @@ fn parsed(text: &str) -> Result<Expr> {
     }
     match DFParser::parse_sql_into_expr(text) {
         Ok(parsed) if parsed.alias.is_none() => Ok(parsed.expr),
-        Ok(_) => Err(Error::job(format!("is {text:?}, which gives a name: expected a condition alone"))),
+        Ok(_) => Err(Error::job(format!("is {text:?}, which ends with an alias: expected a condition alone"))),
         Err(error) => Err(Error::job(format!(
             "is {text:?}, which is not a SQL condition: expected one such as \"lang = 'en' AND stars > 2\""
         ))

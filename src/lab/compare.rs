@@ -67,7 +67,7 @@ pub struct Comparison {
     pub note: Option<String>,
     /// The measurements on each sample, by ascending size.
     pub samples: Vec<SampleMeasurement>,
-    /// The fastest methods if the whole time from texts to pairs counts.
+    /// The fastest methods by the whole time, from texts to pairs.
     pub whole: FastestMethod,
     /// The fastest methods if only the search counts, from signatures or shingle sets to pairs.
     pub search: FastestMethod,

@@ -49,9 +49,9 @@ pub(crate) enum Probe {
     /// (slice, slices): score the slice with this number, out of `slices` slices of all pairs between the key segments `left` and `right`
     /// of the documents.
     All {
-        /// The number of one segment, at most `right`.
+        /// The index of one segment, not greater than `right`.
         left: u64,
-        /// The number of the other segment. The number can be equal to `left`.
+        /// The index of the other segment. It can be equal to `left`.
         right: u64,
         /// The number of segments. The segment of a document is `doc % segments`.
         segments: u64,

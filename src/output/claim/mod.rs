@@ -47,7 +47,7 @@ use crate::machine::being_read::{self, OnChange};
 /// A claim is renewed this many times within its `seconds`.
 const BEATS: u32 = 6;
 
-/// The interval at which the claims on a remote output are listed again. On this machine, it is a quarter of this value.
+/// The interval at which the claims on a remote output are listed again. For an output on a local disk, the interval is a quarter of this.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause before the claims are listed again while several processes ask.

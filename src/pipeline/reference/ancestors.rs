@@ -163,8 +163,8 @@ pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>)
         if differ.limit(0, Some(1))?.count().await? > 0 {
             let [one, other] = [stored, *other].map(|stored| stored.layout().shown());
             return Err(Error::job(format!(
-                "{other} and {one} have different tables frequent_shingles, so their signatures cannot be compared \
-                 (shingle.max_frequency): run the job of {one} again with against.output = {other}, so that it uses the same table"
+                "the tables `frequent_shingles` of {other} and {one} differ, so their signatures cannot be compared \
+                 (shingle.max_frequency): run the job of {one} again with against.output = {other}, so that it uses its table"
             )));
         }
     }

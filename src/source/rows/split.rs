@@ -35,7 +35,7 @@ const READ_GAP: u64 = 32;
 /// A part of a file that a partition of a plan reads.
 pub(in crate::source) struct ReadPart {
     pub path: Arc<str>,
-    /// The rows of the file, or its size, in a form for hashes.
+    /// Identifies the part in hashes: the first row and the number of rows in a Parquet file, or the size of another file.
     pub part: String,
 }
 

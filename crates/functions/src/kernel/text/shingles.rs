@@ -396,7 +396,8 @@ pub(crate) mod tests {
         assert_eq!(out.len(), 1 + 100_001 + 400_000, "none too many");
     }
 
-    /// A stop word at the start of a piece leaves white space before a mark. The white space and the mark are one segment.
+    /// If the stop word at the start of a piece of text is removed, the rest can start with white space and a combining mark. By Unicode's
+    /// rules, these are one segment.
     #[test]
     fn a_stop_word_between_pieces_changes_no_word() {
         let mut words = by(Unit::Word, 1, ShingleHash::Xxh3);

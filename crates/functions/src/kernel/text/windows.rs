@@ -143,7 +143,7 @@ pub(crate) struct WordRun {
 /// Spans are all other words. A span ends where the next one begins, or where the document `kept_doc` has other words. In a span, up to
 /// `gap` consecutive words can be outside of windows.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
-    // The words of each run up to its last window, its end, and its first window.
+    // For each run: its words up to the end of its last window; its end, which can be after a gap; and the index of its first window.
     let mut runs: Vec<(Range<usize>, usize, usize)> = Vec::new();
     let (mut start, mut is_next) = (0, false);
     loop {
