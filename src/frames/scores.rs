@@ -50,7 +50,7 @@ pub(crate) enum SketchJoin {
     /// and read by every partition, so this join needs a single process.
     Segments,
     /// Each pair of segments is a block. A candidate belongs to the block of its documents' segments. A sketch is sent once to each block
-    /// that needs it, so at most once per segment.
+    /// that needs it: with n segments, to at most n blocks.
     Blocks,
 }
 

@@ -121,7 +121,9 @@ fn parsed(text: &str) -> Result<Expr> {
     }
     match DFParser::parse_sql_into_expr(text) {
         Ok(parsed) if parsed.alias.is_none() => Ok(parsed.expr),
-        Ok(_) => Err(Error::job(format!("is {text:?}, which ends with an alias: expected a condition alone"))),
+        Ok(_) => {
+            Err(Error::job(format!("is {text:?}, which ends with an alias: expected a condition alone")))
+        }
         Err(error) => Err(Error::job(format!(
             "is {text:?}, which is not a SQL condition: expected one such as \"lang = 'en' AND stars > 2\""
         ))
@@ -343,7 +345,7 @@ mod tests {
             ("", "is empty"),
             ("stars >", "is not a SQL condition"),
             ("stars > 2; DROP TABLE x", "is not a SQL condition"),
-            ("stars AS x", "gives a name"),
+            ("stars AS x", "ends with an alias"),
             ("day < now()", "calls now(), which may give another value in each run"),
             ("day < current_date", "calls current_date(), which may give another value"),
             ("random() < 0.1", "calls random(), which may give another value"),

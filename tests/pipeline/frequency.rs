@@ -247,7 +247,7 @@ fn outputs_with_other_lists_are_refused() {
     // These days did not know the first.
     run(&days.job("two", "alone", &[], &[])).unwrap();
     let error = run(&days.job("three", "three", &["one", "alone"], &[])).unwrap_err().to_string();
-    assert!(error.contains("different tables frequent_shingles") && error.contains("alone"), "{error}");
+    assert!(error.contains("the tables `frequent_shingles`") && error.contains("alone"), "{error}");
     let error = days.merge(&["one", "alone"], "merged").unwrap_err().to_string();
     assert!(error.contains("frequent_shingles"), "{error}");
     let error = run(&days.job("three", "three", &["one", "two"], &["source.group=site"])).unwrap_err();
