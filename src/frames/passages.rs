@@ -13,7 +13,7 @@ use datafusion::functions::unicode::expr_fn::lpad;
 use datafusion::functions_aggregate::expr_fn::{count, max, sum};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr, ident};
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::keep::{self, BEFORE};
 use super::{all_columns, columns, groups, lists, no_number, number, reference, renamed};
@@ -375,7 +375,9 @@ pub(crate) fn spans_of_words(
     )?;
     let mut of_kept = renamed([("kept_doc", "doc"), ("kept_at", "at"), ("kept_words", "words")]);
     of_kept.extend(columns(["occurrences", "reference_documents", "kept_doc", "kept_at", "kept_words"]));
-    of_kept.extend(["kept_char_start", "is_span"].map(|name| lit(0_u64).alias(name)));
+    // The columns are nullable as in the other rows of the union. Ballista refuses batches with different schemas.
+    let zero = || when(col("kept_at").is_not_null(), lit(0_u64)).end();
+    of_kept.extend([zero()?.alias("kept_char_start"), zero()?.alias("is_span")]);
     let runs = runs.filter(col("is_span").eq(lit(1_u64)))?.union(kept.select(of_kept)?)?;
     let runs = lists(with_struct(runs, "runs", RUN)?.with_column_renamed("doc", "run_doc")?)?;
     let texts = texts.select(columns(["doc", "text"]))?;

@@ -56,8 +56,8 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
             }
         }
         None => {
-            let folders: BTreeSet<&str> =
-                files.iter().filter_map(|file| Some(file.path.rsplit_once('/')?.0)).collect();
+            let folder = |file: &&File| file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let folders: BTreeSet<&str> = files.iter().map(folder).collect();
             for folder in folders {
                 for meta in output.list(folder).await? {
                     found.extend(output.inside(&meta.location).map(|inside| (inside, meta.size)));
