@@ -82,12 +82,8 @@ impl Applied {
         let flags = bools(&clusters, "representative");
         let members: Vec<_> =
             strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
-        let kept: BTreeMap<&String, &String> = members
-            .iter()
-            .zip(flags)
-            .filter(|(_, kept)| *kept)
-            .map(|((id, cluster), _)| (cluster, id))
-            .collect();
+        let kept = members.iter().zip(flags).filter(|(_, kept)| *kept);
+        let kept: BTreeMap<&String, &String> = kept.map(|((id, cluster), _)| (cluster, id)).collect();
         let of: BTreeMap<&String, &String> = members.iter().map(|(id, cluster)| (id, cluster)).collect();
         let places = strings(&documents, "source").into_iter().zip(numbers(&documents, "position"));
         strings(&documents, "id")

@@ -300,6 +300,10 @@ fn settings_that_do_not_fit_together_are_refused_by_name() {
             &["output.buckets=true", "candidates.method=none", "passages.unit=line"],
             &["`output.buckets`", "candidates.method"],
         ),
+        (
+            &["against={ first_day = true, source = { url = 'k', format = 'jsonl', text = 't' } }"],
+            &["against.first_day", "against.output"],
+        ),
         (&["alarms.removed_share=1.5"], &["expected a number from 0 to 1"]),
         (&["alarms.per=shop"], &["alarms.per"]),
         (&["alarms.max_rejected_share=-0.1"], &["expected a number from 0 to 1"]),

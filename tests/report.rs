@@ -269,7 +269,7 @@ fn the_page_says_how_this_job_may_miss_pairs() {
         (
             "filter",
             &["score.prefilter=true"],
-            "and so are candidates whose estimate is under the threshold",
+            "so are candidates whose estimate is under the threshold",
             true,
         ),
         ("estimate", &["score.by=signature"], "The estimate of the signatures decides", true),

@@ -83,6 +83,20 @@ macro_rules! program {
 }
 pub(crate) use program;
 
+/// Gives a type the methods of its field `scene`.
+macro_rules! has_a_scene {
+    ($type:ty) => {
+        impl std::ops::Deref for $type {
+            type Target = $crate::support::Scene;
+
+            fn deref(&self) -> &Self::Target {
+                &self.scene
+            }
+        }
+    };
+}
+pub(crate) use has_a_scene;
+
 /// A shell that runs a script in `folder` and knows the command under test.
 pub fn shell(script: &str, folder: &Path) -> Command {
     let program = assert_cmd::cargo::cargo_bin("resemblance");

@@ -179,23 +179,16 @@ fn removed_documents_are_listed_with_kept_ones() {
     applied.run("parquet", "id = \"id\"\ntext = \"text\"");
     applied.apply("to", &[]);
     let manifest = result(&applied.path("to"));
-    let tables: Vec<RecordBatch> = manifest["removed"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|file| parquet(&applied.path("to").join(file["path"].as_str().unwrap())).0)
-        .collect();
+    let table_of = |file: &Value| parquet(&applied.path("to").join(file["path"].as_str().unwrap())).0;
+    let tables: Vec<RecordBatch> = manifest["removed"].as_array().unwrap().iter().map(table_of).collect();
     let removed = concat_batches(&tables[0].schema(), &tables).unwrap();
     assert_eq!(removed.schema().field(0).data_type(), &DataType::Int64);
     let pairs = table(&applied.path("out"), "pairs");
-    let of_pair: BTreeMap<(String, String), (f64, f64, f64)> = strings(&pairs, "id_a")
-        .into_iter()
-        .zip(strings(&pairs, "id_b"))
-        .zip(floats(&pairs, "jaccard"))
-        .zip(floats(&pairs, "containment_a"))
-        .zip(floats(&pairs, "containment_b"))
-        .map(|(((ids, jaccard), a), b)| (ids, (jaccard, a, b)))
-        .collect();
+    let ids = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b"));
+    let shares = floats(&pairs, "containment_a").into_iter().zip(floats(&pairs, "containment_b"));
+    let rows = ids.zip(floats(&pairs, "jaccard")).zip(shares);
+    let of_pair: BTreeMap<(String, String), (f64, f64, f64)> =
+        rows.map(|((ids, jaccard), (a, b))| (ids, (jaccard, a, b))).collect();
     let clustered = applied.clustered();
     let number = |name: &str, row: usize| {
         let column = removed.column_by_name(name).unwrap();

@@ -49,12 +49,8 @@ pub fn expected(
     let clusters = table(output, "clusters");
     let members: Vec<(String, String)> =
         strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
-    let kept: BTreeMap<&String, &String> = members
-        .iter()
-        .zip(bools(&clusters, "representative"))
-        .filter(|(_, represents)| *represents)
-        .map(|((id, cluster), _)| (cluster, id))
-        .collect();
+    let kept = members.iter().zip(bools(&clusters, "representative")).filter(|(_, represents)| *represents);
+    let kept: BTreeMap<&String, &String> = kept.map(|((id, cluster), _)| (cluster, id)).collect();
     let spared: BTreeSet<String> = match contained {
         Some(_) => strings(&table(output, "spared"), "id").into_iter().collect(),
         None => BTreeSet::new(),

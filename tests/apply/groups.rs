@@ -43,9 +43,8 @@ fn removed_documents_are_listed_with_groups() {
 #[test]
 fn a_dry_run_counts_each_group() {
     let applied = scene("parquet").applied;
-    let dry = |more: &[&str]| {
-        resemblance().arg("apply").arg(applied.path("out")).arg("--dry-run").args(more).assert().shown(&[])
-    };
+    let dry =
+        |more: &[&str]| program!["apply", applied.path("out"), "--dry-run"].args(more).assert().shown(&[]);
     let counted: Value = serde_json::from_str(&dry(&["--json"])).unwrap();
     let gone = applied.gone();
     let mut expected = BTreeMap::<Option<&str>, (u64, u64)>::new();

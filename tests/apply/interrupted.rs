@@ -79,14 +79,10 @@ fn the_rest_of_a_manifest_that_was_cut_off_goes_with_the_next_attempt() {
     use std::os::unix::process::ExitStatusExt;
 
     let applied = applied_of(800);
-    let ended = Command::new("sh")
-        .args(["-c", "ulimit -f 160; exec \"$0\" apply \"$@\""])
-        .arg(assert_cmd::cargo::cargo_bin("resemblance"))
-        .arg(applied.path("out"))
-        .arg("--to")
-        .arg(applied.path("to"))
-        .output()
-        .unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 160; exec \"$0\" apply \"$@\""]);
+    shell.arg(assert_cmd::cargo::cargo_bin("resemblance")).arg(applied.path("out"));
+    let ended = shell.arg("--to").arg(applied.path("to")).output().unwrap();
     let sigxfsz = 25;
     assert_eq!(ended.status.signal(), Some(sigxfsz), "{}", stderr(&ended));
     let rest = || {

@@ -33,8 +33,8 @@ fn a_folder_that_is_not_empty_or_overlaps_is_refused() {
     std::fs::rename(applied.path("out"), applied.path("moved")).unwrap();
     let job = applied.path("job.toml");
     let to = format!("output.url={:?}", applied.path("to"));
-    resemblance().arg("run").arg(&job).args(["--set", &to]).assert().code(3);
-    resemblance().args(["clean"]).arg(applied.path("to")).assert().code(3);
+    program!["run", &job, "--set", &to].assert().code(3);
+    program!["clean", applied.path("to")].assert().code(3);
     assert_eq!(files(&applied.path("to")), before);
     applied.run("parquet", "id = \"id\"\ntext = \"text\"");
     applied.refused("moved", &[], 2, &["apply did not write"]);
@@ -48,7 +48,7 @@ fn options_that_a_format_or_an_encoding_does_not_allow_are_refused() {
     }
     applied.run("text", "");
     applied.refused("to", &["--annotate"], 2, &["text files have no columns"]);
-    resemblance().arg("apply").arg(applied.path("out")).assert().refused(2, &["--to"]);
+    program!["apply", applied.path("out")].assert().refused(2, &["--to"]);
     applied.refused("to", &["--annotate", "--rejects", "drop"], 2, &[]);
 
     let applied = Applied::new();
@@ -63,9 +63,8 @@ fn options_that_a_format_or_an_encoding_does_not_allow_are_refused() {
 #[test]
 fn a_dry_run_counts_and_writes_nothing() {
     let applied = applied();
-    let dry = |more: &[&str]| {
-        resemblance().arg("apply").arg(applied.path("out")).arg("--dry-run").args(more).assert().shown(&[])
-    };
+    let dry =
+        |more: &[&str]| program!["apply", applied.path("out"), "--dry-run"].args(more).assert().shown(&[]);
     let to = applied.path("to");
     let counted: Value = serde_json::from_str(&dry(&["--json", "--to", to.to_str().unwrap()])).unwrap();
     assert!(dry(&[]).contains("nothing was written"));

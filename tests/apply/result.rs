@@ -43,7 +43,7 @@ fn gone_ids(applied: &Applied) -> BTreeSet<String> {
 }
 
 fn lines(command: &[&str], result: &Path) -> Vec<Value> {
-    let out = resemblance().arg(command[0]).arg(result).args(&command[1..]).assert().shown(&[]);
+    let out = program![command[0], result].args(&command[1..]).assert().shown(&[]);
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -82,12 +82,12 @@ fn verify_compares_every_file_of_a_result() {
         let mut bytes = whole.clone();
         bytes[whole.len() / 2] ^= 1;
         std::fs::write(to.join(path), bytes).unwrap();
-        let said = stdout(resemblance().arg("verify").arg(&to).assert().code(3).get_output());
+        let said = stdout(program!["verify", &to].assert().code(3).get_output());
         assert!(said.contains(path) && said.contains("CRC-32"), "{said}");
         std::fs::write(to.join(path), whole).unwrap();
     }
     std::fs::remove_file(to.join("day=0/part-0.parquet")).unwrap();
-    assert!(stdout(resemblance().arg("verify").arg(&to).assert().code(3).get_output()).contains("is gone"));
+    assert!(stdout(program!["verify", &to].assert().code(3).get_output()).contains("is gone"));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn sql_has_the_tables_of_a_result() {
         let position = row["kept_position"].as_u64().unwrap() as usize;
         assert_eq!(strings(&file, "id")[position], row["kept_id"].as_str().unwrap());
     }
-    let asked = resemblance().arg("sql").arg(&to).arg("SELECT * FROM pairs").assert();
+    let asked = program!["sql", &to, "SELECT * FROM pairs"].assert();
     asked.refused(2, &["there is no table `pairs`: the tables are kept, rejected, removed"]);
 }
 
@@ -186,7 +186,7 @@ fn sql_reads_sources_of_different_formats() {
     run(&last).unwrap();
     let outputs = ["A", "B"].map(|name| path(name).display().to_string()).to_vec();
     run(&Job::merge(outputs, &last, &path("M").display().to_string())).unwrap();
-    resemblance().arg("apply").arg(path("M")).arg("--to").arg(path("to")).assert().success();
+    program!["apply", path("M"), "--to", path("to")].assert().success();
     let removed = lines(&["sql", "SELECT id, source, origin_number FROM removed", "--json"], &path("to"));
     let gone: BTreeSet<&str> = removed.iter().map(|row| row["id"].as_str().unwrap()).collect();
     let kept = lines(&["sql", "SELECT * FROM kept", "--json"], &path("to"));
@@ -289,26 +289,21 @@ fn show_prints_removed_beside_kept_documents() {
     assert_eq!(lines(&["show", "--json", "--top", "100", "--cluster", id], &to).len(), members - 1);
     let one = lines(&["show", "--json", "--id", id], &to);
     assert_eq!((one.len(), one[0]["id_a"].as_str().unwrap()), (1, *of));
-    resemblance()
-        .arg("show")
-        .arg(&to)
-        .arg("--csv")
-        .assert()
-        .shown(&["id_kept,id_removed,jaccard", "text_kept"]);
-    let text = resemblance().arg("show").arg(&to).assert().shown(&[]);
+    program!["show", &to, "--csv"].assert().shown(&["id_kept,id_removed,jaccard", "text_kept"]);
+    let text = program!["show", &to].assert().shown(&[]);
     assert!(text.starts_with("kept on the left, removed on the right\n"), "{text}");
     assert!(text.contains("more removed documents are not shown"), "{text}");
-    let shown = resemblance().arg("show").arg(&to).args(["--id", "nobody"]).assert();
+    let shown = program!["show", &to, "--id", "nobody"].assert();
     shown.refused(2, &["no document with the id `nobody` was removed"]);
     // The source is needed, unchanged; it may be at another place.
     std::fs::rename(applied.path("in"), applied.path("moved")).unwrap();
-    resemblance().arg("show").arg(&to).assert().code(3);
+    program!["show", &to].assert().code(3);
     let moved = applied.path("moved").display().to_string();
     let shown = lines(&["show", "--json", "--id", id, "--source", &moved], &to);
     assert_eq!(shown, one);
     std::fs::rename(applied.path("moved"), applied.path("in")).unwrap();
     write_parquet(&applied.path("in/day=0/part-0.parquet"), &corpus(83, 5, 5), 5);
-    resemblance().arg("show").arg(&to).assert().refused(3, &["has changed since"]);
+    program!["show", &to].assert().refused(3, &["has changed since"]);
 }
 
 /// Commands that need an output name the mistake, and nothing writes among the files of a result.
@@ -334,7 +329,7 @@ fn a_result_is_no_output() {
     let begun = "{\n  \"fingerprint\": \"a\",\n  \"output\": \"out\"\n}\n";
     std::fs::write(to.join("_resemblance/_work/apply.json"), begun).unwrap();
     std::fs::remove_file(to.join("_resemblance/manifest.json")).unwrap();
-    resemblance().arg("verify").arg(&to).assert().refused(3, &["unfinished result of apply"]);
+    program!["verify", &to].assert().refused(3, &["unfinished result of apply"]);
 }
 
 #[test]

@@ -4,12 +4,14 @@ use crate::support::*;
 
 /// Ten documents: five copies in the group north, two in south, and others.
 struct Shops {
-    folder: TempDir,
+    scene: Scene,
 }
+
+has_a_scene!(Shops);
 
 impl Shops {
     fn new() -> Self {
-        let folder = tempdir().unwrap();
+        let scene = Scene::new(&[]);
         let (copied, again) = ("one two three four five six", "a b c d e f");
         let rows = [
             ("n1", copied, Some("north")),
@@ -25,20 +27,15 @@ impl Shops {
         ];
         let documents = rows.map(|(id, text, _)| (id.to_owned(), text.to_owned()));
         let shops = Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>());
-        write_columns(&folder.path().join("in.parquet"), &documents, vec![("shop", shops)], 5);
-        let text = job_text(folder.path().join("in.parquet"), SET_BY_THE_TEST);
-        std::fs::write(folder.path().join("job.toml"), text).unwrap();
-        Self { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        write_columns(&scene.path("in.parquet"), &documents, vec![("shop", shops)], 5);
+        let text = job_text(scene.path("in.parquet"), SET_BY_THE_TEST);
+        std::fs::write(scene.path("job.toml"), text).unwrap();
+        Self { scene }
     }
 
     fn run(&self, output: &str, sets: &[&str]) -> Assert {
-        let mut run = resemblance();
-        run.arg("run").arg(self.path("job.toml"));
-        run.args(["--set", &format!("output.url={}", self.path(output).display())]);
+        let set = format!("output.url={}", self.path(output).display());
+        let mut run = program!["run", self.path("job.toml"), "--set", set];
         for set in [&["source.group=shop"], sets].concat() {
             run.args(["--set", set]);
         }
@@ -46,12 +43,8 @@ impl Shops {
     }
 
     fn apply(&self, output: &str, more: &[&str]) -> Assert {
-        resemblance().arg("apply").arg(self.path(output)).args(more).assert()
+        program!["apply", self.path(output)].args(more).assert()
     }
-}
-
-fn said(assert: &Assert) -> String {
-    stderr(assert.get_output())
 }
 
 fn finished(output: &Path) -> bool {
@@ -62,8 +55,8 @@ fn finished(output: &Path) -> bool {
 fn alarms_report_bound_and_value() {
     let shops = Shops::new();
     // Five of ten go: four of north, one of south.
-    let quiet = shops.run("quiet", &["alarms.removed_share=0.5", "alarms.largest_cluster=5"]).success();
-    assert!(!said(&quiet).contains("alarms"), "{}", said(&quiet));
+    let quiet = shops.run("quiet", &["alarms.removed_share=0.5", "alarms.largest_cluster=5"]).warned(&[]);
+    assert!(!quiet.contains("alarms"), "{quiet}");
     shops.run("told", &["alarms.removed_share=0.49", "alarms.largest_cluster=4"]).warned(&[
         "5 of 10 documents would be removed, a share of 0.5000, and alarms.removed_share allows 0.49",
         "the cluster `n1` has 5 documents, and alarms.largest_cluster allows 4",
@@ -81,8 +74,8 @@ fn alarms_report_bound_and_value() {
 fn where_the_job_fails_nothing_is_applied() {
     let shops = Shops::new();
     let sets = ["alarms.removed_share=0.6", "alarms.per=group", "alarms.fail=true"];
-    let failed = shops.run("out", &sets).code(6);
-    assert!(said(&failed).contains("of group `north`") && finished(&shops.path("out")), "{}", said(&failed));
+    shops.run("out", &sets).refused(6, &["of group `north`"]);
+    assert!(finished(&shops.path("out")));
     // Also when it is finished already.
     shops.run("out", &sets).code(6);
     shops.run("out", &["alarms.removed_share=0.7", "alarms.per=group", "alarms.fail=true"]).success();
@@ -107,17 +100,17 @@ fn bounds_are_mended_where_the_output_is_applied() {
     shops.run("out", &sets).code(6);
     let to = shops.path("clean").display().to_string();
     shops.apply("out", &["--to", &to]).refused(6, &["--removed-share"]);
-    let refused = shops.apply("out", &["--to", &to, "--removed-share", "0.5"]).code(6);
-    assert!(said(&refused).contains("`n1` has 5 documents") && !said(&refused).contains("5 of 10"));
+    let mended = shops.apply("out", &["--to", &to, "--removed-share", "0.5"]);
+    assert!(!mended.refused(6, &["`n1` has 5 documents"]).contains("5 of 10"));
     shops.apply("out", &["--to", &to, "--removed-share", "1.5"]).code(2);
     assert!(!shops.path("clean").exists());
     let bounds = ["--removed-share", "0.5", "--largest-cluster", "5"];
-    let quiet = shops.apply("out", &[&["--to", &to][..], &bounds].concat()).success();
-    assert!(!said(&quiet).contains("alarms"), "{}", said(&quiet));
+    let quiet = shops.apply("out", &[&["--to", &to][..], &bounds].concat()).warned(&[]);
+    assert!(!quiet.contains("alarms"), "{quiet}");
     assert!(finished(&shops.path("clean")));
     // Tighter ones hold too.
     let tighter = ["--removed-share", "0.1", "--to", &to];
-    assert!(said(&shops.apply("out", &tighter).code(6)).contains("alarms.removed_share allows 0.1"));
+    shops.apply("out", &tighter).refused(6, &["alarms.removed_share allows 0.1"]);
 }
 
 /// Two texts that can be compared, and three that are empty.
@@ -135,12 +128,11 @@ fn too_few_documents_and_too_many_rejects_are_alarms() {
         scene.command(&[&["run", "job.toml"][..], &sets.collect::<Vec<_>>()].concat()).assert()
     };
     let fine = ["alarms.min_documents=2", "alarms.max_rejected_share=0.6", "alarms.fail=true"];
-    assert!(!said(&run(&fine).success()).contains("alarms."));
-    let told = said(&run(&["alarms.min_documents=3", "alarms.max_rejected_share=0.59"]).success());
+    assert!(!run(&fine).warned(&[]).contains("alarms."));
     let few = "alarms.min_documents requires 3 compared documents, and there are 2";
     let many = "3 of 5 documents were rejected, a share of 0.6000, and alarms.max_rejected_share allows 0.59";
-    assert!(told.contains(few) && told.contains(many), "{told}");
-    assert!(said(&run(&["alarms.min_documents=3", "alarms.fail=true"]).code(6)).contains(few));
+    run(&["alarms.min_documents=3", "alarms.max_rejected_share=0.59"]).warned(&[few, many]);
+    run(&["alarms.min_documents=3", "alarms.fail=true"]).refused(6, &[few]);
     let sets = ["alarms.min_documents=3", "alarms.fail=true"].map(|set| ["--set", set]).concat();
     let written = ["--record", "record.json", "--metrics", "run.prom"];
     scene.command(&[&["run", "job.toml"][..], &sets, &written].concat()).assert().code(6);
@@ -150,13 +142,12 @@ fn too_few_documents_and_too_many_rejects_are_alarms() {
     let metrics = std::fs::read_to_string(scene.path("run.prom")).unwrap();
     let counted = |line: &str| line.starts_with("resemblance_documents{") && line.ends_with(" 2");
     assert!(metrics.lines().any(counted), "{metrics}");
-    assert!(said(&run(&["alarms.max_rejected_share=0.59", "alarms.fail=true"]).code(6)).contains(many));
+    run(&["alarms.max_rejected_share=0.59", "alarms.fail=true"]).refused(6, &[many]);
     // The record names both, also without groups.
-    let record: Value = printed(&mut scene.command(&["run", "job.toml", "--set", "alarms.min_documents=3"]));
+    let record = printed(&mut scene.command(&["run", "job.toml", "--set", "alarms.min_documents=3"]));
     let verdict = &record["alarms"][0];
     assert_eq!(verdict["bound"], "min_documents");
-    assert_eq!(verdict["allowed"], 3.0);
-    assert_eq!(verdict["found"], 2.0);
+    assert!(verdict["allowed"] == 3.0 && verdict["found"] == 2.0, "{verdict}");
 }
 
 #[test]
@@ -167,9 +158,7 @@ fn apply_takes_other_bounds_on_what_was_read() {
     scene.command(&[&["run", "job.toml"][..], &bounds].concat()).assert().code(6);
     let apply =
         |more: &[&str]| scene.command(&[&["apply", "out", "--to", "clean"][..], more].concat()).assert();
-    let refused = said(&apply(&[]).code(6));
-    assert!(refused.contains("alarms.min_documents requires 3"), "{refused}");
-    assert!(refused.contains("allows 0.5"), "{refused}");
+    apply(&[]).refused(6, &["alarms.min_documents requires 3", "allows 0.5"]);
     apply(&["--min-documents", "2"]).code(6);
     apply(&["--min-documents", "2", "--max-rejected-share", "1.5"]).code(2);
     assert!(!scene.path("clean").exists());
@@ -185,19 +174,19 @@ fn a_summary_begins_with_what_makes_the_result_doubtful() {
     let rejected = "3 of 5 documents were rejected, so most of them are not compared";
     for (sets, warning) in [(&["--set", "source.where=id = 'none'"][..], nothing), (&[], rejected)] {
         let scene = with_empty_texts();
-        let run = scene.command(&[&["run", "job.toml"][..], sets].concat()).assert().success();
-        let printed = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
-        assert!(printed.starts_with(warning), "{printed}");
-        assert!(said(&run).contains(warning), "{}", said(&run));
+        let run = scene.command(&[&["run", "job.toml"][..], sets].concat()).assert();
+        run.warned(&[warning]);
+        assert!(run.shown(&[]).starts_with(warning), "{run:?}");
         assert!(manifest(&scene.path("out")).warnings[0].starts_with(warning));
     }
     let scene = with_empty_texts();
     for (more, warning) in [(&["--where", "id = 'none'"][..], nothing), (&[], rejected)] {
-        let find = scene.command(&[&["find", "in.parquet"][..], more].concat()).assert().success();
-        assert!(String::from_utf8_lossy(&find.get_output().stdout).starts_with(warning));
+        let find = scene.command(&[&["find", "in.parquet"][..], more].concat()).assert().shown(&[]);
+        assert!(find.starts_with(warning), "{find}");
     }
     // Most documents were compared.
     let scene = with_empty_texts();
-    let run = scene.command(&["run", "job.toml", "--set", "source.where=id < 'd4'"]).assert().success();
-    assert!(!said(&run).contains("rejected") && manifest(&scene.path("out")).warnings.is_empty());
+    let run = ["run", "job.toml", "--set", "source.where=id < 'd4'"];
+    let said = scene.command(&run).assert().warned(&[]);
+    assert!(!said.contains("rejected") && manifest(&scene.path("out")).warnings.is_empty());
 }

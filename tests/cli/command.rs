@@ -35,16 +35,9 @@ fn an_output_that_cannot_be_written_is_named() {
 fn check_prints_choice_curve_and_recall_without_data() {
     let scene = Scene::new(&[]).with_job("in.jsonl", &[]);
     std::fs::remove_file(scene.path("in.jsonl")).unwrap();
-    scene
-        .command(&["check", "job.toml"])
-        .args(["--no-data", "--set", "score.threshold=0.8"])
-        .assert()
-        .shown(&["16 bands of 6 rows", "<- threshold"]);
-    let checked = scene
-        .command(&["check", "job.toml"])
-        .args(["--no-data", "--set", "score.threshold=0.8", "--json"])
-        .assert()
-        .json();
+    let check = ["check", "job.toml", "--no-data", "--set", "score.threshold=0.8"];
+    scene.command(&check).assert().shown(&["16 bands of 6 rows", "<- threshold"]);
+    let checked = printed(&mut scene.command(&check));
     // 1 - (1 - 0.8^6)^16
     let recall = checked["expected_recall_at_threshold"].as_f64().unwrap();
     assert!((recall - 0.992_281_3).abs() < 1e-6, "{recall}");
@@ -84,11 +77,8 @@ fn check_counts_pairs_that_estimates_drop() {
 fn the_quickstart_runs() {
     let path = paths();
     let out = format!("output.url={}", path("out").display());
-    resemblance()
-        .current_dir(repository("."))
-        .args(["run", "jobs/quickstart.toml", "--set", &out])
-        .assert()
-        .shown(&["most similar"]);
+    let mut run = program!["run", "jobs/quickstart.toml", "--set", out];
+    run.current_dir(repository(".")).assert().shown(&["most similar"]);
     let rejects = table(&path("out"), "rejects");
     let reasons: Vec<_> = strings(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect();
     let expected =
@@ -148,11 +138,8 @@ fn completions_and_manual_pages_cover_all_commands() {
 fn copies_of_short_texts_are_found() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::write(
-        path("in.csv"),
-        "id,t\n1,Red running shoes\n2,red  running shoes\n3,Blue shoes\n4,Red running shoes\n",
-    )
-    .unwrap();
+    let rows = "id,t\n1,Red running shoes\n2,red  running shoes\n3,Blue shoes\n4,Red running shoes\n";
+    std::fs::write(path("in.csv"), rows).unwrap();
     let job = "source = { format = 'csv', url = '$in.csv', id = 'id', text = 't' }\noutput.url = '$out'\n";
     std::fs::write(path("job.toml"), job.replace('$', &path(""))).unwrap();
     let run = |more: &[&str]| resemblance().arg("run").arg(path("job.toml")).args(more).assert().success();
@@ -170,20 +157,12 @@ fn copies_of_short_texts_are_found() {
 fn a_low_recall_is_warned_of() {
     let path = paths();
     let out = format!("output.url={}", path("out").display());
-    let sets = [
-        "jobs/quickstart.toml",
-        "--set",
-        &out,
-        "--set",
-        "score.threshold=0.8",
-        "--set",
-        "lsh.choose=nearest",
-    ];
+    let sets = ["score.threshold=0.8", "lsh.choose=nearest", &out].map(|set| ["--set", set]);
     let said = "is expected to find 20.4 %";
-    let command =
-        |name: &str| resemblance().current_dir(repository(".")).arg(name).args(sets).assert().success();
-    command("check").shown(&[said]);
-    command("run").shown(&[said]);
+    for command in ["check", "run"] {
+        let mut command = program![command, "jobs/quickstart.toml"];
+        command.current_dir(repository(".")).args(sets.as_flattened()).assert().shown(&[said]);
+    }
     let warnings = manifest(&path("out")).warnings;
     assert!(warnings.iter().any(|warning| warning.contains(said)), "{warnings:?}");
     let sets = ["check", "jobs/quickstart.toml", "--set", "score.threshold=0.8"];

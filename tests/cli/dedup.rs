@@ -26,10 +26,6 @@ fn call(folder: &Path, arguments: &[&str]) -> Assert {
     resemblance().current_dir(folder).args(arguments).assert()
 }
 
-fn said(assert: &Assert) -> String {
-    stdout(assert.get_output())
-}
-
 fn numbers(file: &Path) -> BTreeSet<u64> {
     let text = std::fs::read_to_string(file).unwrap();
     text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["n"].as_u64().unwrap()).collect()
@@ -54,19 +50,16 @@ fn the_rules_of_keep_decide_in_their_order_which_document_stays() {
             "dedup", "in.jsonl", "--text", "body", "-k", "5", "--unit", "word", "--to", rules, "--keep",
             rules,
         ];
-        let printed = said(&call(folder.path(), &arguments).success());
-        assert!(printed.contains(&format!("10 kept; of similar ones: {words}\n")), "{rules}: {printed}");
+        let shown = format!("10 kept; of similar ones: {words}\n");
+        call(folder.path(), &arguments).shown(&[&shown]);
         let expected: BTreeSet<u64> = (0..9).chain([stays]).collect();
         assert_eq!(numbers(&folder.path().join(rules).join("in.jsonl")), expected, "{rules}");
     }
     for (rules, fault) in
         [("stars,,first", "is empty"), ("newest day", "write \"day desc\""), ("star desc", "`star`")]
     {
-        let wrong =
-            call(folder.path(), &["dedup", "in.jsonl", "--text", "body", "--dry-run", "--keep", rules])
-                .code(2);
-        let message = stderr(wrong.get_output());
-        assert!(message.contains(fault), "{rules}: {message}");
+        let arguments = ["dedup", "in.jsonl", "--text", "body", "--dry-run", "--keep", rules];
+        call(folder.path(), &arguments).refused(2, &[fault]);
     }
 }
 
@@ -83,8 +76,8 @@ fn empty_texts_stay_or_go_where_rejects_says() {
     ] {
         let to = folder.path().join(rejects);
         let arguments = ["dedup", "in.jsonl", "--text", "body", "--rejects", rejects, "--to", rejects];
-        let printed = said(&call(folder.path(), &arguments).success());
-        assert!(printed.contains(&format!("1 not compared (1 empty_text), {words}\n")), "{printed}");
+        let shown = format!("1 not compared (1 empty_text), {words}\n");
+        call(folder.path(), &arguments).shown(&[&shown]);
         let expected: BTreeSet<u64> = kept.iter().copied().chain(stays.then_some(12)).collect();
         assert_eq!(numbers(&to.join("in.jsonl")), expected, "{rejects}");
         let is_rejected = files(&to).keys().any(|file| file.to_string_lossy().contains("rejected/"));
@@ -114,7 +107,7 @@ fn summaries_say_that_text_is_lost_and_explain_a_shingle_before_they_count_them(
         json!({"n": 1, "body": format!("{TEXT} x y z")}),
     ];
     let folder = written("in.jsonl", &rows);
-    let call = |arguments: &[&str]| said(&call(folder.path(), arguments).success());
+    let call = |arguments: &[&str]| call(folder.path(), arguments).shown(&[]);
     let lost = "1 of the 1 removed has text that is lost: more than 2 % of its shingles (5 words in a row)";
     let options = ["in.jsonl", "--text", "body", "--unit", "word", "-k", "5"];
     let dedup = call(&[&["dedup"][..], &options, &["--to", "clean", "--output", "out"]].concat());

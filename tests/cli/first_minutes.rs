@@ -29,21 +29,13 @@ fn call(arguments: &[&str], paths: &[&Path]) -> Assert {
     resemblance().args(arguments).args(paths).assert()
 }
 
-fn out(assert: &Assert) -> String {
-    stdout(assert.get_output())
-}
-
-fn err(assert: &Assert) -> String {
-    stderr(assert.get_output())
-}
-
 /// The pairs that `find --json` prints.
 fn found(assert: &Assert) -> BTreeSet<(String, String)> {
     let pair = |line: &str| {
         let pair: Value = serde_json::from_str(line).unwrap();
         (pair["id_a"].to_string(), pair["id_b"].to_string())
     };
-    out(assert).lines().map(pair).collect()
+    assert.shown(&[]).lines().map(pair).collect()
 }
 
 /// The documents that the folder is without, each with the one that stays.
@@ -92,15 +84,13 @@ fn data_are_compared_by_rows_and_the_format_is_found_out() {
         ("b.parquet", parquet, "as Parquet: text column text, id column id"),
     ] {
         let path = write_file(&folder, name, bytes);
-        let assert = call(&FIND, &[&path]).success();
-        let said = err(&assert);
+        let assert = call(&FIND, &[&path]);
         if name == "table.txt" {
             // Ids come twice there, so rows are numbered.
-            assert!(said.contains(sentence) && said.contains("ids are row numbers"), "{name}: {said}");
+            assert.warned(&[sentence, "ids are row numbers"]);
             continue;
         }
-        assert!(said.contains(sentence), "{name}: {said}");
-        assert!(said.contains(&format!("reading {}", path.display())), "{name}: {said}");
+        assert.warned(&[sentence, &format!("reading {}", path.display())]);
         let expected =
             [("1", "2"), ("1", "3"), ("2", "3")].map(|(a, b)| (json!(a).to_string(), json!(b).to_string()));
         assert_eq!(found(&assert), expected.into(), "{name}");
@@ -111,18 +101,10 @@ fn data_are_compared_by_rows_and_the_format_is_found_out() {
 fn rows_without_a_header_and_ids_are_numbered() {
     let folder = tempdir().unwrap();
     let path = write_file(&folder, "a.csv", csv(',', false));
-    let assert = call(&[&FIND[..], &["--text", "column_3"]].concat(), &[&path]).success();
-    assert!(
-        err(&assert).contains("no header, utf-8, text column column_3, ids are row numbers"),
-        "{}",
-        err(&assert)
-    );
-    assert_eq!(
-        found(&assert),
-        [("0", "1"), ("0", "2"), ("1", "2")]
-            .map(|(a, b)| (format!("\"a.csv:{a}\""), format!("\"a.csv:{b}\"")))
-            .into()
-    );
+    let assert = call(&[&FIND[..], &["--text", "column_3"]].concat(), &[&path]);
+    assert.warned(&["no header, utf-8, text column column_3, ids are row numbers"]);
+    let pair = |a: u32, b: u32| (format!("\"a.csv:{a}\""), format!("\"a.csv:{b}\""));
+    assert_eq!(found(&assert), [pair(0, 1), pair(0, 2), pair(1, 2)].into());
 }
 
 #[test]
@@ -139,10 +121,10 @@ fn rows_are_numbered_if_files_have_the_same_ids() {
     let repeated = "--id row_number in find and dedup";
     for (format, text) in [("csv", "body"), ("lines", "body"), ("parquet", "text")] {
         let data = folder.path().join(format);
-        let found = call(&["find", "--text", text], &[&data]).success();
-        assert!(err(&found).contains("ids are row numbers"), "{}", err(&found));
-        assert!(summary(&found).ends_with("among 8 documents"), "{}", summary(&found));
-        let job = out(&call(&["init", "--text", text, "-o", "-"], &[&data]).success());
+        let found = call(&["find", "--text", text], &[&data]);
+        found.warned(&["ids are row numbers"]);
+        found.shown(&["among 8 documents\n"]);
+        let job = call(&["init", "--text", text, "-o", "-"], &[&data]).shown(&[]);
         assert!(!job.contains("\nid = "), "{job}");
         call(&["find", "--text", text, "--id", "id"], &[&data]).refused(3, &[repeated]);
     }
@@ -151,8 +133,7 @@ fn rows_are_numbered_if_files_have_the_same_ids() {
     let late = write_file(&folder, "late.csv", format!("id,body\n{rows}7,the last row\n"));
     call(&["find"], &[&late]).refused(3, &[repeated]);
     call(&["find", "--id", "row_number"], &[&late]).success();
-    let job = out(&call(&["init", "--id", "id, body", "-o", "-"], &[&late]).success());
-    assert!(job.contains("\nid = [\"id\", \"body\"]"), "{job}");
+    call(&["init", "--id", "id, body", "-o", "-"], &[&late]).shown(&["\nid = [\"id\", \"body\"]"]);
 }
 
 #[test]
@@ -182,20 +163,14 @@ fn many(first: usize) -> String {
     "id,body\n".to_owned() + &corpus(7, 60, 30).into_iter().enumerate().map(row).collect::<String>()
 }
 
-fn summary(assert: &Assert) -> String {
-    out(assert).lines().last().unwrap().to_owned()
-}
-
 #[test]
 fn other_files_in_a_folder_of_one_format_are_skipped() {
     let folder = tempdir().unwrap();
     let data = folder.path().join("data");
     write_file(&folder, "data/a.csv", many(0));
     write_file(&folder, "data/sub/b.csv", many(100));
-    let both = call(&["find"], &[&data]).success();
-    assert!(summary(&both).ends_with("among 120 documents"), "{}", summary(&both));
-    let pattern = data.join("*.csv");
-    assert!(summary(&call(&["find"], &[&pattern]).success()).ends_with("among 60 documents"));
+    call(&["find"], &[&data]).shown(&["among 120 documents\n"]);
+    call(&["find"], &[&data.join("*.csv")]).shown(&["among 60 documents\n"]);
     let companions =
         ["README.md", "LICENSE", ".gitattributes", "dataset_info.json", "Thumbs.db", "notes.txt"];
     for name in companions {
@@ -209,20 +184,17 @@ fn other_files_in_a_folder_of_one_format_are_skipped() {
         (vec![pattern.as_path()], 120, &companions[..0]),
         (all, 60, &companions[..2]),
     ] {
-        let found = call(&["find"], &paths).success();
-        let expected = format!("among {documents} documents");
-        assert!(summary(&found).ends_with(&expected), "{}", summary(&found));
-        for name in named {
-            assert!(err(&found).contains(name), "{name} is not named: {}", err(&found));
-        }
-        assert!(!err(&call(&["find", "-q"], &paths).success()).contains("README"));
+        let found = call(&["find"], &paths);
+        found.shown(&[&format!("among {documents} documents\n")]);
+        found.warned(named);
+        assert!(!call(&["find", "-q"], &paths).warned(&[]).contains("README"));
     }
     let clean = folder.path().join("clean");
-    resemblance().args(["dedup", "-t", "1", "--to"]).arg(&clean).arg(&data).assert().success();
+    program!["dedup", "-t", "1", "--to", &clean, &data].assert().success();
     let written: Vec<PathBuf> =
         files(&clean).into_keys().filter(|path| !path.to_string_lossy().contains("_resemblance")).collect();
     assert_eq!(written, [clean.join("a.csv"), clean.join("sub/b.csv")]);
-    resemblance().args(["init", "-o", "-"]).arg(&data).assert().shown(&["/**/*.csv"]);
+    program!["init", "-o", "-", &data].assert().shown(&["/**/*.csv"]);
 }
 
 #[test]
@@ -236,9 +208,9 @@ fn a_description_next_to_lines_of_json_is_left_out() {
     for name in ["data/part-0", "data/part-1.json"] {
         write_file(&folder, name, &rows);
         write_file(&folder, "data/stats.json", "{\n  \"rows\": 50\n}\n");
-        let found = call(&["find"], &[&folder.path().join("data")]).success();
-        assert!(summary(&found).ends_with("among 50 documents"), "{}", summary(&found));
-        assert!(err(&found).contains("stats.json"), "{}", err(&found));
+        let found = call(&["find"], &[&folder.path().join("data")]);
+        found.shown(&["among 50 documents\n"]);
+        found.warned(&["stats.json"]);
         std::fs::remove_dir_all(folder.path().join("data")).unwrap();
     }
 }
@@ -254,8 +226,8 @@ fn mixed_or_unknown_formats_are_an_error_with_advice() {
         (vec![folder_of_both.as_path()], ["**/*.csv", "**/*.jsonl"]),
         (vec![csv.as_path(), lines.as_path()], ["a.csv", "b.jsonl"]),
     ] {
-        let said = err(&call(&["find"], &paths).code(2).stdout("")).replace('\'', "");
-        assert!(said.contains("1 CSV (") && said.contains("1 JSON lines ("), "{said}");
+        let counts = ["1 CSV (", "1 JSON lines ("];
+        let said = call(&["find"], &paths).stdout("").refused(2, &counts).replace('\'', "");
         for command in names.map(commands) {
             assert!(said.contains(&command), "{command} is not in: {said}");
         }
@@ -269,8 +241,7 @@ fn mixed_or_unknown_formats_are_an_error_with_advice() {
     }
     // Several documents of JSON are compared as texts.
     let documents = ["1.json", "2.json"].map(|name| write_file(&folder, name, "{\n\"a\": 1\n}"));
-    let found = call(&["find"], &[&documents[0], &documents[1]]).success();
-    assert!(summary(&found).starts_with("1 pair"), "{}", summary(&found));
+    call(&["find"], &[&documents[0], &documents[1]]).shown(&["\n1 pair"]);
     let picture = write_file(&folder, "pictures/a.png", (0..=255).collect::<Vec<u8>>());
     call(&["find"], &[picture.parent().unwrap()]).refused(2, &["a.png (no known format)", "convert it"]);
 }
@@ -319,16 +290,15 @@ fn delta_table(folder: &TempDir) -> PathBuf {
 fn a_delta_table_is_known_by_its_log() {
     let folder = tempdir().unwrap();
     let table = delta_table(&folder);
-    let assert = call(&FIND, &[&table]).success();
-    assert!(err(&assert).contains("as Delta: text column text, id column id"), "{}", err(&assert));
+    let assert = call(&FIND, &[&table]);
+    assert.warned(&["as Delta: text column text, id column id"]);
     assert_eq!(found(&assert), [(json!("0").to_string(), json!("1").to_string())].into());
     // Its files alone may have been removed from it.
     let job = folder.path().join("job.toml");
     for url in [table.clone(), folder.path().join("tab*"), table.join("*.parquet")] {
         std::fs::write(&job, job_text_of("parquet", &url, folder.path().join("out"))).unwrap();
-        let said = err(&call(&["run"], &[&job]).code(2));
         let named = format!("`{}` is the folder of a Delta table", table.display());
-        assert!(said.contains(&named) && said.contains("format to \"delta\""), "{said}");
+        call(&["run"], &[&job]).refused(2, &[&named, "format to \"delta\""]);
         assert!(!folder.path().join("out").exists());
     }
     // One that is named is read.
@@ -343,29 +313,25 @@ fn dedup_writes_kept_documents() {
     let folder = tempdir().unwrap();
     let data = write_file(&folder, "in.csv", csv(';', true));
     let (clean, tables) = (folder.path().join("clean"), folder.path().join("out"));
-    let dedup = |more: &[&str]| {
-        resemblance().arg("dedup").arg(&data).args(["-t", "0.9", "--all"]).args(more).assert()
-    };
-    let assert = dedup(&["--to", clean.to_str().unwrap(), "--output", tables.to_str().unwrap()]).success();
-    for line in ["4 documents read", "3 kept", "1 removed", "1 file in"] {
-        assert!(out(&assert).contains(line), "{line} is not in: {}", out(&assert));
-    }
+    let dedup = |more: &[&str]| program!["dedup", &data, "-t", "0.9", "--all"].args(more).assert();
+    dedup(&["--to", clean.to_str().unwrap(), "--output", tables.to_str().unwrap()]).shown(&[
+        "4 documents read",
+        "3 kept",
+        "1 removed",
+        "1 file in",
+    ]);
     let kept = std::fs::read_to_string(clean.join("in.csv")).unwrap();
-    let expected: String = csv(';', true)
-        .lines()
-        .filter(|line| !line.starts_with('3'))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    assert_eq!(kept, expected);
+    let all = csv(';', true);
+    assert_eq!(kept, all.split_inclusive('\n').filter(|line| !line.starts_with('3')).collect::<String>());
     assert_eq!(removed(&clean), [("3".to_owned(), "1".to_owned())].into());
     assert_eq!(manifest(&tables).counts.documents, 4);
     // A second run does nothing, and other files are never overwritten.
     dedup(&["--to", clean.to_str().unwrap()]).shown(&["is finished already"]);
     let mine = write_file(&folder, "mine/notes.txt", "mine");
     let before = files(folder.path());
-    let taken = dedup(&["-v", "--to", mine.parent().unwrap().to_str().unwrap()]).code(2);
-    assert!(err(&taken).contains("is not empty") && err(&taken).contains("notes.txt"), "{}", err(&taken));
-    assert!(!err(&taken).contains("stage="), "it was refused too late: {}", err(&taken));
+    let taken = dedup(&["-v", "--to", mine.parent().unwrap().to_str().unwrap()]);
+    let said = taken.refused(2, &["is not empty", "notes.txt"]);
+    assert!(!said.contains("stage="), "it was refused too late: {said}");
     assert_eq!(files(folder.path()), before);
     dedup(&[]).refused(2, &["--to"]);
 }
@@ -376,10 +342,10 @@ fn in_a_pipe_one_line_says_how_the_data_are_read() {
     let data = write_file(&folder, "in.csv", csv(';', true));
     let to = folder.path().join("clean").display().to_string();
     for arguments in [&["find"][..], &["dedup", "--to", &to, "--text", "body"]] {
-        let said = err(&call(arguments, &[&data]).success());
-        assert!(said.contains("/in.csv as CSV") && said.lines().count() == 1, "{said}");
+        let said = call(arguments, &[&data]).warned(&["/in.csv as CSV"]);
+        assert_eq!(said.lines().count(), 1, "{said}");
     }
-    assert!(err(&call(&["find", "-v"], &[&data]).success()).contains("stage=\"pairs\""));
+    call(&["find", "-v"], &[&data]).warned(&["stage=\"pairs\""]);
 }
 
 #[test]
@@ -390,19 +356,14 @@ fn a_dry_run_lists_removals_and_writes_nothing() {
         (0..30).map(|at| format!("{}\n", json!({"id": format!("d{at:02}"), "text": text}))).collect();
     let data = write_file(&folder, "in.jsonl", rows);
     let before = files(folder.path());
-    let dry = |more: &[&str]| {
-        let mut command = resemblance();
-        let temporary = folder.path().to_path_buf();
-        command.current_dir(temporary).arg("dedup").arg(&data).arg("--dry-run").args(more).assert().success()
-    };
-    let text = out(&dry(&[]));
-    assert!(text.contains("29 removed"), "{text}");
-    assert!(text.contains("and 9 more\n"), "{text}");
+    let dry =
+        |more: &[&str]| program!["dedup", &data, "--dry-run"].current_dir(folder.path()).args(more).assert();
+    let text = dry(&[]).shown(&["29 removed", "and 9 more\n"]);
     assert!(text.ends_with("nothing was written\n"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| d")).collect();
     assert_eq!(rows.len(), 20, "{text}");
     assert!(rows[0].contains("d01") && rows[0].contains("d00") && rows[0].contains("1.000000"), "{text}");
-    let json: Value = serde_json::from_str(&out(&dry(&["--json"]))).unwrap();
+    let json = dry(&["--json"]).json();
     assert_eq!((&json["removed"], &json["dry_run"]), (&json!(29), &json!(true)));
     assert_eq!(json["first_removed"][0], json!({"id": "d01", "kept_id": "d00", "jaccard": 1.0}));
     assert_eq!(files(folder.path()), before);
@@ -422,10 +383,9 @@ fn data_as_other_programs_write_them_are_found_out() {
         ("quotes.tsv", format!("body\tname\n\"{a}\tx\n{b}\tx\n\"{c}\tx\n{d}\tx\n"), 4, "\n"),
     ] {
         let data = write_file(&folder, name, data);
-        let found = call(&["find", "-t", "0.5", "--all", "--text", "body"], &[&data]).success();
-        let expected = format!("among {documents} documents{rejected}");
-        assert!(out(&found).contains(&expected), "{name}: {}", out(&found));
-        assert!(!out(&found).starts_with("0 pairs"), "{name}: {}", out(&found));
+        let found = call(&["find", "-t", "0.5", "--all", "--text", "body"], &[&data]);
+        let shown = found.shown(&[&format!("among {documents} documents{rejected}")]);
+        assert!(!shown.starts_with("0 pairs"), "{name}: {shown}");
     }
 }
 
@@ -436,16 +396,15 @@ fn an_encoding_that_was_found_is_checked_in_every_row_and_file() {
     let rows: String = ROWS.iter().map(|(_, body)| row(body)).collect();
     let bad = [b"{\"body\":\"caf\xE9\"}\n".as_slice(), rows.as_bytes()].concat();
     let data = write_file(&folder, "bad.jsonl", bad);
-    let found = call(&["find", "-t", "0.5", "--all"], &[&data]).success();
-    assert!(out(&found).contains("among 4 documents; not compared: 1 invalid_utf8"), "{}", out(&found));
+    let shown = ["among 4 documents; not compared: 1 invalid_utf8"];
+    call(&["find", "-t", "0.5", "--all"], &[&data]).shown(&shown);
     let utf_16: Vec<u8> = format!("\u{feff}{rows}").encode_utf16().flat_map(u16::to_le_bytes).collect();
     let latin: Vec<u8> = rows.chars().map(|char| char as u8).collect();
     for (name, first, encoding) in [("utf-16", utf_16, "utf-16le"), ("latin", latin, "windows-1252")] {
         write_file(&folder, &format!("{name}/a.jsonl"), first);
         write_file(&folder, &format!("{name}/b.jsonl"), &rows);
-        let said = err(&call(&["find", "--all"], &[&folder.path().join(name)]).code(3));
-        assert!(said.contains(&format!("a.jsonl is {encoding}")), "{said}");
-        assert!(said.contains("b.jsonl is utf-8"), "{said}");
+        call(&["find", "--all"], &[&folder.path().join(name)])
+            .refused(3, &[&format!("a.jsonl is {encoding}"), "b.jsonl is utf-8"]);
     }
 }
 
@@ -455,8 +414,7 @@ fn init_writes_a_job_that_check_takes() {
     let latin = csv(';', true).replace("chairs", "cha\u{ee}rs").chars().map(|c| c as u8).collect::<Vec<u8>>();
     write_file(&folder, "reviews.csv", latin);
     let at = |arguments: &[&str]| resemblance().current_dir(folder.path()).args(arguments).assert();
-    let assert = at(&["init", "reviews.csv"]).success();
-    assert!(out(&assert).contains("resemblance check reviews.toml"), "{}", out(&assert));
+    at(&["init", "reviews.csv"]).shown(&["resemblance check reviews.toml"]);
     let text = std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap();
     let lines = "url = \"reviews.csv\"|delimiter = \";\"|encoding = \"windows-1252\"|id = \"id\"|text = \"body\"|\
                  #   title  text  cha\u{ee}rs";
@@ -473,8 +431,7 @@ fn init_writes_a_job_that_check_takes() {
     at(&["init", "reviews.csv"]).refused(2, &["reviews.toml exists"]);
     at(&["init", "reviews.csv", "-o", "reviews.csv"]).code(2);
     assert_eq!(std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap(), text);
-    let printed = at(&["init", "reviews.csv", "-o", "-"]).success();
-    assert_eq!(out(&printed), text);
+    assert_eq!(at(&["init", "reviews.csv", "-o", "-"]).shown(&[]), text);
     // Where no column is named as texts are, the longest is proposed.
     write_file(&folder, "open.csv", "name,notes\nA,quite a long text\nB,another long text\n");
     at(&["init", "open.csv", "-o", "my.toml"]).success();
@@ -507,7 +464,7 @@ fn the_first_example_of_the_readme_prints_its_table_and_a_job_finds_the_same() {
         |arguments: &[&str]| resemblance().current_dir(repository(".")).args(arguments).assert().success();
     let command = first_block(&readme, "sh");
     let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
-    let printed = out(&at(&arguments));
+    let printed = at(&arguments).shown(&[]);
     assert_eq!(printed, first_block(&readme, "text"));
     // The texts have no punctuation that plain words do not lose.
     let plain: Vec<Document> =
@@ -547,12 +504,8 @@ fn mixed_scripts() -> Vec<Document> {
         let [decomposed, angry] = [("ê", "e\u{302}"), ("😍", "😡")].map(|(from, to)| text.replace(from, to));
         [text.to_owned(), format!("{text} et 自由"), decomposed, angry]
     };
-    texts
-        .iter()
-        .flat_map(|text| variants(text))
-        .enumerate()
-        .map(|(at, text)| (format!("m{at:02}"), text))
-        .collect()
+    let all = texts.iter().flat_map(|text| variants(text)).enumerate();
+    all.map(|(at, text)| (format!("m{at:02}"), text)).collect()
 }
 
 fn short_texts() -> Vec<Document> {
@@ -613,15 +566,13 @@ fn texts_of_the_same_meaning_are_equal_and_emoji_tell_texts_apart() {
     ];
     let rows = texts.map(|(id, text)| format!("{}\n", json!({"id": id, "text": text})));
     let data = write_file(&folder, "in.jsonl", rows.concat());
-    let shown = out(&call(&["find"], &[&data]).success());
-    assert!(shown.contains("3 pairs of similarity 0.8 or more among 9 documents;"), "{shown}");
+    call(&["find"], &[&data]).shown(&[
+        "3 pairs of similarity 0.8 or more among 9 documents;",
+        "; 7 texts have 5 words or fewer: texts of fewer match only equal ones",
+    ]);
     let expected = [("asked", "asked again"), ("composed", "decomposed"), ("loved", "loved too")];
     let expected = expected.map(|(a, b)| (json!(a).to_string(), json!(b).to_string()));
     assert_eq!(found(&call(&["find", "--json"], &[&data]).success()), expected.into());
-    assert!(
-        shown.contains("; 7 texts have 5 words or fewer: texts of fewer match only equal ones"),
-        "{shown}"
-    );
 }
 
 #[test]
@@ -651,7 +602,7 @@ fn check_describes_the_data() {
         folder.path().join("out")
     );
     let job = write_file(&folder, "job.toml", text);
-    let check = |more: &[&str]| resemblance().arg("check").arg(&job).args(more).assert();
+    let check = |more: &[&str]| program!["check", &job].args(more).assert();
     check(&[]).shown(&[
         "data: 1 file, ",
         ", 4 rows\n",
@@ -663,7 +614,7 @@ fn check_describes_the_data() {
         "  score.threshold = 0.8\n",
         "  shingle.size = 5\n",
     ]);
-    let json: Value = serde_json::from_str(&out(&check(&["--json"]).success())).unwrap();
+    let json = check(&["--json"]).json();
     let data_of = &json["data"];
     assert_eq!(data_of["files"], 1);
     assert_eq!(data_of["rows"], 4);
@@ -678,10 +629,9 @@ fn check_describes_the_data() {
     check(&["--set", "source.text=bdy"]).stdout("").refused(2, &["`body`"]);
     std::fs::remove_file(&data).unwrap();
     check(&[]).stdout("").refused(3, &["in.jsonl", "--no-data"]);
-    let alone = out(&check(&["--no-data"]).success());
-    assert!(alone.contains("expected recall") && !alone.contains("expected disk"), "{alone}");
-    let json: Value = serde_json::from_str(&out(&check(&["--no-data", "--json"]).success())).unwrap();
-    assert_eq!(json["data"], Value::Null);
+    let alone = check(&["--no-data"]).shown(&["expected recall"]);
+    assert!(!alone.contains("expected disk"), "{alone}");
+    assert_eq!(check(&["--no-data", "--json"]).json()["data"], Value::Null);
 }
 
 #[test]
@@ -693,8 +643,7 @@ fn check_knows_the_rows_of_every_format() {
         format.write(&data);
         let source = format.source(data.to_str().unwrap());
         let job = write_file(&folder, "job.toml", format!("[source]\n{source}\n[output]\nurl = \"out\"\n"));
-        let checked = resemblance().arg("check").arg(&job).arg("--json").assert().success();
-        let json: Value = serde_json::from_str(&out(&checked)).unwrap();
+        let json = program!["check", &job, "--json"].assert().json();
         let data = &json["data"];
         assert_eq!(data["sampled_documents"], 60, "{}", format.name);
         assert_eq!(data["words_of_a_document"], 30.0, "{}", format.name);

@@ -22,21 +22,14 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
     let new = new.to_str().unwrap();
     let threads = |n: &str| format!("engine.threads={n}");
     let (most, over) = (threads("9223372036854775807"), threads("1025"));
+    let stalled = "engine={mode=\"cluster\", scheduler=\"df://h:1\", stall_seconds=9223372036854775807}";
     let cases: [(&[&str], &str); 20] = [
         (&["run", job, "--top", HUGE], "from 0 to 1000000"),
         (&["run", job, "--top", "1000001"], "from 0 to 1000000"),
         (&["run", job, "--set", &most], "at most 1024"),
         (&["run", job, "--set", &over], "at most 1024"),
         (&["run", job, "--set", "shingle.size=9223372036854775807"], "at most 1000000"),
-        (
-            &[
-                "run",
-                job,
-                "--set",
-                "engine={mode=\"cluster\", scheduler=\"df://h:1\", stall_seconds=9223372036854775807}",
-            ],
-            "a year",
-        ),
+        (&["run", job, "--set", stalled], "a year"),
         (&["neighbors", new, "--id", "x", "--top", HUGE], "to 1000000"),
         (&["find", place, "--show", HUGE], "to 1000000"),
         (&["find", place, "-k", HUGE], "to 1000000"),
@@ -57,7 +50,7 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
     }
     assert!(!out.exists() && !Path::new(new).exists());
     for top in ["0", "1000000"] {
-        resemblance().args(["run", job, "--top", top]).assert().success();
+        program!["run", job, "--top", top].assert().success();
     }
 }
 
@@ -68,12 +61,12 @@ fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
     let folder = tempdir().unwrap();
     let job = job_file(folder.path());
     let limited = |threads: &str| {
-        Command::new("sh")
-            .args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""])
-            .arg(assert_cmd::cargo::cargo_bin("resemblance"))
-            .arg("run")
-            .arg(&job)
-            .args(["--set", &format!("engine.threads={threads}"), "--set", "engine.memory=\"256MiB\""])
+        let set = format!("engine.threads={threads}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""]);
+        shell.arg(assert_cmd::cargo::cargo_bin("resemblance")).arg("run").arg(&job);
+        shell
+            .args(["--set", &set, "--set", "engine.memory=\"256MiB\""])
             .stdin(Stdio::null())
             .output()
             .unwrap()
@@ -82,11 +75,8 @@ fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
     // no limit of processes does.
     let attempts = std::iter::repeat_with(|| limited("1024")).take(20);
     let is_of_memory = |ended: &Output| stderr(ended).contains("alternative stack");
-    attempts
-        .into_iter()
-        .find(|ended| !is_of_memory(ended))
-        .unwrap()
-        .refused(4, &["engine.threads = 1024", "ulimit"]);
+    let ended = attempts.into_iter().find(|ended| !is_of_memory(ended)).unwrap();
+    ended.refused(4, &["engine.threads = 1024", "ulimit"]);
     limited("2").shown(&[]);
 }
 
@@ -102,9 +92,7 @@ fn a_manifest_with_an_absurd_job_is_refused() {
     let text = folder.path().join("text.txt");
     std::fs::write(&text, "one two three four five").unwrap();
     let text = text.to_str().unwrap();
-    let ask = |of: [&str; 2]| {
-        resemblance().arg("neighbors").arg(&out).args(of).timeout(Duration::from_secs(60)).assert()
-    };
+    let ask = |of: [&str; 2]| program!["neighbors", &out].args(of).timeout(Duration::from_secs(60)).assert();
     ask(["--id", "d00001"]).success();
     for (section, key, value, said) in [
         ("minhash", "permutations", 1_000_000_000_000_000_u64, "minhash.permutations"),

@@ -94,11 +94,8 @@ fn ids_of_several_json_types_are_an_error_of_the_input() {
 fn the_longest_condition_is_evaluated() {
     let scene = with_csv(CSV);
     let condition = vec!["id = '7'"; 999].join(" OR ");
-    std::fs::write(
-        scene.path("job.toml"),
-        JOB.replace("columns", &format!("where = {condition:?}\ncolumns")),
-    )
-    .unwrap();
+    let job = JOB.replace("columns", &format!("where = {condition:?}\ncolumns"));
+    std::fs::write(scene.path("job.toml"), job).unwrap();
     scene.command(&["run", "job.toml"]).assert().success();
 }
 
@@ -120,9 +117,8 @@ fn data_where_a_job_file_is_expected_are_named_with_the_commands_that_take_them(
     let scene = with_csv(CSV);
     write_parquet(&scene.path("in.parquet"), &corpus(1, 3, 3), 3);
     for (command, path) in [("run", "in.parquet"), ("check", "in.csv"), ("run", ".")] {
-        let said = refused(&scene, &[command, path], 2, &[]);
-        let (find, init) = (format!("resemblance find {path}"), format!("resemblance init {path}"));
-        assert!(said.contains("is not a job file") && said.contains(&find) && said.contains(&init), "{said}");
+        let [find, init] = ["find", "init"].map(|command| format!("resemblance {command} {path}"));
+        refused(&scene, &[command, path], 2, &["is not a job file", &find, &init]);
     }
 }
 

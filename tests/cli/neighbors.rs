@@ -199,7 +199,7 @@ fn small_output(folder: &Path) -> PathBuf {
 fn the_command_prints_a_table_or_json() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
-    let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
+    let ask = |arguments: &[&str]| program!["neighbors", &out].args(arguments).assert();
     ask(&["--id", "d00029", "--top", "1"]).shown(&["| estimate", "1.000000", "a is d00029"]);
     let json = ask(&["--id", "d00029", "--top", "1000", "--by", "jaccard", "--json"]).success();
     let lines: Vec<Value> =
@@ -214,8 +214,7 @@ fn the_command_prints_a_table_or_json() {
     std::fs::write(&file, text).unwrap();
     let by_file = ask(&["--text", file.to_str().unwrap(), "--json", "--top", "40"]).success();
     let piped = ["--text", "-", "--json", "--top", "40"];
-    let by_pipe =
-        resemblance().arg("neighbors").arg(&out).args(piped).write_stdin(text.as_str()).assert().success();
+    let by_pipe = program!["neighbors", &out].args(piped).write_stdin(text.as_str()).assert().success();
     assert_eq!(by_file.get_output().stdout, by_pipe.get_output().stdout);
     let first = stdout(by_file.get_output()).lines().next().unwrap().to_owned();
     assert_eq!(serde_json::from_str::<Value>(&first).unwrap()["jaccard"], 1.0);
@@ -225,7 +224,7 @@ fn the_command_prints_a_table_or_json() {
 fn missing_documents_and_texts_are_reported() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
-    let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
+    let ask = |arguments: &[&str]| program!["neighbors", &out].args(arguments).assert();
     ask(&["--id", "lonely"]).shown(&["no other document shares a bucket with lonely"]);
     ask(&["--id", "lonely", "--json"]).stdout("").warned(&["no other document"]);
     ask(&["--id", "d00029", "--top", "500"]).shown(&["500 were asked for"]);
@@ -248,7 +247,7 @@ fn missing_documents_and_texts_are_reported() {
     ask(&["--text", path]).refused(3, &["too short", "3 words"]);
     std::fs::write(&file, "nobody wrote these words before").unwrap();
     ask(&["--text", path]).shown(&["no document shares a bucket with"]);
-    resemblance().args(["neighbors", "no-such-output", "--id", "x"]).assert().refused(3, &["no-such-output"]);
+    program!["neighbors", "no-such-output", "--id", "x"].assert().refused(3, &["no-such-output"]);
 }
 
 #[test]
@@ -267,7 +266,7 @@ fn a_job_of_another_version_is_to_be_run_again() {
 fn without_the_source_there_are_estimates_alone() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
-    let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
+    let ask = |arguments: &[&str]| program!["neighbors", &out].args(arguments).assert();
     let columns = |json: String| -> Vec<(Value, Value)> {
         let lines = json.lines().map(serde_json::from_str);
         let lines: Vec<Value> = lines.map(Result::unwrap).collect();

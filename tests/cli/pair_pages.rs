@@ -19,7 +19,7 @@ fn essays() -> TempDir {
 }
 
 fn find(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
-    resemblance().arg("find").arg(folder).args(["-t", "0.2", "--all"]).args(arguments).assert()
+    program!["find", folder, "-t", "0.2", "--all"].args(arguments).assert()
 }
 
 #[test]
@@ -67,12 +67,7 @@ fn a_page_of_a_folder_has_its_name_and_the_measure_of_the_pairs() {
     let outside = tempdir().unwrap();
     let page = outside.path().join("pairs.html");
     let html = page.display().to_string();
-    resemblance()
-        .arg("find")
-        .arg(folder.path())
-        .args(["--contains", "0.5", "--html", &html])
-        .assert()
-        .success();
+    program!["find", folder.path(), "--contains", "0.5", "--html", &html].assert().success();
     let html = std::fs::read_to_string(&page).unwrap();
     let name = folder.path().file_name().unwrap().to_string_lossy();
     assert!(html.contains(&format!("<h1>Similar documents in <bdi>{name}</bdi></h1>")), "{html}");
@@ -87,8 +82,7 @@ fn show_writes_the_same_page_and_says_how_many_pairs_it_has() {
     run(&job(&path("in.parquet"), &path("out"), &["score.threshold=0.3"])).unwrap();
     let page = path("pairs.html");
     let show = |arguments: &[&str]| {
-        let shown =
-            resemblance().arg("show").arg(path("out")).args(arguments).arg("--html").arg(&page).assert();
+        let shown = program!["show", path("out")].args(arguments).arg("--html").arg(&page).assert();
         (shown.shown(&["written to "]), std::fs::read_to_string(&page).unwrap())
     };
     let all = pairs(&path("out")).len();
@@ -105,7 +99,7 @@ fn show_writes_the_same_page_and_says_how_many_pairs_it_has() {
     let (_, html) = show(&["--id", &lonely.unwrap().0]);
     assert!(html.contains("0 of 0 pairs.") && !html.contains("<article"), "{html}");
     let refused = |arguments: &[&str], hint: &str| {
-        resemblance().arg("show").arg(path("out")).args(arguments).assert().refused(2, &[hint]);
+        program!["show", path("out")].args(arguments).assert().refused(2, &[hint]);
     };
     for other in [&["--json"][..], &["--csv"], &["--excel"], &["--passage", "0"]] {
         refused(&[other, &["--html", "other.html"]].concat(), "cannot be used with");
@@ -153,8 +147,7 @@ fn a_file_of_somebody_else_is_never_replaced() {
     find(folder.path(), &["--html", &page]).success();
     let printed = find(folder.path(), &["--json", "--html", &page]).shown(&[]);
     assert_eq!(printed.lines().count(), 1, "{printed}");
-    let none =
-        resemblance().arg("find").arg(folder.path()).args(["-t", "1", "--all", "--html", &page]).assert();
+    let none = program!["find", folder.path(), "-t", "1", "--all", "--html", &page].assert();
     none.shown(&["0 pairs"]);
     assert!(std::fs::read_to_string(&page).unwrap().contains("0 of 0 pairs of similarity 1 or more"));
 }
@@ -171,7 +164,7 @@ fn hostile_texts_do_nothing_on_a_page() {
     write_parquet(&path("in.parquet"), &documents, 7);
     run(&job(&path("in.parquet"), &path("out"), &["score.threshold=0.1"])).unwrap();
     let page = path("pairs.html");
-    resemblance().arg("show").arg(path("out")).arg("--html").arg(&page).assert().success();
+    program!["show", path("out"), "--html", &page].assert().success();
     let html = std::fs::read_to_string(&page).unwrap();
     for raw in ["<script", "<img", "\u{202e}", "\u{0}", "\u{1b}", "\" onload=\""] {
         assert!(!html.contains(raw), "{raw:?}");

@@ -68,10 +68,8 @@ async fn five_statements_find_the_pairs_of_a_run() {
         let value = line.split(&format!("\"{name}\":")).nth(1).and_then(|rest| rest.split([',', '}']).next());
         value.unwrap_or_default().trim_matches('"').to_owned()
     };
-    let of_command: Vec<(String, String, f64)> = printed
-        .lines()
-        .filter(|line| line.contains("\"jaccard\":"))
-        .map(|line| (field(line, "id_a"), field(line, "id_b"), field(line, "jaccard").parse().unwrap()))
-        .collect();
-    assert_eq!(of_command, expected);
+    let pair =
+        |line: &str| (field(line, "id_a"), field(line, "id_b"), field(line, "jaccard").parse().unwrap());
+    let pairs = printed.lines().filter(|line| line.contains("\"jaccard\":")).map(pair);
+    assert_eq!(pairs.collect::<Vec<(String, String, f64)>>(), expected);
 }

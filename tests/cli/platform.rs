@@ -11,23 +11,21 @@ const DEADLINE: Duration = Duration::from_secs(120);
 fn a_runs_id_is_in_every_log_line_and_decides_nothing() {
     let scene = scene(60);
     let first = run_job(&scene, &["--run-id", "nightly-2026.11_20", "--log-format", "json", "-vv", "--json"]);
-    assert_eq!(first.status.code(), Some(0));
-    let lines = json_lines(&first.stderr);
-    assert!(lines.len() > 10, "{}", text(&first.stderr));
+    let lines = json_lines(&first);
+    assert!(lines.len() > 10, "{first:?}");
     for line in &lines {
         assert_eq!(line["span"]["run_id"], "nightly-2026.11_20", "{line}");
     }
-    let record: Value = serde_json::from_slice(&first.stdout).unwrap();
+    let record = first.json();
     assert_eq!(record["run_id"], "nightly-2026.11_20");
     assert_eq!(record["exit_code"], 0);
 
-    let again = run_job(&scene, &["--run-id", "another", "--json"]);
-    let record: Value = serde_json::from_slice(&again.stdout).unwrap();
+    let record = run_job(&scene, &["--run-id", "another", "--json"]).json();
     assert_eq!((&record["run_id"], &record["already_finished"]), (&"another".into(), &true.into()));
 
     // Without an id each run has one of its own.
     let ids = [run_job(&scene, &["--json"]), run_job(&scene, &["--json"])]
-        .map(|run| serde_json::from_slice::<Value>(&run.stdout).unwrap()["run_id"].to_string());
+        .map(|run| run.json()["run_id"].to_string());
     assert_eq!(ids[0].len(), 38);
     assert_ne!(ids[0], ids[1]);
 }
@@ -39,7 +37,7 @@ fn ids_that_no_label_takes_are_refused() {
     for wrong in ["", "a b", "scheduled__2026-11-20T00:00:00+00:00", "ä", "../x", &long] {
         run_job(&scene, &["--run-id", wrong]).refused(2, &["--run-id", "A-Z"]);
     }
-    assert_eq!(run_job(&scene, &["--run-id", &long[1..]]).status.code(), Some(0));
+    run_job(&scene, &["--run-id", &long[1..]]).shown(&[]);
 }
 
 /// The values that an empty Airflow template or shell variable leaves after `--set`.
@@ -81,9 +79,9 @@ fn errors_are_json_lines_too_with_kind_and_exit_code() {
     for (arguments, code, kind) in cases {
         let mut run = scene.command(&["run", "job.toml", "--log-format", "json"]);
         let run = run.args(*arguments).env("RESEMBLANCE_LOG", "off").output().unwrap();
-        assert_eq!(run.status.code(), Some(*code), "{arguments:?}: {}", text(&run.stderr));
+        run.refused(*code, &[]);
         assert!(run.stdout.is_empty());
-        let lines = json_lines(&run.stderr);
+        let lines = json_lines(&run);
         let last = lines.last().unwrap();
         assert_eq!(last["level"], "ERROR", "{last}");
         assert_eq!(last["fields"]["kind"], *kind, "{last}");
@@ -98,8 +96,7 @@ fn the_record_is_a_file_of_a_good_run() {
     let file = scene.path("record.json");
     let arguments = ["--record", file.to_str().unwrap(), "--json"];
     // The record of a failed run, which the next one replaces.
-    let found = run_job(&scene, &[&arguments[..], &["--set", "source.url=no/such"]].concat()).status.code();
-    assert_eq!(found, Some(3));
+    run_job(&scene, &[&arguments[..], &["--set", "source.url=no/such"]].concat()).refused(3, &[]);
     let run = run_job(&scene, &arguments);
     assert_eq!(std::fs::read(&file).unwrap(), run.stdout);
     let record = run.json();
@@ -147,20 +144,12 @@ fn the_record_is_a_file_of_a_failed_run() {
 fn an_interrupted_run_leaves_its_record_and_metrics() {
     let scene = scene(6_000);
     let (file, metrics) = (scene.path("record.json"), scene.path("run.prom"));
-    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
-        .arg("run")
-        .arg(scene.path("job.toml"))
-        .args(["--record", file.to_str().unwrap(), "--metrics", metrics.to_str().unwrap()])
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The first stage has begun when its folder is there.
-    wait_until(|| scene.path("out").exists());
-    let killed =
-        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    child.wait_with_output().unwrap().refused(130, &[]);
+    let mut run = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    run.arg("run").arg(scene.path("job.toml")).arg("--record").arg(&file).arg("--metrics").arg(&metrics);
+    let mut run = Process::start("run", &mut run, &scene.path(""));
+    wait_for("the folder of the first stage", DEADLINE, || scene.path("out").exists().then_some(()));
+    run.signal("TERM");
+    assert_eq!(run.wait(DEADLINE).code(), Some(130), "{}", run.said());
     let record: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!((&record["kind"], &record["exit_code"]), (&"interrupted".into(), &130.into()));
     let series = series(&std::fs::read_to_string(&metrics).unwrap());
@@ -184,9 +173,8 @@ fn metrics_are_written_to_a_file() {
     let file = scene.path("resemblance.prom");
     let metrics = ["--metrics", file.to_str().unwrap(), "--run-id", "r1"];
     // The metrics of a failed run, which the next one replaces.
-    let found = run_job(&scene, &[&metrics[..], &["--set", "source.url=no/such"]].concat()).status.code();
-    assert_eq!(found, Some(3));
-    assert_eq!(run_job(&scene, &metrics).status.code(), Some(0));
+    run_job(&scene, &[&metrics[..], &["--set", "source.url=no/such"]].concat()).refused(3, &[]);
+    run_job(&scene, &metrics).shown(&[]);
     let written = series(&std::fs::read_to_string(&file).unwrap());
     let manifest = manifest(&scene.path("out"));
     let label = "{name=\"job\"}";
@@ -253,19 +241,15 @@ fn a_push_that_fails_is_a_warning() {
     for address in [unwilling.address, silent.local_addr().unwrap(), nobody] {
         let url = format!("http://somebody:secret@{address}/metrics/job/nightly?token=secret");
         let run = run_job(&scene, &["--metrics", &url, "--log-format", "json"]);
-        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
-        let lines = json_lines(&run.stderr);
+        let said = run.warned(&[]);
+        let lines = json_lines(&run);
         let last = lines.last().unwrap();
         assert_eq!(last["level"], "WARN");
-        assert!(
-            last["fields"]["message"].as_str().unwrap().contains("does not accept the metrics"),
-            "{last}"
-        );
-        assert!(!text(&run.stderr).contains("secret"), "{last}");
+        let message = last["fields"]["message"].as_str().unwrap();
+        assert!(message.contains("does not accept the metrics") && !said.contains("secret"), "{said}");
     }
     let run = run_job(&scene, &["--metrics", "ftp://somebody:secret@host/metrics"]);
-    assert_eq!(run.status.code(), Some(2));
-    assert!(text(&run.stderr).contains("http://host:9091") && !text(&run.stderr).contains("secret"));
+    assert!(!run.refused(2, &["http://host:9091"]).contains("secret"));
 }
 
 #[test]
@@ -310,14 +294,11 @@ fn nothing_half_written(scene: &Scene) {
     assert!(half.is_empty(), "{half:?}");
 }
 
-fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
-}
-
-/// Every line as the one JSON object that it must be.
-fn json_lines(bytes: &[u8]) -> Vec<Value> {
+/// Every line of a log as the one JSON object that it must be.
+fn json_lines(ended: &Output) -> Vec<Value> {
     let line = |line: &str| serde_json::from_str::<Value>(line).ok().filter(Value::is_object);
-    text(bytes).lines().map(|text| line(text).unwrap_or_else(|| panic!("no JSON object: {text}"))).collect()
+    let object = |text: &str| line(text).unwrap_or_else(|| panic!("no JSON object: {text}"));
+    stderr(ended).lines().map(object).collect()
 }
 
 /// Prometheus' text format as series -> value; each metric must appear once, with its help and its type first.
@@ -339,14 +320,4 @@ fn series(text: &str) -> BTreeMap<String, f64> {
         }
     }
     series
-}
-
-#[cfg(unix)]
-#[allow(clippy::disallowed_methods, reason = "waits for a file of another process, which nothing announces")]
-fn wait_until(there: impl Fn() -> bool) {
-    let began = std::time::Instant::now();
-    while !there() {
-        assert!(began.elapsed() < DEADLINE, "what is waited for does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

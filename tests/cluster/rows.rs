@@ -83,6 +83,9 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
     let folder = cluster.folder();
     let mut documents = corpus(52, 300, 40);
     let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    let tables =
+        "minhash.family=one-permutation lsh.table_size=2000 lsh.bands=16 lsh.rows=4 lsh.bucket_hash=crc32";
+    let tables: Vec<&str> = tables.split(' ').collect();
     for (name, sets) in [
         ("all", &["candidates.method=all"][..]),
         ("prefix", &["candidates.method=prefix"]),
@@ -98,16 +101,7 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
         ("only lines", &["passages.unit=line", "passages.min_words=1", "candidates.method=none"]),
         ("frequent", &["shingle.max_frequency=0.04", "output.expand=all"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
-        (
-            "tables",
-            &[
-                "minhash.family=one-permutation",
-                "lsh.table_size=2000",
-                "lsh.bands=16",
-                "lsh.rows=4",
-                "lsh.bucket_hash=crc32",
-            ],
-        ),
+        ("tables", &tables[..]),
     ] {
         assert_same(&cluster, &job, name, sets);
     }
@@ -183,27 +177,15 @@ fn documents_of_two_sources_give_the_rows_of_one_process() {
     write_parquet(&second, &documents[..80], 40);
     let linked = second_source(second, "");
     let job = job_file(folder, &parquet_files(folder, &documents, 3));
-    for (name, sets) in [
-        (
-            "linked-lsh",
-            [
-                "candidates.method=lsh",
-                "source.group=text",
-                "candidates.compare=across",
-                "passages={ unit = 'line', min_words = 2 }",
-            ],
-        ),
-        (
-            "linked-prefix",
-            [
-                "candidates.method=prefix",
-                "against.pairs=new-old",
-                "score.measure=containment",
-                "passages={ unit = 'word', length = 6 }",
-            ],
-        ),
+    let lines = "passages={ unit = 'line', min_words = 2 }";
+    let words = "passages={ unit = 'word', length = 6 }";
+    for (name, method, sets) in [
+        ("linked-lsh", "lsh", ["source.group=text", "candidates.compare=across", lines]),
+        ("linked-prefix", "prefix", ["against.pairs=new-old", "score.measure=containment", words]),
     ] {
-        assert_same(&cluster, &job, name, &[&sets[..], &[&linked, "output.pair_passages=true"]].concat());
+        let method = format!("candidates.method={method}");
+        let more = ["output.pair_passages=true", &method, &linked];
+        assert_same(&cluster, &job, name, &[&sets[..], &more].concat());
         let counts = manifest(&folder.join(name)).counts;
         assert!(counts.pairs > 50 && counts.spans > Some(20), "{counts:?}");
     }

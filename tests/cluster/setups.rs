@@ -120,13 +120,8 @@ fn an_executor_without_a_work_folder_takes_a_new_one_that_is_its_users() {
     let address = format!("127.0.0.1:{}", free_ports(3));
     let executor = |name: &str| {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
-        command.env("TMPDIR", &temporary).args([
-            "executor",
-            "--scheduler",
-            "127.0.0.1:9",
-            "--bind",
-            &address,
-        ]);
+        command.env("TMPDIR", &temporary);
+        command.args(["executor", "--scheduler", "127.0.0.1:9", "--bind", &address]);
         Process::start(name, command.args(["--memory", "64MiB", "--vcores", "1"]), folder.path())
     };
     let made = |but: &[PathBuf]| -> Vec<PathBuf> {

@@ -7,13 +7,15 @@ use crate::support::oracle::settings::Settings;
 use crate::support::*;
 
 /// A corpus of one source, and the outputs `safe` and `plain` of its job with `clusters.contained` and without.
-struct Scene {
-    folder: TempDir,
+struct ContainedScene {
+    scene: Scene,
     settings: Settings,
     documents: Documents,
 }
 
-impl Scene {
+has_a_scene!(ContainedScene);
+
+impl ContainedScene {
     fn new(seed: u64, representative: bool) -> Self {
         let settings = Settings {
             representative,
@@ -26,7 +28,7 @@ impl Scene {
             thresholds: Vec::new(),
             ..Settings::of_losses(6, &mut Random(seed))
         };
-        let scene = Self { folder: tempdir().unwrap(), settings, documents: Documents::new() };
+        let scene = Self { scene: Scene::new(&[]), settings, documents: Documents::new() };
         let path = scene.path("in.parquet");
         let files = vec![(path.display().to_string(), Corpus::new(seed, scene.settings.shape).documents(70))];
         write(&path, &files[0].1, 20);
@@ -40,17 +42,8 @@ impl Scene {
         Self { documents, ..scene }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
     fn expected(&self, contained: Option<f64>) -> Answer {
         answer(&self.documents, 0, &Settings { contained, ..self.settings.clone() })
-    }
-
-    /// Applies an output; returns what is printed.
-    fn apply(&self, output: &str, to: &str, more: &[&str]) -> Value {
-        printed(resemblance().arg("apply").arg(self.path(output)).arg("--to").arg(self.path(to)).args(more))
     }
 }
 
@@ -107,7 +100,7 @@ fn removed(to: &Path) -> Vec<String> {
 fn apply_spares_documents_by_job_or_option() {
     let mut differ = 0;
     for (seed, representative) in [(3, true), (5, false)] {
-        let scene = Scene::new(seed, representative);
+        let scene = ContainedScene::new(seed, representative);
         let applied = scene.apply("safe", "to", &[]);
         let safe = scene.expected(Some(0.9)).losses;
         assert_eq!(removed(&scene.path("to")), safe.removed);
@@ -141,7 +134,7 @@ fn apply_spares_documents_by_job_or_option() {
 
 #[test]
 fn annotated_documents_that_are_spared_represent_themselves() {
-    let scene = Scene::new(7, false);
+    let scene = ContainedScene::new(7, false);
     scene.apply("safe", "to", &["--annotate"]);
     let expected = scene.expected(Some(0.9)).losses;
     let rows = parquet(&scene.path("to"));

@@ -73,8 +73,6 @@ fn the_first_wanted_document_of_a_second_source_represents_a_cluster() {
     }
 }
 
-// ---- values and names of the data -------------------------------------------------------------------------------------
-
 const SAME: &str = "one two three four five six seven eight nine ten";
 
 fn kept(output: &Path) -> Vec<String> {
@@ -277,18 +275,9 @@ fn an_order_that_decides_nothing_is_reported() {
         ("length desc", &[]),
     ] {
         let keep = format!("clusters.keep=['{keep}']");
-        let mut command = resemblance();
-        command.current_dir(folder.path()).args([
-            "run",
-            "job.toml",
-            "--overwrite",
-            "--set",
-            "source.columns=['n']",
-        ]);
-        let ran = command.args(["--set", &keep]).assert().success();
-        let said = stderr(ran.get_output());
+        let mut run = program!["run", "job.toml", "--overwrite", "--set", "source.columns=['n']"];
+        let said = run.args(["--set", &keep]).current_dir(folder.path()).assert().warned(expected);
         assert_eq!(said.matches("clusters.keep:").count(), expected.len(), "{said}");
-        assert!(expected.iter().all(|expected| said.contains(expected)), "{said}");
     }
 }
 

@@ -162,13 +162,7 @@ fn trial(seed: u64) -> Vec<String> {
     let what = format!("seed {seed}: {count} documents of {words} words, {sets:?}");
     let mut command = Command::new(resemblance().get_program());
     command.arg("run").arg(&file).args(sets.iter().flat_map(|set| ["--set", set]));
-    let mut run = Process::start("run", &mut command, folder.path());
-    let mut peak = 0;
-    while run.ended().is_none() {
-        peak = peak.max(run.peak_memory().unwrap_or(0));
-        let_pass(Duration::from_millis(2));
-    }
-    assert!(run.wait(Duration::from_secs(1)).success(), "{what}: {}", run.said());
+    let peak = Process::start("run", &mut command, folder.path()).peak_until_success();
     let (found, expected) = (pairs(&output), counted(&documents));
     let different = expected.iter().filter(|(pair, jaccard)| found.get(*pair) != Some(*jaccard)).count();
     assert_eq!((found.len(), different), (expected.len(), 0), "{what}");

@@ -252,7 +252,7 @@ fn intervals_hold_the_truth_for_most_seeds() {
 }
 
 fn printed(output: &Path, arguments: &[&str]) -> Value {
-    resemblance().arg("evaluate").arg(output).args(arguments).arg("--json").assert().json()
+    program!["evaluate", output].args(arguments).arg("--json").assert().json()
 }
 
 #[test]
@@ -326,15 +326,14 @@ fn wrong_labels_are_named_with_their_rows() {
     refused("a,b\n", 3, "lacks the column label");
     // Nothing is written over a pack, which may have labels.
     let folder = scene.path("pack");
-    let draw =
-        || resemblance().arg("evaluate").arg(&output).args(["--audit", "20", "--to"]).arg(&folder).assert();
+    let draw = || program!["evaluate", &output, "--audit", "20", "--to", &folder].assert();
     draw().success();
     std::fs::write(folder.join("audit.csv"), "mine").unwrap();
     std::fs::remove_file(folder.join("audit.html")).unwrap();
     draw().refused(2, &["may hold labels"]);
     assert_eq!(std::fs::read_to_string(folder.join("audit.csv")).unwrap(), "mine");
     assert!(!folder.join("audit.html").exists());
-    let few = resemblance().arg("evaluate").arg(&output).args(["--audit", "1", "--to", "few"]).assert();
+    let few = program!["evaluate", &output, "--audit", "1", "--to", "few"].assert();
     few.refused(2, &["one of each is needed"]);
 }
 

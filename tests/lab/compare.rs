@@ -236,9 +236,8 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     let folder = tempdir().unwrap();
     let job = job_file(folder.path(), &corpus(15, 60, 20), "<script>\"a\" & b</script>");
     let plots = folder.path().join("new/plots");
-    let call = |more: &[&str]| {
-        resemblance().arg("compare").arg(&job).args(["--documents", "20,60"]).args(more).assert().success()
-    };
+    let call =
+        |more: &[&str]| program!["compare", &job, "--documents", "20,60"].args(more).assert().success();
     let plots_argument = plots.display().to_string();
     let text = call(&["--repeat", "2", "--plots", &plots_argument]);
     text.shown(&[

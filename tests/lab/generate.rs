@@ -120,13 +120,12 @@ fn wrong_arguments_are_named_and_write_nothing() {
         (&["--documents", "10", "--truth", &inside], "--truth"),
     ];
     for (arguments, said) in cases {
-        let assert = resemblance().arg("generate").arg(&out).args(*arguments).assert();
+        let assert = program!["generate", &out].args(*arguments).assert();
         assert.stdout("").refused(2, &[*said]);
         assert!(!out.exists(), "{arguments:?}");
     }
-    let refused = |out: &str, more: &[&str]| {
-        resemblance().args(["generate", out, "--documents", "10"]).args(more).assert().code(2)
-    };
+    let refused =
+        |out: &str, more: &[&str]| program!["generate", out, "--documents", "10"].args(more).assert().code(2);
     std::fs::create_dir(path("folder")).unwrap();
     let (folder_there, text) = (path("folder"), path("notes.txt"));
     std::fs::write(&text, "mine").unwrap();

@@ -6,8 +6,6 @@ use resemblance::output::manifest::File;
 
 use crate::support::*;
 
-// ---- the same rows --------------------------------------------------------------------------------------------------
-
 fn job_over(format: &Format, input: &Path, output: &Path, sets: &[&str]) -> Job {
     let source = format.source(input.to_str().unwrap());
     let text = format!(
@@ -61,8 +59,6 @@ fn whatever_is_kept_the_rows_are_the_same() {
         assert_eq!(answers.len(), 1, "{} ({i})", format.name);
     }
 }
-
-// ---- a source that changes between the passes -----------------------------------------------------------------------
 
 /// Does something when a stage is done.
 struct After<F> {

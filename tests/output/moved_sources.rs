@@ -137,21 +137,9 @@ fn an_output_works_from_any_working_directory() {
         // Its documents are compared with new ones, and their texts are read again.
         place.put("away/new", &corpus(31, 70, 30)[60..]);
         let new = format!("source.url=new.{format}");
-        place
-            .command(
-                "away",
-                &[
-                    "run",
-                    "../home/job.toml",
-                    "--set",
-                    &new,
-                    "--set",
-                    "output.url=day",
-                    "--set",
-                    "against.output=../home/out",
-                ],
-            )
-            .success();
+        let sets = ["output.url=day", "against.output=../home/out", &new].map(|set| ["--set", set]);
+        let run = [&["run", "../home/job.toml"], sets.as_flattened()].concat();
+        place.command("away", &run).success();
         let outputs = ["merge", "home/out", "away/day", "--to", "all"];
         place.command(".", &outputs).success();
         place.command("away", &["apply", "../all", "--to", "both"]).success();

@@ -43,13 +43,8 @@ fn a_source_in_the_output_is_refused_and_stays() {
     ] {
         for more in [&[][..], &["--overwrite"]] {
             let job = job_file(folder.path(), "parquet", source, output);
-            resemblance()
-                .current_dir(folder.path())
-                .arg("run")
-                .arg(&job)
-                .args(more)
-                .assert()
-                .refused(2, &["output"]);
+            let run = program!["run", &job].current_dir(folder.path()).args(more).assert();
+            run.refused(2, &["output"]);
             assert_eq!(files(&absolute), before, "{source} to {output}");
         }
     }

@@ -39,8 +39,6 @@ fn int64s(batch: &RecordBatch, column: &str) -> Vec<Option<i64>> {
     batch.column_by_name(column).unwrap().as_primitive::<Int64Type>().iter().collect()
 }
 
-// ---- no unsigned columns -------------------------------------------------------------------------------------------------
-
 #[test]
 fn no_table_has_an_unsigned_column() {
     let path = paths();
@@ -92,8 +90,6 @@ fn sql_functions_take_the_lists_that_are_stored() {
     assert_eq!(row["pairs"], row["agree"], "{said}");
     assert_eq!(row["pairs"], table(&output, "pairs").num_rows(), "{said}");
 }
-
-// ---- ids -----------------------------------------------------------------------------------------------------------------
 
 /// Rows of a table with every id as text, for a comparison with another run.
 fn cells(output: &Path, name: &str, columns: &[&str]) -> Vec<Vec<String>> {
@@ -243,8 +239,6 @@ fn files_agree_about_the_type_of_ids() {
     fails(run(&job(&input, &path("mixed"), &[])), Kind::Input, &said);
 }
 
-// ---- columns of the source -----------------------------------------------------------------------------------------------
-
 /// One column of each kind that is carried, and under which type.
 fn many() -> Vec<(&'static str, ArrayRef, DataType)> {
     let zone = TimestampMicrosecondArray::from_iter_values(0..6).with_timezone("UTC");
@@ -370,8 +364,6 @@ fn columns_that_cannot_be_carried_are_named() {
         &["`stars`", "a.parquet", "b.parquet"],
     );
 }
-
-// ---- older and newer outputs ---------------------------------------------------------------------------------------------
 
 #[test]
 fn an_output_of_another_format_is_refused_with_what_to_do() {

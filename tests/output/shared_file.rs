@@ -11,27 +11,26 @@ const ROWS: usize = 30;
 
 /// A file with titles and bodies, which outputs `A` and `B` compare, their merge `M`, and new documents.
 struct Shared {
-    folder: TempDir,
+    scene: Scene,
     titles: Vec<Document>,
     bodies: Vec<Document>,
     new: Vec<Document>,
 }
+
+has_a_scene!(Shared);
 
 impl Shared {
     /// The bodies have ids of their own. If `replaced`, they have the ids of the first titles and replace them.
     fn new(keep: &str, replaced: bool) -> Self {
         let texts = corpus(91, 2 * ROWS, 30);
         let named = |prefix: &str, texts: &[Document]| -> Vec<Document> {
-            texts
-                .iter()
-                .enumerate()
-                .map(|(row, (_, text))| (format!("{prefix}{row:02}"), text.clone()))
-                .collect()
+            let texts = texts.iter().enumerate();
+            texts.map(|(row, (_, text))| (format!("{prefix}{row:02}"), text.clone())).collect()
         };
         let (titles, bodies) = (named("t", &texts[..ROWS]), named("b", &texts[ROWS..]));
         let new =
             texts.iter().enumerate().map(|(row, (_, text))| (format!("n{row:02}"), format!("{text} z")));
-        let mut shared = Self { folder: tempdir().unwrap(), titles, bodies, new: new.collect() };
+        let mut shared = Self { scene: Scene::new(&[]), titles, bodies, new: new.collect() };
         let text = |of: &[Document], id: bool| -> ArrayRef {
             let values = of.iter().map(|(own, text)| if id { own } else { text });
             Arc::new(StringArray::from_iter_values(values))
@@ -61,10 +60,6 @@ impl Shared {
             shared.bodies = ids.zip(&shared.bodies).map(|(id, (_, text))| (id, text.clone())).collect();
         }
         shared
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     fn run(&self, source: &str, output: &str, sets: &[&str]) -> Job {

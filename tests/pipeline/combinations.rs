@@ -9,13 +9,7 @@ struct Numbered {
     documents: Vec<Document>,
 }
 
-impl std::ops::Deref for Numbered {
-    type Target = Scene;
-
-    fn deref(&self) -> &Scene {
-        &self.scene
-    }
-}
+has_a_scene!(Numbered);
 
 impl Numbered {
     fn new(documents: Vec<Document>) -> Self {
@@ -189,11 +183,8 @@ fn a_report_of_an_object_store_is_that_of_the_disk() {
         command.envs(server.env());
         command
     };
-    with_store()
-        .args(["run", "--set", "output.keep=shingles"])
-        .arg(scene.path("job.toml"))
-        .assert()
-        .success();
+    let keep = ["run", "--set", "output.keep=shingles"];
+    with_store().args(keep).arg(scene.path("job.toml")).assert().success();
     let page = scene.path("page.html");
     let of_store =
         with_store().args(["report", &server.url("out"), "--json", "--to"]).arg(&page).assert().json();

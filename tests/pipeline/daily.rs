@@ -34,13 +34,7 @@ struct Lake {
     scene: Scene,
 }
 
-impl std::ops::Deref for Lake {
-    type Target = Scene;
-
-    fn deref(&self) -> &Scene {
-        &self.scene
-    }
-}
+has_a_scene!(Lake);
 
 impl Lake {
     fn new(sets: &[&str]) -> Self {
@@ -77,10 +71,8 @@ impl Lake {
         if !more.contains(&"--dry-run") {
             apply.arg("--to").arg(self.path(&format!("clean/{name}")));
         }
-        let ended = apply.assert().success();
-        let output = ended.get_output();
-        let said = String::from_utf8(output.stderr.clone()).unwrap();
-        (serde_json::from_slice(&output.stdout).unwrap(), said)
+        let ended = apply.assert();
+        (ended.json(), ended.warned(&[]))
     }
 
     fn kept(&self, name: &str) -> BTreeSet<String> {
@@ -414,19 +406,17 @@ fn row_numbers_of_two_days_are_no_ids_of_the_same_documents() {
         std::fs::write(path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(path("job.toml")).output().unwrap()
     };
-    assert!(ended("one", "").status.success());
+    ended("one", "").shown(&[]);
     let against = format!("[against]\noutput = {:?}", path("one"));
     let refused = |day: &str, lines: &str, code: i32, said: &str| {
-        let ended = ended(day, &format!("{lines}\n{against}"));
-        let message = stderr(&ended);
-        assert_eq!(ended.status.code(), Some(code), "{message}");
-        assert!(message.contains(said) && !message.contains("same_id"), "{message}");
+        let message = ended(day, &format!("{lines}\n{against}")).refused(code, &[said]);
+        assert!(!message.contains("same_id"), "{message}");
     };
     refused("two", "", 2, "`source.id` is left out");
     refused("two", "id = \"row_number\"", 3, "`part.csv:0`");
     refused("two", "id = \"row_number\"", 3, "name the column that identifies a document as source.id");
     // Files with names of their own have rows of their own.
-    assert!(ended("three", &format!("id = \"row_number\"\n{against}")).status.success());
+    ended("three", &format!("id = \"row_number\"\n{against}")).shown(&[]);
     let kept = manifest(&path("three")).counts;
     assert_eq!((kept.documents, kept.pairs), (5, 5));
 }
@@ -604,16 +594,15 @@ fn cut_texts_are_in_no_reference_document() {
     // Against the plain output, nothing that was removed from it is known.
     lake.day("plain", &second, &["one"]);
     for action in ["cut", "drop"] {
-        let mut refused = resemblance();
-        refused.arg("apply").arg(lake.path("plain")).arg("--to").arg(lake.path("no"));
         let what_to_do = "name the result of apply in against.output instead of";
-        refused.args(["--passages", action]).assert().refused(2, &[what_to_do, &lake.text("one")]);
+        program!["apply", lake.path("plain"), "--to", lake.path("no"), "--passages", action]
+            .assert()
+            .refused(2, &[what_to_do, &lake.text("one")]);
     }
     let (_, said) = lake.apply("plain", &["--dry-run"]);
     assert!(said.contains("whose job has [passages]"), "{said}");
     // Another result of the first day is another reference.
-    let mut other = resemblance();
-    other.arg("apply").arg(lake.path("one")).arg("--to").arg(lake.path("clean/other")).assert().success();
+    program!["apply", lake.path("one"), "--to", lake.path("clean/other")].assert().success();
     let sets = format!("against.output={:?}", [lake.path("clean/other"), lake.path("two")]);
     let refused = run(&lake.job("in/two", "two", &["output.url=three", &sets])).unwrap_err().one_line();
     assert!(refused.contains("name the former in its place"), "{refused}");
@@ -640,7 +629,7 @@ impl OneJob {
         Self { scene }
     }
 
-    fn run(&self, day: usize, more: &[&str]) -> assert_cmd::assert::Assert {
+    fn run(&self, day: usize, more: &[&str]) -> Assert {
         let sets = [
             format!("source.url=in/day={day}/"),
             format!("output.url=similar/day={day}/"),
@@ -653,7 +642,7 @@ impl OneJob {
         run.assert()
     }
 
-    fn merge(&self, outputs: &[&str], to: usize) -> assert_cmd::assert::Assert {
+    fn merge(&self, outputs: &[&str], to: usize) -> Assert {
         let to = format!("similar/until={to}/");
         self.scene.command(&[&["merge"][..], outputs, &["--to", &to]].concat()).assert()
     }
@@ -665,30 +654,24 @@ impl OneJob {
     }
 }
 
-fn said(assert: &assert_cmd::assert::Assert) -> String {
-    stderr(assert.get_output())
-}
-
 #[test]
 fn one_job_file_serves_the_first_day_too() {
     let days = OneJob::new();
     let scene = &days.scene;
     let first = "this is the first day, because similar/until=0/ does not exist yet";
     for day in 1..=3 {
-        let run = days.run(day, &[]).success();
-        let printed = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+        let run = days.run(day, &[]);
+        let (printed, said) = (run.shown(&[]), run.warned(&[]));
         let recorded = manifest(&scene.path(&format!("similar/day={day}")));
         assert_eq!(printed.starts_with(first), day == 1, "{printed}");
         // The log names the whole path.
-        assert_eq!(said(&run).contains("this is the first day"), day == 1, "{}", said(&run));
+        assert_eq!(said.contains("this is the first day"), day == 1, "{said}");
         assert_eq!(recorded.warnings.iter().any(|warning| warning.contains("first day")), day == 1);
         assert_eq!(recorded.job["first_day"]["outputs"]["urls"][0].is_string(), day == 1, "{}", recorded.job);
         days.finish(day);
         // The same commands again do nothing.
-        let again = days.run(day, &[]);
         if day > 1 {
-            let again = again.success();
-            assert!(String::from_utf8_lossy(&again.get_output().stdout).contains("finished already"));
+            days.run(day, &[]).shown(&["finished already"]);
         }
     }
     let kept: Vec<usize> =
@@ -712,23 +695,17 @@ fn ids_of_lines(folder: &Path) -> BTreeSet<String> {
 fn the_first_day_is_a_run_without_reference_documents() {
     let days = OneJob::new();
     days.run(1, &[]).success();
-    let again = days.run(1, &[]).success();
-    let summary = String::from_utf8_lossy(&again.get_output().stdout).into_owned();
-    assert!(summary.contains("finished already") && summary.contains("this is the first day"), "{summary}");
+    days.run(1, &[]).shown(&["finished already", "this is the first day"]);
     let alone = Scene::new(&[]);
-    std::fs::write(
-        alone.path("alone.toml"),
-        "source = { format = 'jsonl', id = 'id', text = 'text', url = 'in' }\noutput.url = 'out'",
-    )
-    .unwrap();
+    let text = "source = { format = 'jsonl', id = 'id', text = 'text', url = 'in' }\noutput.url = 'out'";
+    std::fs::write(alone.path("alone.toml"), text).unwrap();
     let input = format!("source.url={}", days.scene.text("in/day=1/"));
     let output = format!("output.url={}", days.scene.text("similar/day=1/"));
-    let run = alone.command(&["run", "alone.toml", "--set", &input, "--set", &output]).assert().success();
-    assert!(String::from_utf8_lossy(&run.get_output().stdout).contains("finished already"));
+    let again = ["run", "alone.toml", "--set", &input, "--set", &output];
+    alone.command(&again).assert().shown(&["finished already"]);
     // An output that appeared since then is another input.
     days.finish(1);
-    let refused = said(&days.run(1, &["against.output=similar/until=1/"]).code(2));
-    assert!(refused.contains("until=1"), "{refused}");
+    days.run(1, &["against.output=similar/until=1/"]).refused(2, &["until=1"]);
     // `check` shows a job without reference documents.
     let mut check = days.scene.command(&["check", "daily.toml", "--no-data", "--set", "output.url=o"]);
     let checked: Value = printed(&mut check);
@@ -740,63 +717,38 @@ fn the_first_day_is_a_run_without_reference_documents() {
 fn only_a_missing_output_is_the_first_day() {
     let days = OneJob::new();
     // Without the key, a missing output stays an error.
-    assert!(said(&days.run(1, &["against.first_day=false"]).code(3)).contains("until=0"));
+    days.run(1, &["against.first_day=false"]).refused(3, &["until=0"]);
     // An output without its manifest, and a folder of other files.
     days.run(1, &[]).success();
     days.finish(1);
     let until = days.scene.path("similar/until=1");
     std::fs::rename(until.join("manifest.json"), days.scene.path("kept.json")).unwrap();
-    let refused = said(&days.run(2, &[]).code(3));
-    assert!(refused.contains("holds no finished output"), "{refused}");
+    days.run(2, &[]).refused(3, &["holds no finished output"]);
     std::fs::write(until.join("manifest.json"), "{\"resemblance").unwrap();
     days.run(2, &[]).code(3);
     std::fs::rename(days.scene.path("kept.json"), until.join("manifest.json")).unwrap();
     days.scene.write("other/notes.jsonl", &[]);
     days.run(2, &["against.output=other/"]).code(3);
     // One of two outputs is missing.
-    let refused =
-        said(&days.run(2, &["against.output=[\"similar/until=1/\", \"similar/until=9/\"]"]).code(3));
-    assert!(refused.contains("until=9"), "{refused}");
+    days.run(2, &["against.output=['similar/until=1/', 'similar/until=9/']"]).refused(3, &["until=9"]);
     days.run(2, &[]).success();
     // `merge` leaves out only what the first day recorded as missing.
     for outputs in [["similar/until=9/", "similar/day=1/"], ["similar/day=1/", "similar/until=0/"]] {
-        assert!(said(&days.merge(&outputs, 8).code(3)).contains("until="));
+        days.merge(&outputs, 8).refused(3, &["until="]);
     }
     days.merge(&["similar/until=0/", "similar/day=2/"], 8).code(3);
     // A run whose own output is its reference could not run twice.
-    let refused = said(&days.run(3, &["against.output=similar/day=3/"]).code(2));
-    assert!(refused.contains("overlaps"), "{refused}");
+    days.run(3, &["against.output=similar/day=3/"]).refused(2, &["overlaps"]);
 }
 
 #[test]
 fn a_mistyped_or_missing_day_is_not_the_first_day() {
     let days = OneJob::new();
     days.run(1, &[]).success();
-    let no_merge = said(&days.run(2, &[]).code(2));
-    assert!(no_merge.contains("day=1") && no_merge.contains("not the first day"), "{no_merge}");
+    days.run(2, &[]).refused(2, &["day=1", "not the first day"]);
     days.finish(1);
     let mistyped = ["output.url=elsewhere/day=2/", "against.output=similar/untill=1/"];
-    let refused = said(&days.run(2, &mistyped).code(2));
-    assert!(refused.contains("untill=1") && refused.contains("against.output"), "{refused}");
+    days.run(2, &mistyped).refused(2, &["untill=1", "against.output"]);
     // Another job may begin beside the outputs of this one.
     days.run(2, &["name=\"another\"", "against.output=similar/other=1/"]).success();
-}
-
-#[test]
-fn a_second_source_has_no_first_day() {
-    let sets = [
-        "against.source.url=k.jsonl",
-        "against.source.format=jsonl",
-        "against.source.text=t",
-        "against.first_day=true",
-    ];
-    let days = OneJob::new();
-    let text = "source = { format = 'jsonl', url = 'in', id = 'id', text = 'text' }\noutput.url = 'out'";
-    std::fs::write(days.scene.path("daily.toml"), text).unwrap();
-    let mut run = days.scene.command(&["run", "daily.toml"]);
-    sets.iter().for_each(|set| {
-        run.args(["--set", set]);
-    });
-    let refused = said(&run.assert().code(2));
-    assert!(refused.contains("against.first_day") && refused.contains("against.output"), "{refused}");
 }

@@ -6,12 +6,8 @@ use crate::support::*;
 fn the_job_that_finds_leaked_questions_finds_them() {
     let folder = tempdir().unwrap();
     let out = folder.path().join("out").display().to_string();
-    resemblance()
-        .current_dir(repository(""))
-        .args(["run", "jobs/decontaminate.toml", "--set", &format!("output.url={out}")])
-        .output()
-        .unwrap()
-        .shown(&[]);
+    let mut run = program!["run", "jobs/decontaminate.toml", "--set", format!("output.url={out}")];
+    run.current_dir(repository("")).assert().success();
     let pairs = table(folder.path().join("out").as_path(), "pairs");
     let found: Vec<_> = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b")).collect();
     // t6 has 7 of the 8 shingles of q5.
@@ -46,12 +42,8 @@ fn the_job_that_finds_leaked_questions_finds_them() {
             let is_asked = |window: &[(String, Range<usize>)]| {
                 asked.windows(8).any(|there| there.iter().map(|w| &w.0).eq(window.iter().map(|w| &w.0)))
             };
-            let places: Vec<usize> = words
-                .windows(8)
-                .enumerate()
-                .filter(|(_, window)| is_asked(window))
-                .map(|(at, _)| at)
-                .collect();
+            let places = words.windows(8).enumerate().filter(|(_, window)| is_asked(window));
+            let places: Vec<usize> = places.map(|(at, _)| at).collect();
             let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
             assert_eq!(last - first + 1, places.len(), "one run");
             let place = (words[*first].1.start, words[last + 7].1.end);
@@ -73,11 +65,7 @@ fn the_job_that_finds_leaked_questions_finds_them() {
     assert_eq!(found, wanted);
     assert_eq!(wanted.iter().map(|row| row.0.as_str()).collect::<Vec<_>>(), ["t1", "t3", "t5", "t6", "t7"]);
 
-    let sql = |query: &str| {
-        let rows = resemblance().args(["sql", &out, query, "--csv"]).output().unwrap();
-        assert!(rows.status.success(), "{}", stderr(&rows));
-        stdout(&rows).replace("\r\n", "\n")
-    };
+    let sql = |query: &str| program!["sql", &out, query, "--csv"].assert().shown(&[]).replace("\r\n", "\n");
     // The queries of docs/link.md.
     assert_eq!(
         sql(
@@ -101,12 +89,7 @@ fn the_job_that_finds_leaked_questions_finds_them() {
         "benchmark,questions,rows,places\nhistory,1,1,1\nscience,2,4,4\n"
     );
     let to = folder.path().join("clean");
-    resemblance()
-        .current_dir(repository(""))
-        .args(["apply", &out, "--to", &to.display().to_string()])
-        .output()
-        .unwrap()
-        .shown(&[]);
+    program!["apply", &out, "--to", &to].current_dir(repository("")).assert().success();
     let clean = std::fs::read_to_string(to.join("training.jsonl")).unwrap();
     let kept: Vec<&str> = clean.lines().map(|line| &line[8..10]).collect();
     assert_eq!(kept, ["t2", "t4", "t6"]);

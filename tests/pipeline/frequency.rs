@@ -192,20 +192,12 @@ fn incompatible_settings_are_refused() {
     assert!(error.contains("shingle.max_frequency"), "{error}");
 }
 
-// ---- days -------------------------------------------------------------------------------------------------------------
-
 struct Days {
     scene: Scene,
     headed: Headed,
 }
 
-impl std::ops::Deref for Days {
-    type Target = Scene;
-
-    fn deref(&self) -> &Scene {
-        &self.scene
-    }
-}
+has_a_scene!(Days);
 
 const DAYS: [(&str, std::ops::Range<usize>); 3] = [("one", 0..150), ("two", 150..230), ("three", 230..300)];
 
@@ -271,8 +263,6 @@ fn outputs_with_other_lists_are_refused() {
     assert!(taken.status.success(), "{}", stderr(&taken));
     assert_eq!(pairs(&days.path("over two")), pairs(&days.path("two")));
 }
-
-// ---- the sample in which shingles are counted ------------------------------------------------------------------------------
 
 const SAMPLE: usize = 100_000;
 const SHARE: f64 = 0.01;

@@ -15,11 +15,8 @@ impl Two {
     fn new(seed: u64) -> Self {
         let documents = corpus(seed, 160, 25);
         let (own, other) = documents.split_at(90);
-        let known: Vec<Document> = other
-            .iter()
-            .zip(own.iter().map(|(id, _)| id.clone()).chain((0..).map(|n| format!("k{n}"))))
-            .map(|((_, text), id)| (id, text.clone()))
-            .collect();
+        let ids = own.iter().map(|(id, _)| id.clone()).chain((0..).map(|n| format!("k{n}")));
+        let known: Vec<Document> = ids.zip(other).map(|(id, (_, text))| (id, text.clone())).collect();
         let (mut own, mut known) = (own.to_vec(), known);
         // One text under the same id, and under another one, in both.
         known[3].1 = own[3].1.clone();

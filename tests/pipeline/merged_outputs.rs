@@ -26,13 +26,7 @@ struct Made {
     documents: BTreeMap<String, String>,
 }
 
-impl std::ops::Deref for Chains {
-    type Target = Scene;
-
-    fn deref(&self) -> &Scene {
-        &self.scene
-    }
-}
+has_a_scene!(Chains);
 
 impl Chains {
     fn new(sets: &[&str]) -> Self {
@@ -301,20 +295,13 @@ fn an_output_inside_of_any_source_is_refused() {
     chains.day("b", &b, &["a"], &[]).unwrap();
     chains.merge(&["a", "b"], "ab").unwrap();
     let refused = |ended: std::process::Output, source: &str, setting: &str| {
-        let message = stderr(&ended);
-        assert_eq!(ended.status.code(), Some(2), "{message}");
-        let source = chains.path(source).display().to_string();
-        assert!(message.contains("lies in the source") && message.contains(&source), "{message}");
-        assert!(message.contains(&format!("choose another {setting}")), "{message}");
+        let (source, advice) = (chains.path(source), format!("choose another {setting}"));
+        ended.refused(2, &["lies in the source", &source.display().to_string(), &advice]);
     };
     for (outputs, source) in [(&["a", "b"][..], "in/a"), (&["a", "b"], "in/b"), (&["ab"], "in/a")] {
         let to = chains.path(source).join("out");
         let outputs: Vec<PathBuf> = outputs.iter().map(|name| chains.path(name)).collect();
-        refused(
-            resemblance().arg("merge").args(outputs).arg("--to").arg(&to).output().unwrap(),
-            source,
-            "--to",
-        );
+        refused(program!["merge"].args(outputs).arg("--to").arg(&to).output().unwrap(), source, "--to");
         assert!(!to.exists());
     }
     // Nor is one in a source of a known output.

@@ -129,10 +129,9 @@ fn without_passages_it_is_refused() {
     assert!(run(&inside).unwrap_err().to_string().contains("output.url"));
     let sets = ["passages.unit=line", NONE, "output.keep=signatures"];
     run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
-    let evaluated = resemblance().arg("evaluate").arg(path("out")).output().unwrap();
+    let evaluated = program!["evaluate", path("out")].output().unwrap();
     assert!(stderr(&evaluated).contains("compares no documents"), "{evaluated:?}");
-    let report =
-        resemblance().arg("report").arg(path("out")).arg("--to").arg(path("page.html")).output().unwrap();
+    let report = program!["report", path("out"), "--to", path("page.html")].output().unwrap();
     assert!(report.status.success(), "{report:?}");
     std::fs::write(path("job.toml"), job_text(path("in.parquet"), path("checked"))).unwrap();
     let checked =

@@ -7,13 +7,7 @@ struct Days {
     scene: Scene,
 }
 
-impl std::ops::Deref for Days {
-    type Target = Scene;
-
-    fn deref(&self) -> &Scene {
-        &self.scene
-    }
-}
+has_a_scene!(Days);
 
 impl Days {
     /// Writes each part of `documents`, and all of them.

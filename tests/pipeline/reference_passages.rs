@@ -6,7 +6,7 @@ use crate::support::*;
 
 /// New documents and reference documents, and the passages of a job.
 struct Case {
-    folder: TempDir,
+    scene: Scene,
     new: Vec<Document>,
     known: Vec<Document>,
     unit: &'static str,
@@ -16,6 +16,8 @@ struct Case {
     new_old: bool,
     sets: Vec<String>,
 }
+
+has_a_scene!(Case);
 
 impl Case {
     /// Documents with many common passages. Half of the ids are in both sources.
@@ -51,15 +53,11 @@ impl Case {
             ]),
             _ => sets.push(format!("passages.min_words={words}")),
         }
-        let folder = tempdir().unwrap();
-        let case = Self { folder, new: new.to_vec(), known, unit, words, gap, new_old, sets };
+        let scene = Scene::new(&[]);
+        let case = Self { scene, new: new.to_vec(), known, unit, words, gap, new_old, sets };
         write_parquet(&case.path("new.parquet"), &case.new, 7);
         write_parquet(&case.path("known.parquet"), &case.known, 7);
         case
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     /// The job over `input` with the passages of this case.
@@ -172,9 +170,6 @@ fn texts_that_earlier_outputs_keep_stay_there() {
         for (name, documents) in [("one", &one), ("two", &two), ("three", &new)] {
             write_parquet(&case.path(&format!("{name}.parquet")), documents, 7);
         }
-        let against = |days: &[&str]| {
-            format!("against.output={:?}", days.iter().map(|day| case.path(day)).collect::<Vec<_>>())
-        };
         let keep = ["output.keep=shingles", "output.keep=signatures"][random.below(2)];
         let method = ["clusters.method=components", "clusters.method=representative"][random.below(2)];
         let all = ["clusters.keep=['id']", keep, method];
@@ -190,10 +185,9 @@ fn texts_that_earlier_outputs_keep_stay_there() {
             run(&job(&input, &case.path(name), &[&plain, sets].concat())).unwrap();
         };
         day("one", &[]);
-        day("two", &[&against(&["one"])]);
-        let same_id = "against.same_id=replace";
-        run(&case.job("three.parquet", "three", &[&all[..], &[&against(&["one", "two"]), same_id]].concat()))
-            .unwrap();
+        day("two", &[&case.against(&["one"])]);
+        let both = ["against.same_id=replace", &case.against(&["one", "two"])];
+        run(&case.job("three.parquet", "three", &[&all[..], &both].concat())).unwrap();
         // Documents that are too short come after the compared ones.
         let sorted = |documents: &[Document], day: &str, are_compared: bool| {
             let ids = compared(&case.path(day));
@@ -207,11 +201,8 @@ fn texts_that_earlier_outputs_keep_stay_there() {
             ["one", "two"].iter().flat_map(|day| removed(&case.path(day))).collect();
         let replaced =
             |id: &String| replaces && *id == new[0].0 && compared(&case.path("three")).contains(id);
-        let earlier: Vec<Document> = [sorted(&one, "one", true), sorted(&two, "two", true)]
-            .concat()
-            .into_iter()
-            .filter(|(id, _)| !replaced(id))
-            .collect();
+        let mut earlier = [sorted(&one, "one", true), sorted(&two, "two", true)].concat();
+        earlier.retain(|(id, _)| !replaced(id));
         let (mut gone, stay): (Vec<_>, Vec<_>) =
             earlier.into_iter().partition(|(id, _)| removed.contains(id));
         gone.sort();

@@ -8,13 +8,15 @@ use crate::support::*;
 
 /// A corpus with a rejected document, in a folder with the job file of its first run.
 struct First {
-    folder: TempDir,
+    scene: Scene,
 }
+
+has_a_scene!(First);
 
 impl First {
     /// Runs the job over the corpus, with what `sets` says.
     fn run(sets: &[&str]) -> Self {
-        let first = Self { folder: tempdir().unwrap() };
+        let first = Self { scene: Scene::new(&[]) };
         std::fs::create_dir(first.path("in")).unwrap();
         let mut documents = corpus(77, 150, 30);
         documents.push(("too short".into(), "two words".into()));
@@ -23,10 +25,6 @@ impl First {
         write_parquet(&first.path("in/b.parquet"), &documents[90..], 40);
         run(&first.over_texts("first", sets)).unwrap();
         first
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     fn over_texts(&self, output: &str, sets: &[&str]) -> Job {
@@ -54,7 +52,7 @@ impl First {
     /// Checks that a job over an output is refused with this exit code and message.
     fn refused(&self, lines: &str, code: i32, parts: &[&str]) {
         let file = self.over_output("first", "refused", lines);
-        resemblance().arg("run").arg(&file).assert().refused(code, parts);
+        program!["run", &file].assert().refused(code, parts);
         assert!(!self.path("refused").exists(), "something was written");
     }
 }
@@ -146,8 +144,7 @@ fn an_output_of_an_output_knows_its_texts() {
     std::fs::remove_dir_all(first.path("second")).unwrap();
     let (third, whole) = (first.path("third"), first.path("whole"));
     for command in [&["show", "--top", "3"][..], &["neighbors", "--id", "d00012"]] {
-        let said =
-            |output: &Path| resemblance().arg(command[0]).arg(output).args(&command[1..]).assert().shown(&[]);
+        let said = |output: &Path| program![command[0], output].args(&command[1..]).assert().shown(&[]);
         assert_eq!(said(&third), said(&whole));
         assert!(!said(&third).is_empty());
     }
@@ -157,7 +154,7 @@ fn an_output_of_an_output_knows_its_texts() {
 fn a_job_over_an_output_is_finished_until_that_output_changes() {
     let first = First::run(&[]);
     let file = first.over_output("first", "second", "");
-    let run = || resemblance().arg("run").arg(&file).assert();
+    let run = || program!["run", &file].assert();
     assert!(!run().shown(&[]).contains("finished already"));
     run().shown(&["finished already"]);
     std::fs::remove_dir_all(first.path("first")).unwrap();
@@ -169,13 +166,13 @@ fn a_job_over_an_output_is_finished_until_that_output_changes() {
 fn check_lists_reused_stages() {
     let first = First::run(&[]);
     let file = first.over_output("first", "second", "");
-    let said = resemblance().arg("check").arg(&file).assert().shown(&["take the signatures of"]);
+    let said = program!["check", &file].assert().shown(&["take the signatures of"]);
     assert!(said.contains("96 permutations") && !said.contains("duplicates:"), "{said}");
     assert!(said.contains("cut the shingles of candidates again"), "{said}");
     assert!(!first.path("second").exists());
 
     let full = First::run(&["output.keep=shingles"]);
-    let said = resemblance().arg("check").arg(full.over_output("first", "second", "")).assert().shown(&[]);
+    let said = program!["check", full.over_output("first", "second", "")].assert().shown(&[]);
     assert!(said.contains("take the signatures and shingles of"), "{said}");
     assert!(!said.contains("candidates again"), "{said}");
 }
@@ -214,12 +211,12 @@ fn outputs_that_cannot_be_reused_are_refused_before_writing() {
         let text = std::fs::read_to_string(&file).unwrap();
         let own = format!("{:?}", first.path("own"));
         std::fs::write(&file, text.replace(&own, &format!("{:?}", first.path(output)))).unwrap();
-        let said = resemblance().arg("run").arg(&file).assert().refused(2, &[]);
+        let said = program!["run", &file].assert().refused(2, &[]);
         assert!(said.contains("overlaps") || said.contains("another job"), "{said}");
         assert!(!first.path("first/pairs/deeper").exists());
     }
     for command in ["compare", "sweep"] {
         let file = first.over_output("first", "texts", "");
-        resemblance().arg(command).arg(&file).assert().refused(2, &["source.format"]);
+        program![command, &file].assert().refused(2, &["source.format"]);
     }
 }

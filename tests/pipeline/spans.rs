@@ -50,12 +50,9 @@ pub fn spans(output: &Path) -> Vec<Span> {
 pub fn removals_last(documents: &[Document], output: &Path) -> Vec<Document> {
     let clusters = table(output, "clusters");
     let flags = strings(&clusters, "representative").into_iter().zip(strings(&clusters, "reference"));
-    let gone: BTreeSet<String> = strings(&clusters, "id")
-        .into_iter()
-        .zip(flags)
-        .filter(|(_, (representative, reference))| representative == "false" && reference == "false")
-        .map(|(id, _)| id.trim_end_matches(".txt").to_owned())
-        .collect();
+    let gone = strings(&clusters, "id").into_iter().zip(flags);
+    let gone = gone.filter(|(_, (represents, reference))| represents == "false" && reference == "false");
+    let gone: BTreeSet<String> = gone.map(|(id, _)| id.trim_end_matches(".txt").to_owned()).collect();
     let (gone, stay): (Vec<Document>, Vec<Document>) =
         documents.iter().cloned().partition(|(id, _)| gone.contains(id.trim_end_matches(".txt")));
     [stay, gone].concat()
@@ -319,9 +316,7 @@ fn a_run_that_was_stopped_finds_the_same_passages() {
     let passages = "passages = { unit = \"sentence\", min_words = 1 }";
     let reused = output_job_text(path("whole"), path("reused"), passages);
     std::fs::write(path("job.toml"), reused).unwrap();
-    let ran = resemblance().args(["run", &path("job.toml").display().to_string()]).output().unwrap();
-    assert!(ran.status.success(), "{}", stderr(&ran));
-    assert!(stdout(&ran).contains("passages inside documents"));
+    program!["run", path("job.toml")].assert().shown(&["passages inside documents"]);
     assert_eq!(["spans", "passages"].map(|name| table(&path("reused"), name)), whole);
 }
 
@@ -376,15 +371,14 @@ fn occurrences_inside_longer_passages_are_counted() {
         numbers(&passages, "words").into_iter().zip(strings(&passages, "passage_id")).collect();
     let show = |words_of: u64, more: &[&str]| {
         let id = &words[&words_of];
-        resemblance().arg("show").arg(path("out")).args(["--passage", id]).args(more).assert()
+        program!["show", path("out"), "--passage", id].args(more).assert()
     };
     show(12, &["--top", "1"])
         .shown(&["12 words, occurs 4 times in 3 documents\n", "3 more places are not shown"]);
     show(24, &[])
         .shown(&["24 words, occurs 2 times in 2 documents; the most frequent window in it occurs 4 times"]);
     show(12, &["--csv"]).shown(&["id,source,char_start,char_end,kept"]);
-    let ask =
-        |output: &str, id: &str| resemblance().arg("show").arg(path(output)).args(["--passage", id]).assert();
+    let ask = |output: &str, id: &str| program!["show", path(output), "--passage", id].assert();
     // The beginning of an id is enough.
     ask("out", &words[&12][..6]).shown(&[&format!("passage {}: 12 words", words[&12]), &short]);
     ask("out", "no").refused(2, &["no passage has the id \"no\""]);

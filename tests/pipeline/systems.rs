@@ -28,12 +28,8 @@ const STOP_WORDS: &str = "crates/functions/src/kernel/text/normalize/stop_word_l
 fn printed(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     // Without -B it would leave its bytecode in the repository.
     let mut python = needs::python("json")?;
-    let output = python
-        .arg("-B")
-        .arg(repository("tests/pipeline/systems").join(script))
-        .args(arguments)
-        .output()
-        .unwrap();
+    let script = repository("tests/pipeline/systems").join(script);
+    let output = python.arg("-B").arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(output.stdout)
 }

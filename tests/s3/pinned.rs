@@ -73,8 +73,6 @@ fn an_object_that_is_replaced_while_it_is_read_is_an_error() {
     }
 }
 
-// ---- the same on a disk -------------------------------------------------------------------------------------------
-
 /// A file with these bytes, written a minute after the one before.
 fn write_later(path: &FsPath, bytes: &[u8]) {
     let before = std::fs::metadata(path).unwrap().modified().unwrap();

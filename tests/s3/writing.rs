@@ -57,19 +57,10 @@ fn a_manifest_whose_answer_is_lost_is_known_as_ones_own() {
 }
 
 fn spawn(corpus: &Corpus, output: &str) -> Child {
-    Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
-        .env_clear()
-        .envs(environment(&corpus.s3.env()))
-        .args([
-            "run",
-            corpus.job.to_str().unwrap(),
-            "--set",
-            &format!("output.url={:?}", corpus.s3.url(output)),
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    let set = format!("output.url={:?}", corpus.s3.url(output));
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command.env_clear().envs(environment(&corpus.s3.env())).arg("run").arg(&corpus.job).args(["--set", &set]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]

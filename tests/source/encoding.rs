@@ -66,8 +66,7 @@ fn every_format_gives_the_same_tables_in_every_encoding() {
             assert_eq!(found, tables_of_any_source(&expected), "{} in {encoding}", format.name);
             let neighbors = |output: &Path| {
                 let id = &pairs(output).into_keys().next().unwrap().0;
-                let command =
-                    resemblance().arg("neighbors").arg(output).args(["--id", id, "--json"]).assert();
+                let command = program!["neighbors", output, "--id", id, "--json"].assert();
                 command.shown(&[])
             };
             assert!(neighbors(&expected).contains("\"jaccard\":"));
@@ -170,7 +169,7 @@ fn latin_1_is_not_windows_1252() {
     let folder = folder_of(&[("a", b"one \x93two\x94 three"), ("b", b"one \x93two\x94 three")]);
     let quoted = |encoding: &str| {
         let find = ["--encoding", encoding, "-k", "3", "--show"];
-        resemblance().arg("find").arg(folder.path()).args(find).assert().shown(&[]).contains("“two”")
+        program!["find", folder.path()].args(find).assert().shown(&[]).contains("“two”")
     };
     assert!(quoted("windows-1252") && quoted("latin1"));
     assert!(!quoted("latin-1"));
@@ -179,7 +178,7 @@ fn latin_1_is_not_windows_1252() {
 #[test]
 fn find_reads_files_by_their_encoding_and_names_those_that_there_are() {
     let folder = folder_of(&[("a", b"un caf\xE9 noir"), ("b", b"un caf\xE9 noir")]);
-    let find = |arguments: &[&str]| resemblance().arg("find").arg(folder.path()).args(arguments).assert();
+    let find = |arguments: &[&str]| program!["find", folder.path()].args(arguments).assert();
     find(&["--encoding", "utf-8"]).shown(&["2 invalid_utf8"]);
     find(&["--show"]).shown(&["un café noir"]);
     find(&["--encoding", "latin-1", "--show"]).shown(&["un café noir"]);

@@ -141,13 +141,7 @@ fn a_long_file_is_never_in_memory_as_a_whole() {
         // The texts are read a second time for the score.
         command.arg("run").arg(job).args(["--set", "output.keep=signatures", "--set", "engine.threads=1"]);
         command.env("RESEMBLANCE_LOG", "off");
-        let mut run = Process::start("run", &mut command, folder.path());
-        let mut most = 0;
-        while run.ended().is_none() {
-            most = most.max(run.peak_memory().unwrap_or(0));
-            let_pass(Duration::from_millis(5));
-        }
-        assert!(run.wait(Duration::from_secs(1)).success(), "{}", run.said());
+        let most = Process::start("run", &mut command, folder.path()).peak_until_success();
         let found = pairs(&folder.path().join("out"));
         assert_eq!(found.len(), 1, "{found:?}");
         most

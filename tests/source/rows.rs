@@ -93,16 +93,14 @@ impl LeftOut {
 
 /// A folder with a source `in`.
 struct Source {
-    folder: TempDir,
+    scene: Scene,
 }
+
+has_a_scene!(Source);
 
 impl Source {
     fn new() -> Self {
-        Self { folder: tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        Self { scene: Scene::new(&[]) }
     }
 
     /// The job over the files of the format of `ending`, whose output is `output`.

@@ -32,16 +32,12 @@ impl Browser {
         )?;
         let folder = tempdir().unwrap();
         // The browser reads commands from file descriptor 3, and writes answers to 4.
-        let mut child = Command::new("sh")
-            .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null", "sh"])
-            .arg(program)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
-            .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-            .arg("about:blank")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null", "sh"]).arg(program);
+        shell.args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", &profile]);
+        let mut child =
+            shell.arg("about:blank").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut browser =
             Self { child, input, output, session: None, calls: 0, events: VecDeque::new(), folder };

@@ -108,6 +108,19 @@ impl Process {
         self.memory_field("VmHWM:")
     }
 
+    /// Waits until it succeeds, and returns the most memory that it held, in bytes.
+    #[track_caller]
+    pub fn peak_until_success(&mut self) -> u64 {
+        let (began, mut peak) = (Instant::now(), 0);
+        while self.ended().is_none() {
+            peak = peak.max(self.peak_memory().unwrap_or(0));
+            assert!(began.elapsed() < Duration::from_secs(600), "{} does not end", self.name);
+            let_pass(Duration::from_millis(2));
+        }
+        assert!(self.ended().unwrap().success(), "{}", self.said());
+        peak
+    }
+
     fn memory_field(&self, name: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -139,14 +152,9 @@ fn reap_on_exit(sign: char, id: u32) {
                 esac
             done
             for id in $all; do kill -KILL \"$id\"; done";
-        let reaper = Command::new("sh")
-            .args(["-c", SCRIPT])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Mutex::new(reaper)
+        let mut reaper = Command::new("sh");
+        reaper.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Mutex::new(reaper.spawn().unwrap())
     });
     let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
     writeln!(reaper.stdin.as_mut().unwrap(), "{sign} {id}").unwrap();

@@ -178,16 +178,9 @@ fn bounds_of_the_job_are_assertions_about_its_clusters() {
     for (fail, code, severity) in [("false", 0, "warn"), ("true", 6, "error")] {
         let collector = Server::start(StatusCode::OK);
         let fail = format!("alarms.fail={fail}");
-        let sets = [
-            "--set",
-            "alarms.removed_share=0.25",
-            "--set",
-            "alarms.largest_cluster=3",
-            "--set",
-            &fail,
-            "--json",
-        ];
-        let run = run_nightly(&nightly, collector.address, &[], &sets);
+        let sets = ["alarms.removed_share=0.25", "alarms.largest_cluster=3", &fail].map(|set| ["--set", set]);
+        let arguments = [sets.as_flattened(), &["--json"]].concat();
+        let run = run_nightly(&nightly, collector.address, &[], &arguments);
         assert_eq!(run.status.code(), Some(code), "{}", stderr(&run));
         // The output is complete in either case.
         let events = events(&collector);

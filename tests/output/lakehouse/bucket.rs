@@ -28,13 +28,8 @@ impl Bucket {
     fn command(&self, arguments: &[&str]) -> assert_cmd::assert::Assert {
         let own = std::env::vars().filter(|(name, _)| !name.starts_with("AWS_"));
         let mut command = resemblance();
-        command
-            .env_clear()
-            .envs(own)
-            .envs(self.s3.env())
-            .env_remove("RESEMBLANCE_LOG")
-            .args(arguments)
-            .assert()
+        command.env_clear().envs(own).envs(self.s3.env()).env_remove("RESEMBLANCE_LOG");
+        command.args(arguments).assert()
     }
 
     fn arguments(&self, more: &[&str]) -> Vec<String> {

@@ -271,11 +271,8 @@ fn every_byte_of_others_outlives_every_command() {
                 }
             }
         }
-        let logs: Vec<PathBuf> = foreign
-            .keys()
-            .filter(|path| path.ends_with(format!("_delta_log/{:020}.json", 0)))
-            .map(|path| path.parent().unwrap().to_owned())
-            .collect();
+        let logs = foreign.keys().filter(|path| path.ends_with(format!("_delta_log/{:020}.json", 0)));
+        let logs: Vec<PathBuf> = logs.map(|path| path.parent().unwrap().to_owned()).collect();
         let commits = |log: &PathBuf| {
             files(log).into_keys().filter(|p| p.extension().is_some_and(|e| e == "json")).count()
         };

@@ -184,13 +184,9 @@ fn a_second_source_has_a_condition() {
     let outcome = run(&job).unwrap();
     let meets_new = |row: &Row| row.stars.is_some_and(|stars| stars > 1);
     let meets_old = |row: &Row| row.lang == Some("de");
-    let compared: Vec<Row> = new
-        .iter()
-        .filter(|row| meets_new(row))
-        .chain(old.iter().filter(|row| meets_old(row)))
-        .cloned()
-        .collect();
-    let documents: Vec<Document> = compared.into_iter().map(|row| (row.id, row.text)).collect();
+    let old_compared = old.iter().filter(|row| meets_old(row));
+    let compared = new.iter().filter(|row| meets_new(row)).chain(old_compared).cloned();
+    let documents: Vec<Document> = compared.map(|row| (row.id, row.text)).collect();
     let mut expected: BTreeSet<_> = exact_pairs(&documents, 3, 0.5).into_keys().collect();
     expected.retain(|(a, b)| a.starts_with("old ") != b.starts_with("old "));
     assert!(!expected.is_empty());

@@ -73,12 +73,8 @@ fn fields_are_columns_for_every_key() {
             let texts = texts.as_any().downcast_ref::<StringArray>().unwrap().clone();
             texts.iter().map(|value| value.unwrap_or("<null>").to_owned()).collect()
         };
-        let carried: BTreeSet<(String, String, String)> = strings(&found, "id")
-            .into_iter()
-            .zip(shown("meta.of.stars"))
-            .zip(shown("meta.lang"))
-            .map(|((id, stars), lang)| (id, stars, lang))
-            .collect();
+        let carried = strings(&found, "id").into_iter().zip(shown("meta.of.stars")).zip(shown("meta.lang"));
+        let carried: BTreeSet<_> = carried.map(|((id, stars), lang)| (id, stars, lang)).collect();
         let null = || "<null>".to_owned();
         let expected = documents.iter().map(|row| {
             (

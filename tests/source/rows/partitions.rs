@@ -62,12 +62,8 @@ fn values_of_paths_are_columns_for_every_key() {
         let shop =
             found.column_by_name("shop").unwrap().as_any().downcast_ref::<StringArray>().unwrap().clone();
         let shops = shop.iter().map(|shop| shop.unwrap_or("<null>").to_owned());
-        let found: BTreeSet<_> = strings(&found, "id")
-            .into_iter()
-            .zip(strings(&found, "day"))
-            .zip(shops)
-            .map(|((id, day), shop)| (id, day, shop))
-            .collect();
+        let found = strings(&found, "id").into_iter().zip(strings(&found, "day")).zip(shops);
+        let found: BTreeSet<_> = found.map(|((id, day), shop)| (id, day, shop)).collect();
         assert_eq!(found, expected, "{ending}");
     }
 }

@@ -81,9 +81,8 @@ fn find_and_dedup_take_conditions_and_limits() {
     write(&source.path("in/a.csv"), &all);
     let english = all.iter().filter(|row| row.lang == Some("en")).count();
     let file = source.path("in/a.csv");
-    let find = |arguments: &[&str]| {
-        resemblance().arg("find").arg(&file).args(["--text", "text"]).args(arguments).assert().shown(&[])
-    };
+    let find =
+        |arguments: &[&str]| program!["find", &file, "--text", "text"].args(arguments).assert().shown(&[]);
     let said = find(&["--where", "lang = 'en'"]);
     let expected = format!("among {english} documents; {} rows left out by source.where", 120 - english);
     assert!(said.contains(&expected), "{said}");
@@ -93,6 +92,6 @@ fn find_and_dedup_take_conditions_and_limits() {
     program!["dedup", &file, "--text", "text", "--limit", "60", "--to", &to]
         .assert()
         .shown(&["120 documents read", "60 rows left out by source.limit, kept as they are"]);
-    let refused = resemblance().arg("find").arg(&file).args(["--where", "now() > 1"]).assert();
+    let refused = program!["find", &file, "--where", "now() > 1"].assert();
     refused.refused(2, &["calls now()"]);
 }
