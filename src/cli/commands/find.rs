@@ -70,7 +70,7 @@ fn first_pairs(job: &Job, most: usize) -> Result<(PairsView, MemberTexts)> {
         let finished = Finished::open(&session, &job.output.url).await?;
         let found = show::pairs(&finished, PairOrder::MostSimilar, None, most).await?;
         if found.first.is_empty() {
-            return Ok((found, BTreeMap::new().into()));
+            return Ok((found, MemberTexts::default()));
         }
         let texts = MemberTexts::open(&finished, found.first.iter().flat_map(PairRow::documents)).await?;
         Ok((found, texts))
