@@ -203,11 +203,14 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
 pub struct MemberTexts(pub(crate) BTreeMap<Member, String>);
 
 impl MemberTexts {
-    /// Reads the texts of `documents` in `finished`. Reference documents are read from their own sources. Fails like [`Reread::open`] and
+    /// Reads the texts of `documents` in `finished`, or nothing if there are none. Reference documents are read from their own sources. Fails like [`Reread::open`] and
     /// [`MemberTexts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
         let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
             documents.into_iter().partition(|of| of.is_reference);
+        if own.is_empty() && is_reference.is_empty() {
+            return Ok(Self::default());
+        }
         let source = Reread::open(finished, Need::Texts).await?;
         let mut texts = Self::read(finished, &source, own.iter().map(|of| &of.id)).await?;
         let mut missing: Vec<Id> = is_reference.into_iter().map(|of| of.id).collect();
