@@ -190,8 +190,8 @@ async fn own_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
 }
 
 /// Searches texts (id, source, text, ..) for a passage, also inside longer passages. Returns the occurrences, of which at most `most` are
-/// listed, and the number of documents that contain the passage. `kept` contains the kept occurrences as (id, first character). Kept occurrences come first, and otherwise occurrences are in the order of ids. One batch and the
-/// listed occurrences are in memory.
+/// listed, and the number of documents that contain the passage. Kept occurrences, which `kept` contains as (id, first character), come
+/// first. Otherwise occurrences are in the order of ids. One batch and the listed occurrences are in memory.
 async fn searched(
     finished: &Finished,
     passage: &Passage,
@@ -255,7 +255,8 @@ struct PassageRow {
 }
 
 /// Returns frames with the texts (id, source, text, ..) of the reference documents in which the run searched passages. Passages that a
-/// result of `apply` cut out are removed.
+/// result of `apply` cut out are removed, so character positions refer to the texts in this result. Fails with `Kind::Input` if the sources
+/// of reference documents are missing or have changed.
 async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
         return Ok(vec![second_source_texts(finished).await?]);

@@ -203,8 +203,8 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
 pub struct MemberTexts(pub(crate) BTreeMap<Member, String>);
 
 impl MemberTexts {
-    /// Reads the texts of `documents` in `finished`, or nothing if there are none. Reference documents are read from their own sources. Fails like [`Reread::open`] and
-    /// [`MemberTexts::read`].
+    /// Reads the texts of `documents` in `finished`, or nothing if there are none. Reference documents are read from their own sources. Fails
+    /// like [`Reread::open`] and [`MemberTexts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
         let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
             documents.into_iter().partition(|of| of.is_reference);
