@@ -302,14 +302,14 @@ async fn scan(
                 *count += 1;
             }
             for place in counted.drain(..) {
-                let drawn = index.drawn[place as usize];
+                let (drawn, in_drawn) = index.drawn[place as usize];
                 let shared = std::mem::take(&mut shared[place as usize]);
-                let agrees = agreeing.is_some_and(|agreeing| agreeing.contains(&drawn.set));
-                let common = SetOverlap { shared, of: [drawn.shingles, shingles.len() as u64], agrees };
+                let agrees = agreeing.is_some_and(|agreeing| agreeing.contains(&drawn));
+                let common = SetOverlap { shared, of: [in_drawn, shingles.len() as u64], agrees };
                 if (agrees || common.is_similar(&search.score))
-                    && search.sets.are_compared(drawn.set, other, search.compare)
+                    && search.sets.are_compared(drawn, other, search.compare)
                 {
-                    found.push((drawn.set, other, common));
+                    found.push((drawn, other, common));
                 }
             }
         }
@@ -328,16 +328,10 @@ const MOST_BITS: u32 = 27;
 /// allocations exist while entries are copied.
 const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE / 8;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IndexedSet {
-    /// The id in [`Sets`].
-    pub(super) set: u64,
-    pub(super) shingles: u64,
-}
-
 /// An index of the drawn sets by shingle.
 pub(super) struct ShingleIndex {
-    pub(super) drawn: Vec<IndexedSet>,
+    /// The drawn sets, as pairs of the id in [`Sets`] and the number of shingles.
+    pub(super) drawn: Vec<(u64, u64)>,
     /// Sorted pairs of a shingle and the index of a drawn set with it.
     entries: Vec<(u64, u32)>,
     /// The words of the filter, in which each shingle of the drawn sets sets two bits of one word.
@@ -359,14 +353,14 @@ impl ShingleIndex {
     pub(super) fn add(&mut self, set: u64, shingles: &[u64]) -> Result<()> {
         self.held.try_grow(BYTES_OF_ENTRY * shingles.len())?;
         let place = self.drawn.len() as u32;
-        self.drawn.push(IndexedSet { set, shingles: shingles.len() as u64 });
+        self.drawn.push((set, shingles.len() as u64));
         self.entries.extend(shingles.iter().map(|&shingle| (shingle, place)));
         Ok(())
     }
 
     pub(super) fn finish(&mut self) {
         self.entries.sort_unstable();
-        self.sizes = self.drawn.iter().map(|place| place.shingles).collect();
+        self.sizes = self.drawn.iter().map(|(_, shingles)| *shingles).collect();
         self.sizes.sort_unstable();
         self.sizes.dedup();
         let bits = (BITS_OF_SHINGLE * self.entries.len()).max(64).next_power_of_two().ilog2().min(MOST_BITS);
@@ -509,7 +503,7 @@ mod tests {
         assert!(shared.iter().all(|&shingle| index.places(shingle).collect::<Vec<_>>() == [0, 1]));
         assert!(own.iter().all(|&shingle| index.places(shingle).collect::<Vec<_>>() == [1]));
         assert!((0..10_000).all(|_| index.places(random.next()).count() == 0));
-        assert_eq!(index.drawn[1], IndexedSet { set: 9, shingles: 1_100 });
+        assert_eq!(index.drawn[1], (9, 1_100));
         let empty = super::tests::index(Score::default(), &[]);
         assert_eq!((empty.places(7).count(), empty.least(7)), (0, None));
     }

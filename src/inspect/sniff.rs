@@ -57,7 +57,7 @@ pub(super) async fn kind(
         (Some(format), _) => Ok(format),
         _ if is_binary(&text) => Err(&UNKNOWN),
         // A single file that could be a table is read as one, because a single text could not be compared.
-        _ if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
+        _ if alone && dialect(&text, head.whole).1 => Ok(Format::Csv),
         _ => Ok(Format::Text),
     };
     Ok((kind, encoding))
@@ -99,18 +99,12 @@ pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dialect {
-    pub csv: Csv,
-    /// Whether the text is almost certainly a table: at least five records with the same number of fields, two or more.
-    pub is_table: bool,
-}
-
 /// Detects the dialect of a file that begins with `text`, or consists of `text` if `whole` is true.
 ///
 /// Chooses the delimiter and the escape with which the most records have as many fields as the first record, at least two. In a tie, more
-/// fields win. The first record is a header if its fields are distinct and no field is empty or a number.
-pub(super) fn dialect(text: &str, whole: bool) -> Dialect {
+/// fields win. The first record is a header if its fields are distinct and no field is empty or a number. Also returns whether the text is
+/// almost certainly a table: at least five records with the same number of fields, two or more.
+pub(super) fn dialect(text: &str, whole: bool) -> (Csv, bool) {
     let syntaxes = ESCAPES.into_iter().flat_map(|escape| {
         DELIMITERS.into_iter().map(move |delimiter| Csv { escape, ..Csv::new(delimiter) })
     });
@@ -126,7 +120,7 @@ pub(super) fn dialect(text: &str, whole: bool) -> Dialect {
         }
     }
     let (csv, _, header, is_table) = best;
-    Dialect { csv: Csv { header, ..csv }, is_table }
+    (Csv { header, ..csv }, is_table)
 }
 
 fn is_header(record: &[String]) -> bool {
@@ -219,14 +213,14 @@ mod tests {
             ("just one line of words", b',', true),
             ("", b',', true),
         ] {
-            let csv = dialect(text, true).csv;
+            let csv = dialect(text, true).0;
             assert_eq!((csv.delimiter, csv.header), (delimiter, header), "{text:?}");
         }
     }
 
     #[test]
     fn a_table_has_records_that_are_alike() {
-        let table = |text: &str| dialect(text, true).is_table;
+        let table = |text: &str| dialect(text, true).1;
         assert!(table(&"a\tb\n".repeat(5)));
         assert!(!table(&"a\tb\n".repeat(4)));
         assert!(!table(

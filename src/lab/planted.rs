@@ -80,10 +80,10 @@ pub async fn write(
             let (id, text) = (ids.value(row), texts.value(row));
             originals += 1;
             rows.push((id.to_owned(), text.to_owned()));
-            if let Some(PlantedDocument { id: planted, text, kind, jaccard }) = planter.plant(id, text)? {
+            if let Some((pair, text)) = planter.plant(id, text)? {
                 all_planted += 1;
-                pairs.push(PlantedPair { ids: [id.to_owned(), planted.clone()], kind, jaccard });
-                rows.push((planted, text));
+                rows.push((pair.ids[1].clone(), text));
+                pairs.push(pair);
             }
         }
         documents.write(&batch(&rows)?)?;
@@ -107,14 +107,6 @@ fn batch(rows: &[(String, String)]) -> Result<RecordBatch> {
         StringArray::from_iter_values(rows.iter().map(|row| &row.0)),
         StringArray::from_iter_values(rows.iter().map(|row| &row.1)),
     )
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct PlantedDocument {
-    id: String,
-    text: String,
-    kind: &'static str,
-    jaccard: f64,
 }
 
 /// Plants documents beside the originals, which are passed one after the other.
@@ -153,7 +145,7 @@ impl<'a> Planter<'a> {
     }
 
     /// Returns a planted document for an original, or `None` by chance. Texts without a shingle get none.
-    fn plant(&mut self, id: &str, text: &str) -> Result<Option<PlantedDocument>> {
+    fn plant(&mut self, id: &str, text: &str) -> Result<Option<(PlantedPair, String)>> {
         let (settings, shingle) = (self.settings, self.shingle);
         let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), settings.seed));
         let chance = random.next() as f64 / u64::MAX as f64;
@@ -163,7 +155,8 @@ impl<'a> Planter<'a> {
             && let Some(variant) = self.variant(kind, text, &mut random)?
         {
             let jaccard = similarity(text, &variant, shingle)?;
-            planted = Some(PlantedDocument { id: format!("{id}~{kind}"), text: variant, kind, jaccard });
+            let ids = [id.to_owned(), format!("{id}~{kind}")];
+            planted = Some((PlantedPair { ids, kind, jaccard }, variant));
         }
         self.pool.add(text);
         if self.header.is_none() {
@@ -320,19 +313,20 @@ mod tests {
         let mut found = std::collections::BTreeMap::new();
         for number in 0..600 {
             let original = text(number);
-            let Some(planted) = planter.plant(&number.to_string(), &original).unwrap() else { continue };
-            assert_eq!(planted.id, format!("{number}~{}", planted.kind));
-            assert_eq!(planted.jaccard, similarity(&original, &planted.text, &shingle).unwrap());
+            let planted = planter.plant(&number.to_string(), &original).unwrap();
+            let Some((planted, text)) = planted else { continue };
+            assert_eq!(planted.ids, [number.to_string(), format!("{number}~{}", planted.kind)]);
+            assert_eq!(planted.jaccard, similarity(&original, &text, &shingle).unwrap());
             *found.entry(planted.kind).or_insert(0) += 1;
             match planted.kind {
-                "copy" => assert_eq!(planted.text, original),
+                "copy" => assert_eq!(text, original),
                 "near" => {
                     let close =
                         settings.jaccards.iter().any(|target| (planted.jaccard - target).abs() < 0.02);
                     assert!(close, "{}", planted.jaccard);
                 }
-                "contained" => assert!(original.contains(&planted.text) && planted.jaccard < 0.51),
-                _ => assert!(planted.text.starts_with("w0x0 ") && planted.text.ends_with(&original)),
+                "contained" => assert!(original.contains(&text) && planted.jaccard < 0.51),
+                _ => assert!(text.starts_with("w0x0 ") && text.ends_with(&original)),
             }
         }
         // Shares are fractions of all documents, so they are twice as large as fractions of the originals.
@@ -348,8 +342,8 @@ mod tests {
         let settings =
             CorpusSettings { copies: 0.5, near: 0.0, contained: 0.0, boilerplate: 0.0, ..settings() };
         let mut planter = Planter::new(&settings, &shingle).unwrap();
-        assert_eq!(planter.plant("a", " ").unwrap(), None);
-        assert_eq!(planter.plant("b", "but three words").unwrap().unwrap().kind, "copy");
+        assert!(planter.plant("a", " ").unwrap().is_none());
+        assert_eq!(planter.plant("b", "but three words").unwrap().unwrap().0.kind, "copy");
         assert!(Planter::new(&CorpusSettings { copies: 0.6, ..settings }, &shingle).is_err());
     }
 }

@@ -249,44 +249,27 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
 /// Returns the end of an error message, which suggests ids that resemble the unknown id `asked`. `ids` has one column of texts. Returns
 /// `None` if no id resembles `asked`.
 pub(crate) async fn near_ids(asked: &str, ids: DataFrame) -> Result<Option<String>> {
-    let mut nearest = Nearest::new(asked);
+    let mut best = BTreeSet::new();
     let mut ids = ids.execute_stream().await?;
     while let Some(batch) = ids.try_next().await? {
-        as_string_array(batch.column(0))?.iter().flatten().for_each(|id| nearest.take(id));
+        as_string_array(batch.column(0))?.iter().flatten().for_each(|id| add_near(asked, id, &mut best));
     }
-    Ok(nearest.suggestion())
+    let ids: Vec<String> = best.iter().map(|(_, id)| format!("`{id}`")).collect();
+    let are = either(ids.len() as u64, "is", "are");
+    Ok((!ids.is_empty()).then(|| format!("; near it {are} {}", ids.join(", "))))
 }
 
-/// The ids with the smallest edit distance to a text, if a typing error explains the distance or the id contains the text.
-struct Nearest<'a> {
-    asked: &'a str,
-    chars: usize,
-    /// At most [`NAMED`] pairs (edits, id).
-    best: BTreeSet<(usize, String)>,
-}
-
-impl<'a> Nearest<'a> {
-    fn new(asked: &'a str) -> Self {
-        Self { asked, chars: asked.chars().count(), best: BTreeSet::new() }
-    }
-
-    fn take(&mut self, id: &str) {
-        // An id can consist of a file name and a row number.
-        let is_last = id.strip_suffix(self.asked).is_some_and(|head| head.ends_with([':', '/']));
-        let holds = self.chars > 0 && is_last || self.chars >= MIN_PART && id.contains(self.asked);
-        let edits = near(self.asked, id).or_else(|| holds.then(|| strsim::levenshtein(self.asked, id)));
-        if let Some(edits) = edits {
-            self.best.insert((edits, id.to_owned()));
-            if self.best.len() > NAMED {
-                self.best.pop_last();
-            }
+/// Adds `id` to the at most [`NAMED`] pairs (edits, id) with the smallest edit distance to `asked`, if a typing error explains the distance
+/// or the id contains `asked`.
+fn add_near(asked: &str, id: &str, best: &mut BTreeSet<(usize, String)>) {
+    // An id can consist of a file name and a row number.
+    let is_last = id.strip_suffix(asked).is_some_and(|head| head.ends_with([':', '/']));
+    let holds = !asked.is_empty() && is_last || id.contains(asked) && asked.chars().count() >= MIN_PART;
+    if let Some(edits) = near(asked, id).or_else(|| holds.then(|| strsim::levenshtein(asked, id))) {
+        best.insert((edits, id.to_owned()));
+        if best.len() > NAMED {
+            best.pop_last();
         }
-    }
-
-    fn suggestion(&self) -> Option<String> {
-        let ids: Vec<String> = self.best.iter().map(|(_, id)| format!("`{id}`")).collect();
-        let are = either(ids.len() as u64, "is", "are");
-        (!ids.is_empty()).then(|| format!("; near it {are} {}", ids.join(", ")))
     }
 }
 
@@ -295,9 +278,9 @@ mod tests {
     use super::*;
 
     fn near(asked: &str, ids: &[&str]) -> Vec<String> {
-        let mut nearest = Nearest::new(asked);
-        ids.iter().for_each(|id| nearest.take(id));
-        nearest.best.into_iter().map(|(_, id)| id).collect()
+        let mut best = BTreeSet::new();
+        ids.iter().for_each(|id| add_near(asked, id, &mut best));
+        best.into_iter().map(|(_, id)| id).collect()
     }
 
     #[test]

@@ -119,11 +119,13 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
     let length = finished.job().passages.and_then(Passages::words).map(|(length, _)| length as u64);
     if passage.occurrences > all && length.is_some_and(|length| length <= passage.words) {
         let kept = kept_at(kept_in(false)?).await?;
-        passage.documents = own_places(finished, &mut passage, &kept, most).await?;
+        let texts = own_texts(finished).await?;
+        (passage.places, passage.documents) = searched(finished, &passage, texts, &kept, most, false).await?;
     }
     if passage.reference_documents > 0 {
         let kept = kept_at(kept_in(true)?).await?;
-        passage.reference = Some(reference_places(finished, &passage, &kept, most).await?);
+        let texts = reference_texts(finished).await?;
+        passage.reference = Some(searched(finished, &passage, texts, &kept, most, true).await?.0);
     }
     Ok(passage)
 }
@@ -180,48 +182,21 @@ impl PassageSearch {
     }
 }
 
-/// Replaces the occurrences in new documents by all occurrences, also those inside longer passages, and returns the number of documents.
-/// `kept` contains the kept occurrences as (id, first character). Reads all documents with passages.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
-async fn own_places(
-    finished: &Finished,
-    passage: &mut Passage,
-    kept: &[(Id, u64)],
-    most: usize,
-) -> Result<u64> {
-    let is_kept = |id: &Id, at: &Range<u64>| kept.contains(&(id.clone(), at.start));
+/// Reads the texts of the new documents with passages. Fails with `Kind::Input` if the source is missing or has changed.
+async fn own_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     let documents = finished.table(Table::Spans)?.select_columns(&["source", "position"])?.distinct()?;
     let documents = documents.with_column("origin_number", lit(0_u64))?;
-    let texts = Reread::open(finished, Need::Texts).await?.documents(documents, None).await?;
-    let (places, documents) = searched(finished, passage, texts, is_kept, most, false).await?;
-    passage.places = places;
-    Ok(documents)
+    Reread::open(finished, Need::Texts).await?.documents(documents, None).await
 }
 
-/// Returns at most `most` occurrences of a passage in reference documents, and the number of all occurrences. `kept` contains the kept
-/// occurrences as (id, first character). Reads all reference documents. If the job named a result of `apply`, character positions refer to
-/// the texts in this result. Fails with `Kind::Input` if the sources of reference documents are missing or have changed.
-async fn reference_places(
-    finished: &Finished,
-    passage: &Passage,
-    kept: &[(Id, u64)],
-    most: usize,
-) -> Result<PassagePlaces> {
-    let is_kept = |id: &Id, at: &Range<u64>| kept.contains(&(id.clone(), at.start));
-    let texts = reference_texts(finished).await?;
-    Ok(searched(finished, passage, texts, is_kept, most, true).await?.0)
-}
-
-/// Searches texts (id, source, text, ..) for a passage. Returns the occurrences, of which at most `most` are listed, and the number of
-/// documents that contain the passage. Kept occurrences come first, and otherwise occurrences are in the order of ids. One batch and the
-/// listed occurrences are in memory.
+/// Searches texts (id, source, text, ..) for a passage, also inside longer passages. Returns the occurrences, of which at most `most` are
+/// listed, and the number of documents that contain the passage. Kept occurrences, which `kept` contains as (id, first character), come
+/// first. Otherwise occurrences are in the order of ids. One batch and the listed occurrences are in memory.
 async fn searched(
     finished: &Finished,
     passage: &Passage,
     texts: Vec<DataFrame>,
-    is_kept: impl Fn(&Id, &Range<u64>) -> bool,
+    kept: &[(Id, u64)],
     most: usize,
     reference: bool,
 ) -> Result<(PassagePlaces, u64)> {
@@ -238,9 +213,9 @@ async fn searched(
                 documents += u64::from(!places.is_empty());
                 for place in places {
                     all += 1;
-                    let place = place.start as u64..place.end as u64;
+                    let start = (id.clone(), place.start as u64);
                     let source = source.unwrap_or_default().to_owned();
-                    first.insert((!is_kept(&id, &place), id.clone(), place.start), (source, place.end));
+                    first.insert((!kept.contains(&start), start), (source, place.end as u64));
                     if first.len() > most {
                         first.pop_last();
                     }
@@ -248,7 +223,7 @@ async fn searched(
             }
         }
     }
-    let places = first.into_iter().map(|((is_cut, id, char_start), (source, char_end))| PassageRow {
+    let places = first.into_iter().map(|((is_cut, (id, char_start)), (source, char_end))| PassageRow {
         kept: !is_cut,
         id,
         source,
@@ -280,7 +255,8 @@ struct PassageRow {
 }
 
 /// Returns frames with the texts (id, source, text, ..) of the reference documents in which the run searched passages. Passages that a
-/// result of `apply` cut out are removed.
+/// result of `apply` cut out are removed, so character positions refer to the texts in this result. Fails with `Kind::Input` if the sources
+/// of reference documents are missing or have changed.
 async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
         return Ok(vec![second_source_texts(finished).await?]);

@@ -11,7 +11,6 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use csv::{QuoteStyle, Terminator, WriterBuilder as CsvWriterBuilder};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, visit_expressions};
@@ -192,13 +191,18 @@ pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
     String::from_utf8(writer.into_inner()).map_err(|e| Error::bug("JSON that is not UTF-8").because(e))
 }
 
-/// Plans a query that only reads tables.
+/// Plans a query. Only with `allow_writes` may it also write files, read other files and change settings.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the query cannot be planned, or would write, define or set something.
-pub async fn read_only(session: &SessionContext, query: &str) -> Result<DataFrame> {
-    let plan = planned(session, query).await?;
-    let reading = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+/// [`Kind::Job`](crate::error::Kind::Job) if the query cannot be planned, or would write, define or set something without `allow_writes`.
+pub async fn plan_query(session: &SessionContext, query: &str, allow_writes: bool) -> Result<DataFrame> {
+    let plan = session.state().create_logical_plan(query).await.map_err(|error| {
+        missing_table(session, query, &error)
+            .or_else(|| text_argument(session, query, &error))
+            .unwrap_or_else(|| error.into())
+    })?;
+    let (may, reading) = (allow_writes, SQLOptions::new());
+    let reading = reading.with_allow_ddl(may).with_allow_dml(may).with_allow_statements(may);
     reading.verify_plan(&plan).map_err(|e| {
         Error::job("this query does more than read the tables: allow it with --allow-writes").because(e)
     })?;
@@ -208,24 +212,6 @@ pub async fn read_only(session: &SessionContext, query: &str) -> Result<DataFram
 /// Runs a query and returns its rows. The columns must have the names of the fields in `T`.
 pub(crate) async fn query<T: DeserializeOwned>(session: &SessionContext, sql: &str) -> Result<Vec<T>> {
     read(session.sql(sql).await?).await
-}
-
-/// Plans a query that may also write files, read other files and change settings.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the query cannot be planned.
-pub async fn with_writes(session: &SessionContext, query: &str) -> Result<DataFrame> {
-    let plan = planned(session, query).await?;
-    Ok(session.execute_logical_plan(plan).await?)
-}
-
-async fn planned(session: &SessionContext, query: &str) -> Result<LogicalPlan> {
-    match session.state().create_logical_plan(query).await {
-        Ok(plan) => Ok(plan),
-        Err(error) => Err(missing_table(session, query, &error)
-            .or_else(|| text_argument(session, query, &error))
-            .unwrap_or_else(|| error.into())),
-    }
 }
 
 /// Returns the error for a text that is passed to a function on numbers, such as `avg`. Returns `None` for other errors.
@@ -356,12 +342,13 @@ mod tests {
             let rows = session.sql("SELECT 1 AS n").await.unwrap();
             session.register_table(table, rows.into_view()).unwrap();
         }
-        let said = read_only(&session, "WITH few AS (SELECT 1) SELECT * FROM few, pears").await.unwrap_err();
+        let plan = |query, writes| plan_query(&session, query, writes);
+        let said = plan("WITH few AS (SELECT 1) SELECT * FROM few, pears", false).await.unwrap_err();
         assert_eq!(said.to_string(), "there is no table `pears`: the tables are clusters, pairs");
-        let said = with_writes(&session, "SELECT * FROM pears").await.unwrap_err();
+        let said = plan("SELECT * FROM pears", true).await.unwrap_err();
         assert_eq!(said.to_string(), "there is no table `pears`: the tables are clusters, pairs");
-        let said = read_only(&session, "SELECT m FROM pairs").await.unwrap_err();
+        let said = plan("SELECT m FROM pairs", false).await.unwrap_err();
         assert!(!said.to_string().contains("no table"), "{said}");
-        assert!(read_only(&session, "WITH few AS (SELECT 1) SELECT * FROM few, pairs").await.is_ok());
+        assert!(plan("WITH few AS (SELECT 1) SELECT * FROM few, pairs", false).await.is_ok());
     }
 }

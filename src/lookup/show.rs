@@ -199,35 +199,36 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
 }
 
 /// The texts of selected documents in an output.
-pub struct MemberTexts(BTreeMap<Member, String>);
+#[derive(Default)]
+pub struct MemberTexts(pub(crate) BTreeMap<Member, String>);
 
 impl MemberTexts {
-    /// Reads the texts of `documents` in `finished`. Reference documents are read from their own sources. Fails like [`Reread::open`] and
-    /// [`MemberTexts::read`].
+    /// Reads the texts of `documents` in `finished`, or nothing if there are none. Reference documents are read from their own sources. Fails
+    /// like [`Reread::open`] and [`MemberTexts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
         let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
             documents.into_iter().partition(|of| of.is_reference);
+        if own.is_empty() && is_reference.is_empty() {
+            return Ok(Self::default());
+        }
         let source = Reread::open(finished, Need::Texts).await?;
         let mut texts = Self::read(finished, &source, own.iter().map(|of| &of.id)).await?;
         let mut missing: Vec<Id> = is_reference.into_iter().map(|of| of.id).collect();
-        if missing.is_empty() {
-            return Ok(texts);
-        }
-        if finished.job().second_source().is_some() {
+        if !missing.is_empty() && finished.job().second_source().is_some() {
             let found = reread::texts_of_second_source(finished, &missing).await?;
             texts.0.extend(reference_members(found));
             return Ok(texts);
         }
         // Reads the last output first, because earlier outputs still contain documents that later outputs replaced.
         for output in finished.manifest().reference_outputs.iter().rev() {
+            if missing.is_empty() {
+                break;
+            }
             let earlier = finished.reference(output).await?;
             let source = Reread::open(&earlier, Need::Texts).await?;
             let found = source.texts(earlier.documents_of(keys(&missing)).await?).await?;
             missing.retain(|id| !found.contains_key(id));
             texts.0.extend(reference_members(found));
-            if missing.is_empty() {
-                break;
-            }
         }
         Ok(texts)
     }
@@ -252,12 +253,6 @@ impl MemberTexts {
         text.ok_or_else(|| {
             Error::input(format!("the source holds no text of `{}` any more: run the job again", document.id))
         })
-    }
-}
-
-impl From<BTreeMap<Member, String>> for MemberTexts {
-    fn from(texts: BTreeMap<Member, String>) -> Self {
-        Self(texts)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::lookup::Finished;
 use crate::lookup::rows::query;
 use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::page::{EXCERPT, sides};
+use crate::pipeline::numbers::texts_of;
 use crate::udf::stage_functions;
 
 const MAX_MEMBERS: usize = 12;
@@ -73,10 +74,6 @@ pub(super) async fn read(
 
 /// Chooses clusters. Returns the reasons (`largest`, `loosest` or `random`) and the ids.
 async fn choose(session: &SessionContext, has_links: bool, seed: u64) -> Result<Vec<(&'static str, String)>> {
-    #[derive(Deserialize)]
-    struct Cluster {
-        cluster_id: String,
-    }
     let link = if has_links {
         "coalesce(weakest_link, jaccard_to_representative)"
     } else {
@@ -91,8 +88,7 @@ async fn choose(session: &SessionContext, has_links: bool, seed: u64) -> Result<
             "SELECT arrow_cast(cluster_id, 'Utf8') AS cluster_id FROM clusters GROUP BY cluster_id HAVING max(size) > 1 \
              ORDER BY {order}, cluster_id LIMIT 3"
         );
-        let ids: Vec<Cluster> = query(session, &sql).await?;
-        let mut ids = ids.into_iter().map(|cluster| cluster.cluster_id);
+        let mut ids = texts_of(session.sql(&sql).await?).await?.into_iter();
         let new = ids.find(|id| chosen.iter().all(|(_, other)| other != id));
         chosen.extend(new.map(|id| (why, id)));
     }

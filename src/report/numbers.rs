@@ -19,6 +19,7 @@ use crate::lookup::Finished;
 use crate::lookup::rows::query;
 use crate::page::text::{count, counted, either};
 use crate::page::{job_settings, shingle_name};
+use crate::pipeline::numbers::one_number;
 use crate::schema::{Table, contract};
 
 const MAX_GROUPS: usize = 30;
@@ -144,14 +145,10 @@ const REJECT_EXAMPLES: &str = "
     WHERE nth <= 3 ORDER BY reason, source, position";
 
 async fn removed(session: &SessionContext, finished: &Finished) -> Result<RemovedView> {
-    #[derive(Deserialize)]
-    struct Sum {
-        sum: f64,
-    }
     let (job, run) = (finished.job(), finished.manifest());
     let by_reason: Vec<RemovalsBy> = query(session, BY_REASON).await?;
-    let sum = "SELECT coalesce(CAST(sum(shingle_count) AS DOUBLE), 0.0) AS sum FROM documents";
-    let shingles = query(session, sum).await?.first().map_or(0, |Sum { sum }| *sum as u64);
+    let sum = "SELECT arrow_cast(sum(shingle_count), 'UInt64') FROM documents";
+    let shingles = one_number(session.sql(sum).await?).await?;
     let removed_shingles: u64 = by_reason.iter().map(|by| by.shingles).sum();
     let source_bytes: u64 = run.inputs.iter().map(|file| file.bytes).sum();
     let share = removed_shingles as f64 / shingles.max(1) as f64;

@@ -208,28 +208,9 @@ impl From<&str> for Value {
     }
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Value::Text(text)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Value::Bool(value)
-    }
-}
-
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<Vec<String>> for Value {
-    fn from(texts: Vec<String>) -> Self {
-        let values = texts.into_iter().map(|text| AnyValue { value: Some(Value::Text(text)) }).collect();
-        Value::Array(ArrayValue { values })
     }
 }
 
@@ -249,13 +230,13 @@ pub(crate) fn job_attributes(job: &Job) -> Vec<KeyValue> {
         Input::Reuse(reuse) => vec![reuse.output.clone()],
         Input::Merge(outputs) => outputs.clone(),
     };
-    let inputs: Vec<String> = inputs.iter().map(|url| masked(url)).collect();
+    let inputs = inputs.iter().map(|url| AnyValue { value: Some(Value::Text(masked(url))) }).collect();
     let mode = if job.engine.scheduler_address().is_some() { "cluster" } else { "local" };
     vec![
         attribute("resemblance.job.name", job.name.as_str()),
         attribute("resemblance.engine.mode", mode),
-        attribute("resemblance.input.urls", inputs),
-        attribute("resemblance.output.url", masked(&job.output.url)),
+        attribute("resemblance.input.urls", Value::Array(ArrayValue { values: inputs })),
+        attribute("resemblance.output.url", Value::Text(masked(&job.output.url))),
     ]
 }
 
@@ -279,7 +260,7 @@ pub(crate) fn run_attributes(outcome: &Outcome) -> Vec<KeyValue> {
     ];
     let texts = vec![
         attribute("resemblance.fingerprint", manifest.fingerprint.as_str()),
-        attribute("resemblance.already_finished", outcome.already_finished),
+        attribute("resemblance.already_finished", Value::Bool(outcome.already_finished)),
     ];
     with_numbers(texts, numbers)
 }
@@ -296,9 +277,9 @@ pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue
         ("apply.documents.removed", Some(manifest.counts.removed)),
     ];
     let texts = vec![
-        attribute("resemblance.apply.output", masked(&manifest.output)),
-        attribute("resemblance.apply.url", masked(to)),
-        attribute("resemblance.apply.already_finished", outcome.already_finished),
+        attribute("resemblance.apply.output", Value::Text(masked(&manifest.output))),
+        attribute("resemblance.apply.url", Value::Text(masked(to))),
+        attribute("resemblance.apply.already_finished", Value::Bool(outcome.already_finished)),
     ];
     with_numbers(texts, numbers)
 }

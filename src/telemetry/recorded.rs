@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::message::{
     Event, ExportMetrics, ExportTraces, KeyValue, Resource, ResourceMetrics, ResourceSpans, Scope,
-    ScopeMetrics, ScopeSpans, Span, Status, attribute, gauges,
+    ScopeMetrics, ScopeSpans, Span, Status, Value, attribute, gauges,
 };
 use super::settings::{BodyEncoding, ParentSpan, SignalEndpoint, TelemetrySettings};
 use crate::address::masked;
@@ -133,7 +133,7 @@ impl Recorded {
                     running.push(span);
                 }
                 StageEvent::Recovers(why) => {
-                    let attributes = vec![attribute("resemblance.reason", masked(why))];
+                    let attributes = vec![attribute("resemblance.reason", Value::Text(masked(why)))];
                     let name = "recovering".to_owned();
                     self.command.events.push(Event { time_unix_nano: time, name, attributes });
                 }
@@ -142,7 +142,7 @@ impl Recorded {
                     let mut span = running.remove(at);
                     span.end_time_unix_nano = time;
                     span.attributes.push(attribute("resemblance.stage.rows", *rows));
-                    span.attributes.push(attribute("resemblance.stage.reused", *reused));
+                    span.attributes.push(attribute("resemblance.stage.reused", Value::Bool(*reused)));
                     ended.push(span);
                 }
             }

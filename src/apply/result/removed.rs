@@ -109,7 +109,7 @@ impl AppliedResult {
             PairOrder::LeastSimilar => pairs.sort_by(|a, b| a.jaccard.total_cmp(&b.jaccard)),
             PairOrder::Random { .. } => {}
         }
-        Ok(Removed { pairs, texts: of_documents.into(), all, by_reference, job })
+        Ok(Removed { pairs, texts: MemberTexts(of_documents), all, by_reference, job })
     }
 
     /// The selected rows, with the columns of [`RemovedRow`] and `jaccard`.

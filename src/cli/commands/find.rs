@@ -1,6 +1,6 @@
 //! `resemblance find`: finds similar files or rows without a job file.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::cli::arguments::data::{DataJob, FromData};
 use crate::cli::arguments::{self, CsvArguments};
@@ -69,9 +69,6 @@ fn first_pairs(job: &Job, most: usize) -> Result<(PairsView, MemberTexts)> {
         let session = lookup::session(&job.engine)?;
         let finished = Finished::open(&session, &job.output.url).await?;
         let found = show::pairs(&finished, PairOrder::MostSimilar, None, most).await?;
-        if found.first.is_empty() {
-            return Ok((found, BTreeMap::new().into()));
-        }
         let texts = MemberTexts::open(&finished, found.first.iter().flat_map(PairRow::documents)).await?;
         Ok((found, texts))
     })

@@ -1,7 +1,5 @@
 //! `resemblance show`: shows pairs of a finished output, or removed documents of a result of apply, with their texts.
 
-use std::collections::BTreeMap;
-
 use arrow::datatypes::DataType;
 use serde::Serialize;
 
@@ -88,7 +86,7 @@ enum Which {
 
 struct ShowView {
     pairs: Vec<PairRow>,
-    texts: Option<MemberTexts>,
+    texts: MemberTexts,
     /// The id of the cluster that contains the pairs, with `--cluster`.
     cluster_id: Option<Id>,
     head: String,
@@ -174,8 +172,8 @@ impl Show {
             );
         }
         Ok(ShowView {
-            texts: (!removed.pairs.is_empty()).then_some(removed.texts),
             pairs: removed.pairs,
+            texts: removed.texts,
             cluster_id: None,
             head,
             noun: REMOVED,
@@ -192,11 +190,7 @@ impl Show {
         };
         let first = self.first(job.minhash.seed);
         let found = show::pairs(finished, first, id.as_ref(), self.top).await?;
-        let texts = if found.first.is_empty() {
-            None
-        } else {
-            Some(MemberTexts::open(finished, found.first.iter().flat_map(PairRow::documents)).await?)
-        };
+        let texts = MemberTexts::open(finished, found.first.iter().flat_map(PairRow::documents)).await?;
         Ok(ShowView {
             pairs: found.first,
             texts,
@@ -229,7 +223,7 @@ impl Show {
         let (shown_id, represented_by) = (visible(&shown_id), visible(&represented_by));
         Ok(ShowView {
             pairs,
-            texts: Some(texts),
+            texts,
             head: format!("cluster {shown_id}: {size}, represented by {represented_by}\n"),
             noun: "document",
             all: cluster.size - 1,
@@ -239,8 +233,7 @@ impl Show {
     }
 
     fn page(&self, page: &OwnFile, shown: ShowView) -> Result<()> {
-        let ShowView { pairs, head, noun, all, job, .. } = shown;
-        let texts = shown.texts.unwrap_or_else(|| BTreeMap::new().into());
+        let ShowView { pairs, texts, head, noun, all, job, .. } = shown;
         let counts = format!("{} of {}.", print::count(pairs.len() as u64), print::counted(all, noun));
         let intro = head.lines().map(str::to_owned).chain([counts]).collect();
         write_page(page, (&job, &job.source.urls), intro, (&pairs, &texts), self.full)?;
@@ -250,15 +243,15 @@ impl Show {
     }
 
     fn text(&self, shown: &ShowView) -> Result<String> {
-        let Some(texts) = &shown.texts else {
+        if shown.pairs.is_empty() {
             return Ok(match &self.id {
                 _ if !shown.head.is_empty() => shown.head.clone(),
                 Some(id) => format!("{} is in no pair\n", visible(id)),
                 None => format!("there is no {}\n", shown.noun),
             });
-        };
+        }
         let most = if self.full { usize::MAX } else { FIRST_LINES };
-        let sides = side_by_side::pairs(&shown.pairs, texts, &shown.job.shingle, most)?;
+        let sides = side_by_side::pairs(&shown.pairs, &shown.texts, &shown.job.shingle, most)?;
         let head = &shown.head;
         let left_out = side_by_side::left_out(shown.all, shown.pairs.len(), shown.noun, "--top");
         let all = format!("{head}{sides}{left_out}");
@@ -307,11 +300,10 @@ impl ShowView {
         &self,
         common: impl Fn([&str; 2]) -> Result<(Vec<CommonPassage>, bool)>,
     ) -> Result<Vec<PairLine<'_>>> {
-        let Some(texts) = &self.texts else { return Ok(Vec::new()) };
         let mut lines = Vec::with_capacity(self.pairs.len());
         for pair in &self.pairs {
             let [a, b] = pair.documents();
-            let [text_a, text_b] = [texts.text(&a)?, texts.text(&b)?];
+            let [text_a, text_b] = [self.texts.text(&a)?, self.texts.text(&b)?];
             let (passages, passages_complete) = common([text_a, text_b])?;
             lines.push(PairLine {
                 cluster_id: self.cluster_id.as_ref(),

@@ -83,11 +83,7 @@ impl Sql {
     }
 
     async fn answer(&self, session: &SessionContext, query: &str, source: &job::Source) -> Result<()> {
-        let frame = if self.allow_writes {
-            rows::with_writes(session, query).await?
-        } else {
-            rows::read_only(session, query).await?
-        };
+        let frame = rows::plan_query(session, query, self.allow_writes).await?;
         let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
         let batches = rows::collected(frame).await?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::machine;
-use crate::telemetry::lineage::{EventDestination, Events, LineageSettings, RunEnd};
+use crate::telemetry::lineage::{EventDestination, Events, LineageSettings};
 
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
 
@@ -35,12 +35,12 @@ impl Lineage {
 
     pub(crate) fn end(self, ran: Result<&Ran, &Error>) {
         let Some((events, queue)) = self.0 else { return };
-        let end = match ran {
-            Ok(ran) => RunEnd::Complete { manifest: &ran.outcome.manifest, verdicts: &ran.verdicts },
-            Err(error) => RunEnd::Failed { error, described: one_line(error) },
+        let event = match ran {
+            Ok(ran) => events.complete(&ran.outcome.manifest, &ran.verdicts, machine::now()),
+            Err(error) => events.failed(error, &one_line(error), machine::now()),
         };
         // Dropping the queue ends the thread after it has sent the last event.
-        let _ = queue.send(events.end(&end, machine::now()));
+        let _ = queue.send(event);
     }
 }
 

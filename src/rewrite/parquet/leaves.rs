@@ -28,41 +28,26 @@ const BATCH_BYTES: u64 = 4 << 20;
 /// The number of bytes that a value takes in memory in addition to its own bytes.
 const VALUE_BYTES: u64 = 48;
 
-/// The rows to copy from a row group. `runs` contains ranges relative to the start of the row group.
-pub(super) struct RowRuns<'a> {
-    pub group: &'a RowGroupMetaData,
-    /// The position in the file of the row group's first row.
-    pub first: u64,
-    pub runs: &'a [Range<u64>],
-}
-
 fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
     Ok(())
 }
 
-/// Copies the values of the leaf column `leaf` in `rows`. If `text` is this leaf column, the values are edited. Fails with `Kind::Input` if
-/// values cannot be read or edited, or if the store refuses the file.
+/// Copies the values of a leaf column. If `text` is this leaf column, the values are edited. Fails with `Kind::Input` if values cannot be
+/// read or edited, or if the store refuses the file.
 pub(super) fn copy(
+    copy: &LeafCopy<'_>,
     input: &WindowedFile,
-    rows: &RowRuns<'_>,
-    (leaf, text): (usize, Option<&mut TextLeaf>),
+    text: Option<&mut TextLeaf>,
     to: &mut ColumnWriter<'_>,
-    names: &FileNames<'_>,
 ) -> Result<()> {
     use {ColumnReader as R, ColumnWriter as W};
-    let chunk = rows.group.column(leaf);
-    let text = text.filter(|text| text.leaf == leaf);
+    let (chunk, reading) = (copy.group.column(copy.leaf), || copy.reading());
+    let text = text.filter(|text| text.leaf == copy.leaf);
     let (start, bytes) = chunk.byte_range();
-    let first = input.get_bytes(start, bytes.min(WINDOW) as usize).context(|| names.reading(rows, leaf))?;
-    check_pages(&first, usize::MAX, || Some(chunk.clone())).context(|| names.reading(rows, leaf))?;
-    let pages = SerializedPageReader::new(
-        Arc::new(input.clone()),
-        chunk,
-        usize::try_from(rows.group.num_rows()).unwrap_or(usize::MAX),
-        None,
-    );
-    let pages = pages.context(|| names.reading(rows, leaf))?;
-    let copy = Copy { rows, leaf, names };
+    let first = input.get_bytes(start, bytes.min(WINDOW) as usize).context(reading)?;
+    check_pages(&first, usize::MAX, || Some(chunk.clone())).context(reading)?;
+    let rows = usize::try_from(copy.group.num_rows()).unwrap_or(usize::MAX);
+    let pages = SerializedPageReader::new(Arc::new(input.clone()), chunk, rows, None).context(reading)?;
     match (get_column_reader(chunk.column_descr_ptr(), Box::new(pages)), to) {
         (R::BoolColumnReader(from), W::BoolColumnWriter(to)) => copy.values(from, to, unchanged),
         (R::Int32ColumnReader(from), W::Int32ColumnWriter(to)) => copy.values(from, to, unchanged),
@@ -90,29 +75,35 @@ impl FileNames<'_> {
     pub(super) fn writing(&self) -> String {
         format!("cannot write {}", self.target)
     }
+}
 
-    fn reading(&self, rows: &RowRuns<'_>, leaf: usize) -> String {
-        format!("reading the column {} of {} failed", rows.group.column(leaf).column_path(), self.source)
+/// A leaf column and the rows to copy from a row group.
+pub(super) struct LeafCopy<'a> {
+    pub group: &'a RowGroupMetaData,
+    /// The position in the file of the row group's first row.
+    pub first: u64,
+    /// Ranges relative to the start of the row group.
+    pub runs: &'a [Range<u64>],
+    pub leaf: usize,
+    pub names: &'a FileNames<'a>,
+}
+
+impl LeafCopy<'_> {
+    fn reading(&self) -> String {
+        let column = self.group.column(self.leaf).column_path();
+        format!("reading the column {column} of {} failed", self.names.source)
     }
-}
 
-struct Copy<'a> {
-    rows: &'a RowRuns<'a>,
-    leaf: usize,
-    names: &'a FileNames<'a>,
-}
-
-impl Copy<'_> {
     fn values<T: DataType>(
         &self,
         mut from: ColumnReaderImpl<T>,
         to: &mut ColumnWriterImpl<'_, T>,
         mut edit: impl FnMut(&mut LeafBatch<T>) -> Result<()>,
     ) -> Result<()> {
-        let reading = || self.names.reading(self.rows, self.leaf);
+        let reading = || self.reading();
         let mut batch = LeafBatch::<T>::new(to);
         let (full, mut at) = (self.batch_rows(), 0);
-        for run in self.rows.runs {
+        for run in self.runs {
             let skipped = from.skip_records((run.start - at) as usize).context(reading)?;
             if skipped as u64 != run.start - at {
                 return Err(self.too_few());
@@ -124,7 +115,7 @@ impl Copy<'_> {
                 if read as u64 != wanted {
                     return Err(self.too_few());
                 }
-                batch.positions.push(self.rows.first + at..self.rows.first + at + wanted);
+                batch.positions.push(self.first + at..self.first + at + wanted);
                 (at, batch.rows) = (at + wanted, batch.rows + wanted);
                 if batch.rows == full {
                     edit(&mut batch)?;
@@ -137,15 +128,15 @@ impl Copy<'_> {
     }
 
     fn too_few(&self) -> Error {
-        let rows = self.rows.group.num_rows();
+        let rows = self.group.num_rows();
         Error::input(format!("the column ends before row {rows} of its row group: the file is damaged"))
-            .because(Error::input(self.names.reading(self.rows, self.leaf)))
+            .because(Error::input(self.reading()))
     }
 
     /// Returns the number of rows per batch. The number is small if lists are long.
     fn batch_rows(&self) -> u64 {
-        let chunk = self.rows.group.column(self.leaf);
-        let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;
+        let chunk = self.group.column(self.leaf);
+        let of_row = |count: i64| (count.max(0) / self.group.num_rows().max(1)) as u64;
         let row = of_row(chunk.uncompressed_size()).saturating_add(of_row(chunk.num_values()) * VALUE_BYTES);
         (BATCH_BYTES / row.max(1)).clamp(1, BATCH_ROWS)
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::added::Added;
 use self::blocking::{UploadWriter, WINDOW, Waiter, WindowedFile};
-use self::leaves::{FileNames, RowRuns, TextLeaf};
+use self::leaves::{FileNames, LeafCopy, TextLeaf};
 use super::decisions::Decisions;
 use super::work::{
     DocumentCounts, Rejects, RewriteSettings, RowDestination, WrittenFile, rejected_path, written,
@@ -123,8 +123,8 @@ fn copied(
             };
             for part in &parts {
                 let group = file.metadata.row_group(part.group);
-                let rows = RowRuns { group, first: part.first, runs: &part.runs };
-                leaves::copy(&input, &rows, (leaf, text.as_mut()), column.untyped(), &names)?;
+                let copy = LeafCopy { group, first: part.first, runs: &part.runs, leaf, names: &names };
+                leaves::copy(&copy, &input, text.as_mut(), column.untyped())?;
                 bytes.add(group.column(leaf).compressed_size().max(0).cast_unsigned());
             }
             column.close().context(writing)?;

@@ -87,13 +87,6 @@ fn unescaped_name(_: &str) -> Option<PathBuf> {
 }
 
 #[derive(Debug)]
-pub(super) struct FolderEntry {
-    /// The path relative to the listed folder.
-    pub name: String,
-    pub kind: EntryType,
-}
-
-#[derive(Debug)]
 pub(super) enum EntryType {
     File(ObjectMeta),
     /// The name starts with `.` or `_`. The contents of such folders are not listed.
@@ -121,7 +114,7 @@ pub(super) async fn file(location: &Path) -> io::Result<Option<ObjectMeta>> {
 
 /// Lists everything below `prefix` on the local disk except folders, in any order. A missing folder results in an empty list. Fails with
 /// `Kind::Input` if a folder or file cannot be accessed.
-pub(super) async fn entries(prefix: &Path) -> Result<Vec<FolderEntry>> {
+pub(super) async fn entries(prefix: &Path) -> Result<Vec<(String, EntryType)>> {
     let Some(root) = local_path(prefix) else {
         return Err(Error::bug(format!("`{prefix}` is not a local path")));
     };
@@ -131,7 +124,7 @@ pub(super) async fn entries(prefix: &Path) -> Result<Vec<FolderEntry>> {
         .map_err(|e| Error::bug("listing a folder did not end").because(e))?
 }
 
-fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<FolderEntry>> {
+fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<(String, EntryType)>> {
     let mut entries = Vec::new();
     let mut walk = WalkDir::new(root).follow_links(true).min_depth(1).into_iter();
     while let Some(next) = walk.next() {
@@ -163,7 +156,7 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<FolderEntry>> {
                 None => continue,
             },
         };
-        entries.push(FolderEntry { name: name(root, &path), kind });
+        entries.push((name(root, &path), kind));
     }
     Ok(entries)
 }
@@ -251,7 +244,7 @@ mod tests {
         let mut entries: Vec<(String, String)> = walk(&root, prefix.as_ref())
             .unwrap()
             .into_iter()
-            .map(|FolderEntry { name, kind }| match kind {
+            .map(|(name, kind)| match kind {
                 EntryType::File(meta) => (name, format!("{} bytes", meta.size)),
                 other => (name, format!("{other:?}")),
             })

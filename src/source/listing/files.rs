@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
-use super::disk::{self, EntryType, FolderEntry};
+use super::disk::{self, EntryType};
 use super::pattern::{InputPattern, Matched, matched};
 use crate::address::{self, APPLIED};
 use crate::delta::FOLDER;
@@ -163,15 +163,15 @@ async fn list_url(
     } else {
         objects(store.as_ref(), prefix, url).await?
     };
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut tables = BTreeSet::new();
     if format.is_parquet() {
-        tables = table_folders(entries.iter().map(|entry| entry.name.as_str()));
+        tables = table_folders(entries.iter().map(|(name, _)| name.as_str()));
     }
     // If the format reads every file as a text, a description of a dataset is also a text.
     let is_left_out = if format.endings.is_empty() { is_system_file } else { is_companion };
     let mut listed = Listed::default();
-    for FolderEntry { name, kind } in entries {
+    for (name, kind) in entries {
         let matched = match pattern.glob.as_ref().map(|glob| matched(glob, &name)) {
             Some(Matched::Whole) => true,
             Some(Matched::Not) => continue,
@@ -212,14 +212,14 @@ pub(super) fn child_path(folder: &str, name: &str) -> String {
     format!("{folder}{separator}{name}")
 }
 
-async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<FolderEntry>> {
+async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<(String, EntryType)>> {
     let listed: Vec<ObjectMeta> =
         store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
     let entry = |meta: ObjectMeta| {
         let name = below(prefix, &meta.location)?.to_owned();
         let is_hidden = name.split('/').any(|part| part.starts_with(['.', '_']));
         let kind = if is_hidden { EntryType::Hidden { folder: false } } else { EntryType::File(meta) };
-        Some(FolderEntry { name, kind })
+        Some((name, kind))
     };
     Ok(listed.into_iter().filter_map(entry).collect())
 }

@@ -83,22 +83,18 @@ async fn list_moved(ctx: &SessionContext, source: &job::Source, places: &[String
         let table_versions = source.table_versions.get(at).copied().into_iter().collect();
         let moved = job::Source { urls: vec![now.clone()], table_versions, ..source.clone() };
         let mut listed = find(ctx, &moved, false).await?;
-        for file in &mut listed.files {
-            rename(Arc::make_mut(file), &now, base);
+        // Restores the earlier paths and names, which are below `base`.
+        for file in listed.files.iter_mut().map(Arc::make_mut) {
+            if *file.path == *now {
+                file.name = base.rsplit('/').next().unwrap_or(base).into();
+                file.path = base.into();
+            } else {
+                file.path = child_path(base, &file.name).into();
+            }
         }
         found.push(listed);
     }
     Ok(Listed::merge(found))
-}
-
-/// Restores the earlier path and name of a file that was found at the URL `now`. The restored path and name are below `base`.
-fn rename(file: &mut SourceFile, now: &str, base: &str) {
-    if *file.path == *now {
-        file.name = base.rsplit('/').next().unwrap_or(base).into();
-        file.path = base.into();
-        return;
-    }
-    file.path = child_path(base, &file.name).into();
 }
 
 /// Lists all files of `urls` with any ending, without warnings. Also returns the names of some skipped files, which are hidden or

@@ -19,13 +19,8 @@ pub(super) const PRODUCER: &str = concat!("pkg:cargo/resemblance@", env!("CARGO_
 /// The tables that a later run reads from an output.
 const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clusters];
 
-/// A dataset that a run reads, without repetitions.
-struct InputDataset {
-    /// A folder, a file, a URL, a pattern, or a table of an output.
-    address: String,
-    /// The URL of the output of a table.
-    output: Option<String>,
-}
+/// A dataset that a run reads: a folder, a file, a URL, a pattern, or a table of an output. The URL of this output follows.
+type InputDataset = (String, Option<String>);
 
 /// Returns a facet of the specification with these fields, such as `SchemaDatasetFacet` in version `1-2-0`.
 pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value {
@@ -38,11 +33,11 @@ pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value
 /// Returns the datasets that `job` reads. A `manifest` adds their versions and the sizes of their files.
 pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     let inputs = input_datasets(job);
-    let mut datasets: Vec<Value> = inputs.iter().map(|input| dataset(&input.address)).collect();
+    let mut datasets: Vec<Value> = inputs.iter().map(|(address, _)| dataset(address)).collect();
     let Some(manifest) = manifest else { return datasets };
     let files = files_by_dataset(&inputs, &manifest.inputs);
-    for ((input, dataset), files) in inputs.iter().zip(&mut datasets).zip(files) {
-        match &input.output {
+    for (((_, output), dataset), files) in inputs.iter().zip(&mut datasets).zip(files) {
+        match output {
             Some(output) => {
                 if let Some(version) = version_of_output(manifest, output) {
                     dataset["facets"]["version"] = version_facet(version);
@@ -56,7 +51,7 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
 }
 
 pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
-    input_datasets(job).iter().map(|input| named(&input.address)).collect()
+    input_datasets(job).iter().map(|(address, _)| named(address)).collect()
 }
 
 /// Returns the `table`, `url`, `namespace` and `name` of the tables that `job` writes.
@@ -108,15 +103,12 @@ fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
 }
 
 fn input_datasets(job: &Job) -> Vec<InputDataset> {
-    let files = |urls: &[String]| -> Vec<InputDataset> {
-        urls.iter().map(|url| InputDataset { address: url.clone(), output: None }).collect()
-    };
+    let files =
+        |urls: &[String]| -> Vec<InputDataset> { urls.iter().map(|url| (url.clone(), None)).collect() };
     let outputs = |urls: &[String]| -> Vec<InputDataset> {
-        let table = |url: &String, table| InputDataset {
-            address: table_address(url, table),
-            output: Some(url.clone()),
-        };
-        urls.iter().flat_map(|url| READ_OF_OUTPUTS.map(|read| table(url, read))).collect()
+        let tables =
+            |url: &String| READ_OF_OUTPUTS.map(|table| (table_address(url, table), Some(url.clone())));
+        urls.iter().flat_map(tables).collect()
     };
     let mut inputs = match &job.input {
         Input::Read => files(&job.source.urls),
@@ -130,13 +122,13 @@ fn input_datasets(job: &Job) -> Vec<InputDataset> {
     });
     // Two patterns in the same folder name the same dataset.
     let mut names = HashSet::new();
-    inputs.retain(|input| names.insert(name(&input.address)));
+    inputs.retain(|(address, _)| names.insert(name(address)));
     inputs
 }
 
 /// Returns the files of each dataset. A file below several addresses belongs to the dataset with the longest one.
 fn files_by_dataset<'f>(inputs: &[InputDataset], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
-    let bases: Vec<&str> = inputs.iter().map(|input| source::without_pattern(&input.address)).collect();
+    let bases: Vec<&str> = inputs.iter().map(|(address, _)| source::without_pattern(address)).collect();
     let mut found = vec![Vec::new(); inputs.len()];
     for file in files {
         let is_below = |base: &str| match file.path.strip_prefix(base) {
@@ -254,7 +246,7 @@ mod tests {
     #[test]
     fn a_file_belongs_to_the_dataset_with_the_longest_address() {
         let inputs = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
-            .map(|address| InputDataset { address: address.to_owned(), output: None });
+            .map(|address| (address.to_owned(), None));
         let file = |path: &str| read_file(path, None);
         let paths = ["data/a.csv", "data/new/b.csv", "data2/c.csv", "s3://b/x/d.csv", "data"];
         let files = paths.map(file);

@@ -19,13 +19,6 @@ use dataset::{PRODUCER, facet};
 
 const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent";
 
-pub(crate) enum RunEnd<'e> {
-    /// The output is complete, even if it exceeds bounds of the job.
-    Complete { manifest: &'e Manifest, verdicts: &'e [AlarmVerdict] },
-    /// An error ended the run. `described` is the error in one line, without secrets.
-    Failed { error: &'e Error, described: String },
-}
-
 pub(crate) struct Events {
     settings: LineageSettings,
     id: Uuid,
@@ -53,20 +46,19 @@ impl Events {
         self.event("START", at, Map::new(), None, Vec::new())
     }
 
-    /// Returns the end event. `at` is the time in seconds since 1970.
-    pub(crate) fn end(&self, end: &RunEnd<'_>, at: f64) -> Value {
-        match end {
-            RunEnd::Complete { manifest, verdicts } => {
-                let outputs = self.job.as_ref().map(|job| dataset::outputs(job, manifest, verdicts));
-                self.event("COMPLETE", at, Map::new(), Some(manifest), outputs.unwrap_or_default())
-            }
-            RunEnd::Failed { error, described } => {
-                let message = json!({ "message": described, "programmingLanguage": "Rust" });
-                let message = facet(("1-0-1", "ErrorMessageRunFacet"), message);
-                let kind = if error.kind() == Kind::Interrupted { "ABORT" } else { "FAIL" };
-                self.event(kind, at, Map::from_iter([("errorMessage".into(), message)]), None, Vec::new())
-            }
-        }
+    /// Returns the end event of a complete output, even if it exceeds bounds of the job. `at` is the time in seconds since 1970.
+    pub(crate) fn complete(&self, manifest: &Manifest, verdicts: &[AlarmVerdict], at: f64) -> Value {
+        let outputs = self.job.as_ref().map(|job| dataset::outputs(job, manifest, verdicts));
+        self.event("COMPLETE", at, Map::new(), Some(manifest), outputs.unwrap_or_default())
+    }
+
+    /// Returns the end event of a run that an error ended. `described` is the error in one line, without secrets. `at` is the time in
+    /// seconds since 1970.
+    pub(crate) fn failed(&self, error: &Error, described: &str, at: f64) -> Value {
+        let message = json!({ "message": described, "programmingLanguage": "Rust" });
+        let message = facet(("1-0-1", "ErrorMessageRunFacet"), message);
+        let kind = if error.kind() == Kind::Interrupted { "ABORT" } else { "FAIL" };
+        self.event(kind, at, Map::from_iter([("errorMessage".into(), message)]), None, Vec::new())
     }
 
     fn event(
