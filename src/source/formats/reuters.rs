@@ -288,7 +288,7 @@ fn reference(text: &str) -> Option<(char, usize)> {
                 Some(digits) => (digits, 16),
                 None => (number, 10),
             };
-            // `from_str_radix` accepts a sign.
+            // `from_str_radix` would also accept a sign.
             if !digits.chars().all(|digit| digit.is_digit(radix)) {
                 return None;
             }

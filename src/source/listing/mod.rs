@@ -91,7 +91,7 @@ async fn list_moved(ctx: &SessionContext, source: &job::Source, places: &[String
     Ok(Listed::merge(found))
 }
 
-/// Restores the earlier path and name of a file that was found at the URL `now`. The restored path and name are below `base`.
+/// Restores the earlier path and name of a file that was found at the URL `now`. `base` is the earlier URL without its pattern.
 fn rename(file: &mut SourceFile, now: &str, base: &str) {
     if *file.path == *now {
         file.name = base.rsplit('/').next().unwrap_or(base).into();

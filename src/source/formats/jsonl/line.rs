@@ -61,7 +61,7 @@ pub(super) struct WantedFields {
 #[derive(Debug)]
 struct JsonNode {
     field: String,
-    /// The index of the wanted value in this field.
+    /// The index, in the list of wanted values, of this field's value.
     place: Option<usize>,
     children: Vec<JsonNode>,
 }
@@ -272,7 +272,7 @@ pub(super) fn for_each_field<'a>(
 /// Describes why a text is not a usable object.
 fn reason(text: &str, error: &serde_json::Error) -> String {
     if error.is_data() && text.trim_ascii_start().starts_with('{') {
-        // The object repeats a field.
+        // In an object, the only such error is the one that `take` returned: a repeated field.
         return library_errors::json_without_place(&error.to_string()).to_owned();
     }
     if error.is_data() {
