@@ -44,7 +44,7 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
 }
 
 /// Returns the removed duplicates, in the columns of [`removed_schema`]. `group` is the name of the job's group column, if any. `contained`
-/// overrides the job's bound for spared documents. Documents in `dropped` are not returned, since they are removed for another reason.
+/// overrides the job's bound for spared documents. Documents in `dropped` are not returned, because they are removed for another reason.
 pub(crate) fn removed(
     stored: &Stored,
     group: Option<&str>,
@@ -60,7 +60,7 @@ pub(crate) fn removed(
     };
     let rest = represented(stored, with_heirs(clustered, dropped)?, spared(stored)?)?;
     let clusters = &stored.job().clusters;
-    // The run may have compared the other documents in the cluster only with the dropped representative.
+    // A document without a similarity is no pair with the new representative: the run may have compared it only with the dropped one.
     let paired = col("jaccard").is_not_null();
     Ok(match clusters.contained {
         Some(contained) => {

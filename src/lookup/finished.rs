@@ -271,7 +271,7 @@ impl<'a> Nearest<'a> {
     }
 
     fn take(&mut self, id: &str) {
-        // An id can consist of a file name and a row number.
+        // An id can be a path with a row number. A last part of it that is equal to the text counts as contained, however short.
         let is_last = id.strip_suffix(self.asked).is_some_and(|head| head.ends_with([':', '/']));
         let holds = self.chars > 0 && is_last || self.chars >= MIN_PART && id.contains(self.asked);
         let edits = near(self.asked, id).or_else(|| holds.then(|| strsim::levenshtein(self.asked, id)));

@@ -239,7 +239,7 @@ async fn candidates(
         for (&doc, signature) in docs.iter().zip(signatures(batch.column(1))?) {
             others.clear();
             lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
-            // The buckets of two bands differ, unless all bands share one table.
+            // Equal buckets come from the same band, unless all bands share one table.
             if others.iter().any(|bucket| own.binary_search(bucket).is_ok()) {
                 let level = match query.by {
                     NeighborOrder::Estimate => of.signature.signature().agreement(signature),

@@ -87,7 +87,7 @@ fn segment(doc: u64) -> usize {
     (doc >> 48) as usize % SEGMENTS
 }
 
-/// Returns the number of the block of pairs between two segments.
+/// Returns the index of the block with the pairs between two segments.
 fn block(one: usize, other: usize) -> usize {
     one.min(other) * SEGMENTS + one.max(other)
 }

@@ -35,8 +35,8 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::values::reinterpret;
 
-/// The range for the encoded size of a row group, in bytes. Within this range, the size is a partition's share of the memory pool divided
-/// by 32. Encoded bytes are in memory until their row group ends, and a second time during their upload.
+/// The range for the encoded size of a row group, in bytes. Within this range, the size is 1/32 of a partition's share of the memory pool.
+/// Encoded bytes are in memory until their row group ends, and a second time during their upload.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
 /// A table that a writer node writes, with the rows and columns that it takes from the input.
@@ -295,7 +295,7 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
         .set_coerce_types(false);
     for (at, field) in schema.fields().iter().enumerate() {
         if at >= own && field.data_type().is_floating() {
-            // DataFusion treats a column as constant if its minimum and maximum are equal. NaN is in neither of them.
+            // Statistics ignore NaN, so DataFusion could take a column with NaN for constant if its minimum and maximum are equal.
             properties = properties.set_column_statistics_enabled(
                 ColumnPath::from(field.name().as_str()),
                 EnabledStatistics::None,
