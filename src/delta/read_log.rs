@@ -104,10 +104,7 @@ fn check_path(path: &str, uri: &str, shown: &str) -> Result<()> {
     }
     let is_text = percent_decode_str(uri).decode_utf8().is_ok();
     if !is_text || path.chars().any(char::is_control) || Path::parse(path).is_err() {
-        return Err(unreadable(
-            shown,
-            &format!("its log contains {uri:?}, which cannot be the path of a file"),
-        ));
+        return Err(unreadable(shown, &format!("its log names a file {uri:?}, which is no valid path")));
     }
     Ok(())
 }

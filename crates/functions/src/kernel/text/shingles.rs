@@ -71,9 +71,7 @@ pub(crate) fn hash_function(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
 }
 
 fn needs_collection() -> Error {
-    Error::new(
-        "the hash \"dictionary\" numbers the shingles of a whole collection, but this is one text: use another hash",
-    )
+    Error::new("the hash `dictionary` needs a whole collection, and this is one text: use another hash")
 }
 
 fn crc32(bytes: &[u8]) -> u64 {
