@@ -77,7 +77,7 @@ fn with_heirs(clustered: DataFrame, dropped: DataFrame) -> Result<DataFrame> {
     let ids = dropped.clone().select_exprs(&["id AS dropped_id"])?;
     let heirs = dropped.filter(col("heir").is_not_null())?.select_exprs(&["id AS dropped_id", "heir"])?;
     let rest = ids.join(clustered, JoinType::RightAnti, &["dropped_id"], &["member"], None)?;
-    // A reference document can have the same id as a document in the source.
+    // The join by id skips reference documents, which can have the same ids as documents in the source.
     let own = [("own_kept_id", "CASE WHEN NOT kept_is_reference THEN kept_id END")];
     let rest =
         heirs.join(with_columns(rest, &own)?, JoinType::Right, &["dropped_id"], &["own_kept_id"], None)?;

@@ -190,7 +190,8 @@ pub async fn neighbors(
     Ok(Neighbors { candidates, nearest })
 }
 
-/// The keys of the best candidates by level. Candidates in a higher level rank before candidates in a lower level.
+/// The keys of the best candidates by level: the number of equal values in the signatures, or 0 if these do not count. Candidates in a
+/// higher level rank before candidates in a lower level.
 struct BestCandidates {
     levels: BTreeMap<usize, Vec<u64>>,
     kept: usize,

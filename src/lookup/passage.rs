@@ -181,7 +181,7 @@ impl PassageSearch {
 }
 
 /// Replaces the occurrences in new documents by all occurrences, also those inside longer passages, and returns the number of documents.
-/// `kept` contains the kept occurrences as (id, first character). Reads all documents with passages.
+/// `kept` contains the kept occurrences as (id, index of the first character). Reads all documents with passages.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if the source is missing or has changed.
@@ -201,8 +201,8 @@ async fn own_places(
 }
 
 /// Returns at most `most` occurrences of a passage in reference documents, and the number of all occurrences. `kept` contains the kept
-/// occurrences as (id, first character). Reads all reference documents. If the job named a result of `apply`, character positions refer to
-/// the texts in this result. Fails with `Kind::Input` if the sources of reference documents are missing or have changed.
+/// occurrences as (id, index of the first character). Reads all reference documents. If the job named a result of `apply`, character
+/// positions refer to the texts in this result. Fails with `Kind::Input` if the sources of reference documents are missing or have changed.
 async fn reference_places(
     finished: &Finished,
     passage: &Passage,

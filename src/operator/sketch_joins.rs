@@ -304,7 +304,7 @@ impl WaitingPairs {
         Ok(())
     }
 
-    /// Reserves memory for `more` pairs. Returns false if there is too little memory. The first batch must fit.
+    /// Reserves memory for `more` pairs. Returns false if there is too little memory. The first batch gets memory in any case.
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let least = self.pairs.len() + more;
         if least <= self.pairs.capacity() {

@@ -150,7 +150,7 @@ impl Description for Write {
 /// Returns the encoded size in bytes at which a row group in one of `input`'s partitions ends.
 fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usize {
     let bytes = match context.memory_pool().memory_limit() {
-        // At most as many partitions write at the same time as the session has target partitions.
+        // The number of partitions that write at the same time is at most the session's number of target partitions.
         MemoryLimit::Finite(bytes) => {
             let partitions = input.output_partitioning().partition_count();
             bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))

@@ -136,7 +136,7 @@ pub(crate) struct Parser {
 /// The wanted values of each document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WantedValues {
-    /// All values of the format. The number counts these values.
+    /// All values of the format, and their number.
     All(usize),
     /// The columns with these names. Some files may lack a column.
     Columns(Vec<String>),

@@ -108,7 +108,7 @@ pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -
 }
 
 /// Replaces the content of the claim of `attempt` and updates `version`, the claim's version in the store. Returns whether the claim still
-/// existed. A removed claim is not restored, even after a pause of this process. Only a server without conditional puts can restore it.
+/// existed. A removed claim is not restored, even after a pause of this process. On a server without conditional puts, it can be restored.
 pub(super) async fn renew(
     output: &Layout,
     attempt: &Attempt,

@@ -86,7 +86,7 @@ async fn copy(
     Ok((written(upload, rows).await?, chosen))
 }
 
-/// Writes the selected rows on this thread. Returns the upload, the number of rows, and the decisions.
+/// Writes the selected rows on this thread. Returns the upload, the number of rows, and the chosen rows.
 fn copied(
     file: &Arc<ParquetFile>,
     wanted: &CopiedRows,

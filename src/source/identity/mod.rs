@@ -111,7 +111,8 @@ impl Pin {
         store.get_ranges(&self.location, ranges).await
     }
 
-    /// Fails with `Kind::Input` if the file, called `shown`, was replaced while it was read. A store with e_tags checked each request.
+    /// Fails with `Kind::Input` if the file, called `shown`, was replaced while it was read. A store with e_tags has already checked each
+    /// request.
     pub(super) async fn check_after_reading(
         &self,
         store: &dyn ObjectStore,

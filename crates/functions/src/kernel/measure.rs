@@ -21,7 +21,7 @@ pub enum Measure {
 
 impl Measure {
     /// Returns the smallest Jaccard similarity of two sets whose similarity by this measure is at least `threshold`. Returns `None` for the
-    /// containment, which implies no minimum. Bands and set sizes then rule out no pair.
+    /// containment, which implies no minimum, so neither bands nor set sizes can rule out a pair.
     pub fn least_jaccard(self, threshold: f64) -> Option<f64> {
         match self {
             Measure::Jaccard => Some(threshold),

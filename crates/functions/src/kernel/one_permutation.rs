@@ -58,7 +58,7 @@ pub fn one_permutation(shingles: &[u64], rounds: &Rounds, scratch: &mut Vec<u64>
     out.extend(scratch.iter().map(|&bin| bin as u32));
 }
 
-/// A bin without a shingle. In a filled bin, the upper half is the round, which is far below 2^32, and the lower half is the value.
+/// The content of an empty bin. In a filled bin, the upper half is the round, which is far below 2^32, and the lower half is the value.
 const EMPTY: u64 = u64::MAX;
 
 /// The number of shingles that are hashed together. They fill four AVX-512 registers. A larger number is not faster.

@@ -354,8 +354,8 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     })
 }
 
-/// `placed_runs(text, runs, ..)` returns the runs of words of a text with their hashes and positions. Runs with `is_span` = 0 are kept, and
-/// other runs end at the next one if no words separate them. The settings of `shingles` follow.
+/// `placed_runs(text, runs, ..)` returns the runs of words of a text with their hashes and positions. Runs with `is_span` = 0 do not
+/// change. Another run ends where the next run starts if no words separate them. The settings of `shingles` follow.
 pub(super) static PLACED_RUNS: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),

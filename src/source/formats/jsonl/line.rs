@@ -1,6 +1,6 @@
 //! JSON lines: extracts the wanted values of a line as text. Numbers are not parsed, so ids keep all digits. Unwanted fields may be nested
-//! to any depth, but must be valid JSON. Some programs also write non-finite numbers and lone surrogates. They are replaced by the same
-//! number of bytes, so that positions in the line do not change.
+//! to any depth, but must be valid JSON. Some programs write non-finite numbers and lone surrogates, which are invalid. They are replaced
+//! by valid text of the same length, so that positions do not change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
