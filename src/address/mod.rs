@@ -42,7 +42,7 @@ pub(crate) fn missing(address: &str) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     if !folder.exists() {
-        return Some(format!("there is no `{address}`, since there is no folder `{}`", folder.display()));
+        return Some(format!("there is no `{address}`, because there is no folder `{}`", folder.display()));
     }
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =

@@ -44,7 +44,7 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
 }
 
 /// Returns the removed duplicates, in the columns of [`removed_schema`]. `group` is the name of the job's group column, if any. `contained`
-/// overrides the job's bound for spared documents. Documents in `dropped` are not returned, since they are removed for another reason.
+/// overrides the job's bound for spared documents. Documents in `dropped` are not returned, because they are removed for another reason.
 pub(crate) fn removed(
     stored: &Stored,
     group: Option<&str>,
@@ -60,7 +60,7 @@ pub(crate) fn removed(
     };
     let rest = represented(stored, with_heirs(clustered, dropped)?, spared(stored)?)?;
     let clusters = &stored.job().clusters;
-    // The run may have compared the other documents in the cluster only with the dropped representative.
+    // A document without a similarity is no pair with the new representative: the run may have compared it only with the dropped one.
     let paired = col("jaccard").is_not_null();
     Ok(match clusters.contained {
         Some(contained) => {
@@ -77,7 +77,7 @@ fn with_heirs(clustered: DataFrame, dropped: DataFrame) -> Result<DataFrame> {
     let ids = dropped.clone().select_exprs(&["id AS dropped_id"])?;
     let heirs = dropped.filter(col("heir").is_not_null())?.select_exprs(&["id AS dropped_id", "heir"])?;
     let rest = ids.join(clustered, JoinType::RightAnti, &["dropped_id"], &["member"], None)?;
-    // A reference document can have the same id as a document in the source.
+    // The join by id skips reference documents, which can have the same ids as documents in the source.
     let own = [("own_kept_id", "CASE WHEN NOT kept_is_reference THEN kept_id END")];
     let rest =
         heirs.join(with_columns(rest, &own)?, JoinType::Right, &["dropped_id"], &["own_kept_id"], None)?;

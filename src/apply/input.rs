@@ -75,7 +75,7 @@ impl Opened {
         let uncertain = passages::uncertain_reference(&self.stored).map(|reference| {
             format!(
                 "{shown} was made against {}, whose job has [passages]: if apply dropped documents of it (--passages drop), name the result \
-                 of apply in against.output instead and run the job again, so that no document goes because of one that is gone",
+                 of apply in against.output instead and run the job again, so that no document is removed because of a dropped one",
                 reference.output
             )
         });

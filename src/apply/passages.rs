@@ -67,7 +67,7 @@ fn cut_spans(
     let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
     let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
     if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {
-        // Spans do not name every document that keeps a window of their words.
+        // Spans do not name every document that keeps a window of their words, so the check is not possible.
         return Ok(others);
     }
     let expected = expected.join(spans, JoinType::RightSemi, &["expected"], &["id"], None)?;
@@ -93,7 +93,7 @@ fn staying(stored: &Stored, gone: DataFrame) -> Result<DataFrame> {
 
 /// Keeps the `spans` of passages that a document in `staying` (stay_id) or a reference document keeps.
 fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
-    // A reference document can have the same id as a document in the source.
+    // The join by id skips reference documents, which can have the same ids as documents in the source.
     let spans = with_columns(spans, &[("own_kept_id", "CASE WHEN NOT kept_reference THEN kept_id END")])?;
     let spans = staying.join(spans, JoinType::Right, &["stay_id"], &["own_kept_id"], None)?;
     let kept = spans.filter(col("kept_reference").or(col("stay_id").is_not_null()))?;

@@ -77,7 +77,7 @@ async fn read_record<T: DeserializeOwned>(
     records.read(inside).await.map_err(|error| if is_content(&error) { Error::job(fault) } else { error })
 }
 
-/// Refuses, with `Kind::Job` and one of the files, a folder with files but without a finished or unfinished result of `apply`.
+/// Refuses a folder that contains files but no finished or unfinished result of `apply`. Fails with `Kind::Job`, which names a file.
 pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
     overlap::refuse_urls(target, source, SETTING)?;
     let records = target.within(APPLIED);

@@ -92,9 +92,8 @@ impl ClusterLosses {
     }
 }
 
-/// Returns whether a document is kept although it is in a cluster and does not represent it. This is the case if it is not `paired` with
-/// the representative, or if its containment `shared / shingles` is below the minimum `contained`. If there is no minimum, no document is
-/// kept.
+/// Returns whether a document in a cluster is kept although it is not the representative. This is the case if it is not `paired` with it,
+/// or if its containment `shared / shingles` is below the minimum `contained`. If there is no minimum, no document is kept.
 pub(crate) fn is_spared(contained: Option<f64>, paired: bool, shared: u64, shingles: u64) -> bool {
     contained.is_some_and(|least| !paired || containment_of(shared, shingles) < least)
 }

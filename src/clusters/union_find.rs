@@ -16,10 +16,10 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The component of each node. The root of a component is its smallest node.
 ///
-/// Each node has a place, in the order of first appearance. The first of three arrays contains the node at each place (8 bytes), and the
-/// second contains the place of its parent (4 bytes). The third array is a hash table from nodes to places (4 bytes per slot, at most three
-/// out of four slots in use). It uses open addressing. Together, these arrays take 17.4 bytes per node of capacity. The capacity grows by
-/// half at a time, so a node takes between 17.4 and 26 bytes. The tests measure these sizes.
+/// Each node has an index, its *place*, in the order of first appearance. The first of three arrays contains the node at each place (8
+/// bytes), and the second contains the place of its parent (4 bytes). The third array is a hash table from nodes to places (4 bytes per
+/// slot, at most three out of four slots in use). It uses open addressing. Together, these arrays take 17.4 bytes per node of capacity. The
+/// capacity grows by half at a time, so a node takes between 17.4 and 26 bytes. The tests measure these sizes.
 ///
 /// When two trees are joined, the larger root becomes a child of the smaller root. So no ranks are stored, and each root is the smallest
 /// node of its component. With path halving, m joins of n nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).

@@ -103,7 +103,7 @@ pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
                 _ => "another type",
             };
             format!(
-                "there is no type for the column `{name}` ({data_type}) there: write it as {advice} in the source"
+                "Delta has no type for the column `{name}` ({data_type}): write it as {advice} in the source"
             )
         })
     };
@@ -156,7 +156,7 @@ pub(crate) fn unfit(schema: &Schema) -> Option<String> {
     names.sort();
     if let Some([name, _]) = names.array_windows::<2>().find(|[a, b]| a == b) {
         return Some(format!(
-            "it would have the column `{name}` twice, in letters of other cases: rename one"
+            "it would have two columns `{name}` that differ only in upper and lower case: rename one"
         ));
     }
     schema_string(schema).err()

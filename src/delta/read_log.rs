@@ -98,13 +98,13 @@ fn check_path(path: &str, uri: &str, shown: &str) -> Result<()> {
         return Err(unreadable(
             shown,
             &format!(
-                "its file {uri} is not in its folder, as those of a shallow clone: copy it into a table of its own"
+                "its file {uri} is outside its folder, as in a shallow clone: copy all rows into a new table"
             ),
         ));
     }
     let is_text = percent_decode_str(uri).decode_utf8().is_ok();
     if !is_text || path.chars().any(char::is_control) || Path::parse(path).is_err() {
-        return Err(unreadable(shown, &format!("its log names a file {uri:?}, which no file can be called")));
+        return Err(unreadable(shown, &format!("its log names a file {uri:?}, which is no valid path")));
     }
     Ok(())
 }

@@ -262,7 +262,7 @@ pub(crate) async fn near_ids(asked: &str, ids: DataFrame) -> Result<Option<Strin
 /// Adds `id` to the at most [`NAMED`] pairs (edits, id) with the smallest edit distance to `asked`, if a typing error explains the distance
 /// or the id contains `asked`.
 fn add_near(asked: &str, id: &str, best: &mut BTreeSet<(usize, String)>) {
-    // An id can consist of a file name and a row number.
+    // An id can be a path with a row number. A last part of it that is equal to the text counts as contained, however short.
     let is_last = id.strip_suffix(asked).is_some_and(|head| head.ends_with([':', '/']));
     let holds = !asked.is_empty() && is_last || id.contains(asked) && asked.chars().count() >= MIN_PART;
     if let Some(edits) = near(asked, id).or_else(|| holds.then(|| strsim::levenshtein(asked, id))) {

@@ -190,7 +190,8 @@ pub async fn neighbors(
     Ok(Neighbors { candidates, nearest })
 }
 
-/// The keys of the best candidates by level. Candidates in a higher level rank before candidates in a lower level.
+/// The keys of the best candidates by level: the number of equal values in the signatures, or 0 if these do not count. Candidates in a
+/// higher level rank before candidates in a lower level.
 struct BestCandidates {
     levels: BTreeMap<usize, Vec<u64>>,
     kept: usize,
@@ -239,7 +240,7 @@ async fn candidates(
         for (&doc, signature) in docs.iter().zip(signatures(batch.column(1))?) {
             others.clear();
             lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
-            // The buckets of two bands differ, unless all bands share one table.
+            // Equal buckets come from the same band, unless all bands share one table.
             if others.iter().any(|bucket| own.binary_search(bucket).is_ok()) {
                 let level = match query.by {
                     NeighborOrder::Estimate => of.signature.signature().agreement(signature),

@@ -1,4 +1,4 @@
-//! The files that this process is reading. The claim of the process lists them, so that others know them if the process is killed.
+//! The files that this process is reading. The process's claim lists them, so that others can report them after a kill.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

@@ -1,6 +1,6 @@
 //! The self-join on the bucket: the pairs of documents that share a bucket. A hash join holds one side in memory, and DataFusion's hash
 //! join does not spill. This join needs one pass over rows that are grouped by bucket: [`super::bucket_groups`] groups the rows of a
-//! partition and spills, and DataFusion sorts the rows of prefixes. A bucket with one document yields no rows.
+//! partition and spills, and DataFusion sorts the rows of [`super::prefixes`]. A bucket with one document yields no rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl Bucket for BucketMembers {
     fn close(&mut self) {
         match self.rule {
             _ if self.is_hot() => {}
-            // New documents come first, since the first document of every pair is new.
+            // New documents come first, because the first document of every pair is new.
             PairRule::All { .. } => self.members.sort_by_key(|member| member.is_reference),
             PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => {
                 self.members.sort_unstable_by_key(|member| (member.size, member.doc));

@@ -24,8 +24,8 @@ pub(crate) const TRIED: u32 = 1;
 pub(crate) const SETTLED: u32 = 2;
 
 /// Finds the pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean) -> the
-/// columns of [`pair_schema`]. The input is partitioned and sorted by token. A reference document can be a leader, but needs none, because
-/// an earlier run has decided about it. Two reference documents are not compared.
+/// columns of [`pair_schema`]. The input is partitioned and sorted by token. A reference document can be a leader, but needs no leader,
+/// because an earlier run has decided about it. Two reference documents are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DensePass {
     pub threshold: f64,

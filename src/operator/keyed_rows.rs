@@ -55,7 +55,7 @@ impl FirstOfEach {
             Some(first) if rows > 0 && continues(first, keys)? => Some(&first[self.key..]),
             _ => None,
         };
-        // The first row of each row's key: row 0 of `before`, or a row of this batch.
+        // For each row, the first row of its key: (0, 0) for the row in `before`, or (1, index of a row in this batch).
         let firsts: Vec<(usize, usize)> = runs
             .iter()
             .flat_map(|run| {

@@ -23,8 +23,8 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 /// Scores pairs. The inputs are sketches and probes, and the output contains the scored pairs that reach the threshold.
 ///
 /// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary). With [`Probe::Blocks`], a first column `home:
-/// UInt64` precedes these columns. With [`Probe::All`], a first column `reference: Boolean` marks reference documents. Reference documents
-/// are not compared with each other.
+/// UInt64`, a group of pairs, precedes these columns. With [`Probe::All`], a first column `reference: Boolean` marks reference documents.
+/// Reference documents are not compared with each other.
 ///
 /// If tasks hold all sketches, the sketches have one partition, which is read before the first probe, and probes keep their partitions.
 /// Otherwise both inputs are partitioned by home or by document.
@@ -46,7 +46,7 @@ pub(crate) enum Probe {
     Segments,
     /// (home, a, b): score this pair with the sketches of its home. A home is a block of two document segments.
     Blocks,
-    /// (slice, slices): score the slice with this number, out of `slices` slices of all pairs between the key segments `left` and `right`
+    /// (slice, slices): score the slice with the index `slice`, out of `slices` slices of all pairs between the segments `left` and `right`
     /// of the documents.
     All {
         /// The index of one segment, not greater than `right`.

@@ -87,7 +87,7 @@ fn segment(doc: u64) -> usize {
     (doc >> 48) as usize % SEGMENTS
 }
 
-/// Returns the number of the block of pairs between two segments.
+/// Returns the index of the block with the pairs between two segments.
 fn block(one: usize, other: usize) -> usize {
     one.min(other) * SEGMENTS + one.max(other)
 }
@@ -304,7 +304,7 @@ impl WaitingPairs {
         Ok(())
     }
 
-    /// Reserves memory for `more` pairs. Returns false if there is too little memory. The first batch must fit.
+    /// Reserves memory for `more` pairs. Returns false if there is too little memory. The first batch gets memory in any case.
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let least = self.pairs.len() + more;
         if least <= self.pairs.capacity() {

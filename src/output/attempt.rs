@@ -4,7 +4,7 @@
 //! ```text
 //! part-00003-0123456789abcdef0123456789abcdef-89abcdef0123-4567cdef.resemblance.parquet
 //!      |     |                                |            |
-//!      |     the attempt                      of the file  a hash of all this and of the folder
+//!      |     the attempt                      random       a hash of all this and of the folder
 //!      the partition
 //! ```
 

@@ -172,7 +172,7 @@ impl Layout {
 
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
-        // Encodes the characters that would end the path. The parser encodes all other characters.
+        // Encodes the characters that would end the path. The parser encodes other special characters.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))

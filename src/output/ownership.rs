@@ -1,10 +1,10 @@
 //! The rule for removing and replacing files. This program removes and replaces only files that it wrote. A file belongs to this program if
 //! another file of this program, or the content of the file, proves it:
 //!
-//! - A manifest, a stage's manifest or the record of an attempt **names** the file. It contains the path of the file, or the attempt in the
-//!   name of the file (see [`Attempt::part`]).
-//! - The content of the file contains a **mark**. This is the program in a commit of a Delta log, the name in the footer of a generated
-//!   Parquet file ([`generated_as`]), or the line in the lock of a spill folder ([`FOLDER`]). In JSON files, it is the keys of a
+//! - A manifest, a stage's manifest or the record of an attempt **names** the file. This means that it contains the path of the file, or
+//!   the id of the attempt that is in the file's name (see [`Attempt::part`]).
+//! - The file contains a **mark**. This is the program's name in a commit of a Delta log, the file's name in the footer of a generated
+//!   Parquet file ([`generated_as`]), or the line in the lock file of a spill folder ([`FOLDER`]). In JSON files, the mark is the keys of a
 //!   `manifest.json`, or the first bytes of a record or a claim ([`is_marked`]).
 //!
 //! A name alone proves nothing, and a copy of a file is foreign. Foreign files are kept. If a foreign file is in the way, the command fails
@@ -57,11 +57,11 @@ pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
         ))),
         Writer::Other => Err(Error::input(match serde_json::from_slice::<Value>(bytes) {
             Err(error) => format!(
-                "{shown}/manifest.json is not JSON ({error}): it is damaged, or not of this program, which never replaces it. Restore \
+                "{shown}/manifest.json is not JSON ({error}): it is damaged, or another program wrote it, so no run replaces it. Restore \
                  it, choose another output, or move the file away"
             ),
             Ok(_) => format!(
-                "{shown}/manifest.json was not written by this program, which never replaces it: choose another output, or move \
+                "{shown}/manifest.json was not written by this program, so no run replaces it: choose another output, or move \
                  the file away"
             ),
         })),
@@ -273,7 +273,7 @@ async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
         return Ok(None);
     }
     let bytes = match output.folder() {
-        // The local store hides incomplete files.
+        // The local store hides incomplete files, so the file is read directly.
         Some(folder) => std::fs::read(folder.join(inside)).ok().map(Bytes::from),
         None => output.read_bytes(inside).await?.map(|(bytes, _)| bytes),
     };

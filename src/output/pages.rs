@@ -1,7 +1,7 @@
 //! The page settings for tables in which commands look up few rows, and scans that read only some pages.
 //!
-//! A look-up reads the bounds of all pages in a file, and then the pages that can contain the wanted rows. With smaller pages, a look-up
-//! reads fewer bytes of pages but more bounds.
+//! A look-up reads the bounds (least and greatest values) of all pages in a file, and then the pages that can contain the wanted rows. With
+//! smaller pages, a look-up reads fewer bytes of pages but more bounds.
 //!
 //! DataFusion also skips row groups and pages by a predicate, but only for a short list of values. A bucket can contain many documents, so
 //! this module compares any number of values with the bounds.

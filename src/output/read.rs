@@ -151,7 +151,7 @@ impl ManifestTable {
         let now = self.layout.manifest().await.ok()??;
         let (paths, shown) = (now.paths(), self.layout.shown());
         let file = self.files.iter().find(|file| !paths.contains(file.path.as_str()))?;
-        // Manifests do not list the tables between stages.
+        // No manifest lists the tables between stages, so their absence from it shows nothing.
         (!file.path.starts_with(WORK)).then(|| {
             Error::input(format!(
                 "another run replaced the result in {shown} while it was read, and removed {}: run the command again",

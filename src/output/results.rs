@@ -207,8 +207,8 @@ impl AppliedOutput {
         let stored = stored.context(|| format!("{url} is the result of apply over {output_url}"))?;
         if stored.manifest().fingerprint != *output_fingerprint {
             return Err(Error::input(format!(
-                "{url} is the result of apply over {output_url}, which was made again since: apply that to another folder, and name it \
-                 instead"
+                "{url} is the result of apply over {output_url}, but {output_url} was made again since: apply it to another \
+                 folder, and name that folder instead"
             )));
         }
         Ok((stored, Some(applied)))

@@ -35,8 +35,8 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::values::reinterpret;
 
-/// The range for the encoded size of a row group, in bytes. Within this range, the size is a partition's share of the memory pool divided
-/// by 32. Encoded bytes are in memory until their row group ends, and a second time during their upload.
+/// The range for the encoded size of a row group, in bytes. Within this range, the size is 1/32 of a partition's share of the memory pool.
+/// Encoded bytes are in memory until their row group ends, and a second time during their upload.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
 /// A table that a writer node writes, with the rows and columns that it takes from the input.
@@ -150,7 +150,7 @@ impl Description for Write {
 /// Returns the encoded size in bytes at which a row group in one of `input`'s partitions ends.
 fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usize {
     let bytes = match context.memory_pool().memory_limit() {
-        // At most as many partitions write at the same time as the session has target partitions.
+        // The number of partitions that write at the same time is at most the session's number of target partitions.
         MemoryLimit::Finite(bytes) => {
             let partitions = input.output_partitioning().partition_count();
             bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))
@@ -295,7 +295,7 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
         .set_coerce_types(false);
     for (at, field) in schema.fields().iter().enumerate() {
         if at >= own && field.data_type().is_floating() {
-            // DataFusion treats a column as constant if its minimum and maximum are equal. NaN is in neither of them.
+            // Statistics ignore NaN, so DataFusion could take a column with NaN for constant if its minimum and maximum are equal.
             properties = properties.set_column_statistics_enabled(
                 ColumnPath::from(field.name().as_str()),
                 EnabledStatistics::None,

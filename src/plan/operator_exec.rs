@@ -182,7 +182,7 @@ impl Shape {
         Self { properties, requirements, co_partitioned, partitions_matter, is_row_by_row: false }
     }
 
-    /// Describes an output with the columns of `schema` and `count` partitions. Rows are emitted in the same way as the rows of `input`.
+    /// Describes an output with the columns of `schema` and `count` partitions. The output is bounded and streamed if `input` is.
     pub(crate) fn in_partitions(
         count: usize,
         schema: SchemaRef,

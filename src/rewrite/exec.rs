@@ -186,7 +186,7 @@ async fn rewrite_file(
     let (counts, written) = match format_of(work.source.format).rewriting {
         Rewriting::AsParquet => as_parquet::write(work, file, path, expected).await?,
         Rewriting::WholeFile => whole_file(work, file, path).await?,
-        // Some frameworks write empty files, which readers of the format refuse.
+        // Some frameworks write empty files. They are left out of the result, because readers of the format refuse them.
         _ if file.size() == 0 => (DocumentCounts::default(), Vec::new()),
         Rewriting::ParquetValues => parquet::write(work, file, path, expected, bytes).await?,
         Rewriting::Rows(format) => rows::write(work, format, file, path, expected, bytes).await?,

@@ -96,8 +96,8 @@ fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()
     let other = first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff");
     match encoding {
         Encoding::Standard(_) if other => Err(Error::input(format!(
-            "{path} begins with the byte order mark of UTF-16, in which parts of characters look like the signs between \
-             records: convert it to UTF-8 and run the job again"
+            "{path} begins with the byte order mark of UTF-16, in which bytes inside characters can look like \
+             separators: convert it to UTF-8 and run the job again"
         ))),
         _ => Ok(()),
     }

@@ -296,7 +296,7 @@ impl Contract {
     /// Removes a column and the rules that name the column.
     fn leave_out(&mut self, name: &str) {
         self.columns.retain(|column| column.name != name);
-        // Compares whole words, since the name of a column can be a part of another name.
+        // Compares whole words, because the name of a column can be a part of another name.
         let is_about =
             |rule: &str| rule.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
         self.rules.retain(|rule| !is_about(rule));
@@ -357,7 +357,7 @@ pub enum AuditDepth {
 }
 
 impl Contract {
-    /// Returns the promises about every row as SQL. The columns that are not null come first, in order, and then the rules.
+    /// Returns the promises, which are SQL conditions that are true for every row. Columns that are not null come first, then the rules.
     fn promises(&self, depth: AuditDepth) -> Vec<String> {
         let list = |c: &&Column| c.kind.arrow().is_nested() || c.kind.arrow() == DataType::Binary;
         let lists: Vec<&str> = match depth {

@@ -28,7 +28,7 @@ use crate::machine::being_read::BeingRead;
 /// A file of a source, in the state in which it was listed. Reading fails if the file was replaced after the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SourceFile {
-    /// The path in the tables of a run. The path consists of the absolute URL or path in the job, followed by the path below it.
+    /// The path in the tables of a run: the URL or absolute path in the job, followed by the file's path below it.
     pub(super) path: Arc<str>,
     /// The path below the job's URL, separated by `/`. The name is unique in a listing.
     pub(super) name: Arc<str>,
@@ -222,7 +222,7 @@ pub(crate) struct Head {
     pub compressed: bool,
 }
 
-/// Returns the error for files without rows, such as "a.csv is empty": the files, the verb `singular` or `plural`, and `lack`.
+/// Returns the error for files without rows, such as "a.csv is empty": the names, then the verb `singular` or `plural`, then `lack`.
 pub(crate) fn without_rows<'a>(
     mut files: impl ExactSizeIterator<Item = &'a str>,
     [singular, plural]: [&str; 2],

@@ -110,7 +110,7 @@ pub(crate) trait ParsedFormat: Sync {
 
 /// A step from the contents of a text file, in UTF-8, to its text.
 pub(crate) struct TextStep {
-    /// Whether the step applies to a file with this name, in lower case and without the ending of a compression, and with these first bytes.
+    /// Whether the step applies to a file with this name (in lower case, without the ending of a compression) and these first bytes.
     pub applies: fn(&job::Source, &str, &[u8]) -> bool,
     pub text: fn(&str) -> String,
 }
@@ -136,7 +136,7 @@ pub(crate) struct Parser {
 /// The wanted values of each document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WantedValues {
-    /// All values of the format. The number counts these values.
+    /// All values of the format, and their number.
     All(usize),
     /// The columns with these names. Some files may lack a column.
     Columns(Vec<String>),
@@ -200,7 +200,7 @@ pub(crate) trait RowFormat: Sync {
         to: &mut Vec<u8>,
     ) -> std::result::Result<(), CannotAppend>;
 
-    /// Returns the position of the text in the rows of a file with this header. `place` is the position of the text in the source.
+    /// Returns the place of the text in the rows of a file with this header. `place` is the text's place as the job names it.
     fn text_place(&self, _source: &job::Source, place: &TextPlace, _header: &[u8]) -> Option<TextPlace> {
         Some(place.clone())
     }
@@ -226,7 +226,7 @@ impl dyn RowFormat + '_ {
             return Ok(self.cutter(source));
         }
         Err(Error::job(format!(
-            "source.encoding is {encoding}, in which parts of characters look like the signs between records: convert the files to \
+            "source.encoding is {encoding}, in which bytes inside characters can look like separators: convert the files to \
              UTF-8 and run the job again"
         )))
     }
@@ -241,7 +241,7 @@ fn separators_are_bytes(encoding: Encoding, separators: &[u8]) -> bool {
     encoding.is_ascii_compatible() && (encoding.is_single_byte() || separators.iter().all(never_second))
 }
 
-/// Cuts a file into pieces. Holds at most one row and one chunk.
+/// Cuts a file into pieces. Holds at most one row and one chunk in memory.
 pub(crate) trait RowCutter: Send {
     fn feed(&mut self, chunk: Bytes);
 

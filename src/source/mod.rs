@@ -196,7 +196,7 @@ pub(crate) async fn text_place(
     }
     let [name] = source.text.as_slice() else {
         return Err(Error::job(format!(
-            "source.text joins {} columns, and a place in the joined text is in no single column: name one column in the job, and \
+            "source.text joins {} columns, and a position in the joined text belongs to no single column: name one column in the job, and \
              run it again",
             source.text.len()
         )));
@@ -211,8 +211,8 @@ pub(crate) async fn text_place(
         WantedValues::Columns(names) => names.into_iter().next().map(TextPlace::Column),
         WantedValues::Fields(fields) if fields.iter().any(|field| field.inside.is_some()) => {
             return Err(Error::job(format!(
-                "the text `{name}` is in lists, and a place in the joined text is in no single one: name another text in the job, and \
-                 run it again"
+                "the text `{name}` is in lists, and a position in the joined text belongs to no single one: name another text in the job, \
+                 and run it again"
             )));
         }
         WantedValues::Fields(fields) => fields.into_iter().next().map(|field| TextPlace::Path(field.path)),

@@ -20,7 +20,7 @@ const SEARCHED: usize = 64 * 1024;
 /// The maximum number of files that a sentence names.
 const NAMED: usize = 20;
 
-/// Offsets, and the bytes there by which a kind of files is recognised.
+/// Pairs of an offset and the bytes at this offset. One pair that matches is sufficient.
 type Magic = &'static [(usize, &'static [u8])];
 
 const ZIP: Magic = &[(0, b"PK\x03\x04")];
@@ -68,7 +68,7 @@ pub(crate) const OTHER_JSON: OtherFile =
 pub(crate) const COMPRESSED_PARQUET: OtherFile = kind("compressed Parquet", &[], b"", "decompress it");
 /// Compressed stories, whose format is only read uncompressed.
 pub(crate) const COMPRESSED_SGML: OtherFile = kind("compressed SGML", &[], b"", "decompress it");
-/// CSV that tells Excel the delimiter.
+/// CSV whose first line tells Excel the delimiter.
 const EXCEL_CSV: OtherFile =
     kind("CSV whose first line is `sep=`", &[], b"", "`tail -n +2 FILE > NEW.csv` removes this line");
 /// Files in a format that is not known.
@@ -82,7 +82,7 @@ pub(crate) fn other_file(bytes: &[u8]) -> Option<&'static OtherFile> {
     KINDS.iter().find(|kind| kind.magic.iter().any(begins) && memmem::find(searched, kind.inside).is_some())
 }
 
-/// Returns the kind of a file that should contain rows, like [`other_file`]. Such a file must not begin with the delimiter for Excel.
+/// Like [`other_file`], for a file that should contain rows. Also recognises CSV that begins with the delimiter for Excel.
 pub(crate) fn other_data(bytes: &[u8]) -> Option<&'static OtherFile> {
     let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let is_excel = text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"sep="));

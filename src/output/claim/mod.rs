@@ -11,11 +11,11 @@
 //! smallest name lists again until the other claims are gone, and then marks itself as the owner. Conditional puts are not needed, so a
 //! server that ignores their condition cannot give an output to two processes.
 //!
-//! An owner renews its claim every few seconds. A claim is dead if its process has ended, which only a process on the same machine, since
-//! the same boot, can know. A claim is also dead if its content has not changed for its `seconds`, measured by the observer's own clock.
-//! The clocks of two machines are never compared. A renewal never restores a removed claim, even after a long pause of the owner. If the
-//! server does not support conditional puts, an owner that was silent for too long looks for another owner after its put, and withdraws if
-//! it finds one.
+//! An owner renews its claim every few seconds. A claim is dead if its process has ended. Only a process on the same machine can know this,
+//! and only until the machine restarts. A claim is also dead if its content has not changed for its `seconds`, measured by the observer's
+//! own clock. The clocks of two machines are never compared. A renewal never restores a removed claim, even after a long pause of the
+//! owner. If the server does not support conditional puts, an owner that was silent for too long looks for another owner after its put, and
+//! withdraws if it finds one.
 //!
 //! A claim lists the files that its process is reading. For a local output, the list is always current. For other outputs, it is as old as
 //! the last renewal. If the process is killed, the next owner reports the files, because one of them may be the cause.
@@ -260,8 +260,8 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
                 {
                     let files = reading.join(", ");
                     tracing::warn!(
-                        "`resemblance {what}` ({process}) ended without a word while it read {files}: if this one does \
-                         too, look at these files, and at its memory"
+                        "`resemblance {what}` ({process}) ended without an error message while it read {files}: if this one \
+                         does too, look at these files, and at its memory"
                     );
                 }
                 tracing::debug!(claim = %other.path, "a dead claim is removed");

@@ -108,7 +108,7 @@ pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -
 }
 
 /// Replaces the content of the claim of `attempt` and updates `version`, the claim's version in the store. Returns whether the claim still
-/// existed. A removed claim is not restored, even after a pause of this process. Only a server without conditional puts can restore it.
+/// existed. A removed claim is not restored, even after a pause of this process. On a server without conditional puts, it can be restored.
 pub(super) async fn renew(
     output: &Layout,
     attempt: &Attempt,
@@ -201,7 +201,7 @@ pub(crate) struct Process {
     /// The machine's name. It is only used in messages.
     host: String,
     pid: u32,
-    /// The boot of the machine and the namespace of the process, or `None` if the system does not provide them.
+    /// The id of the machine's boot and the PID namespace of the process, or `None` if the system does not provide them.
     place: Option<String>,
     /// The start of the process in ticks since the machine started. It is needed because process ids are reused.
     began: Option<u64>,
@@ -246,7 +246,7 @@ pub(crate) fn boot() -> Option<String> {
     read_line("/proc/sys/kernel/random/boot_id")
 }
 
-/// Returns the boot and the namespace of this process. Process ids are comparable only if both are equal.
+/// Returns the boot id and the PID namespace of this process. Process ids are comparable only if both are equal.
 fn place() -> Option<String> {
     let boot = boot()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;

@@ -88,7 +88,7 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
         let there = names.contains(commit_name(version).as_str());
         let bytes = if there { output.read_bytes(&inside).await? } else { None };
         let Some((bytes, _)) = bytes else {
-            return Ok(FoundLog::Unreadable(format!("{inside} is gone, which another program removed")));
+            return Ok(FoundLog::Unreadable(format!("{inside} is gone, because another program removed it")));
         };
         let Some(actions) = actions(&bytes) else {
             return Ok(FoundLog::Unreadable(format!("{inside} is not a commit of a Delta log")));

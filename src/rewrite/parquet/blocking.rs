@@ -150,7 +150,7 @@ impl Write for UploadWriter {
         Ok(bytes.len())
     }
 
-    /// Does nothing, because the Parquet writer flushes after each column.
+    /// Does nothing. The Parquet writer flushes after each column, and each flush would put a partly filled buffer.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

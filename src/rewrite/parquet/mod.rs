@@ -86,7 +86,7 @@ async fn copy(
     Ok((written(upload, rows).await?, chosen))
 }
 
-/// Writes the selected rows on this thread. Returns the upload, the number of rows, and the decisions.
+/// Writes the selected rows on this thread. Returns the upload, the number of rows, and the chosen rows.
 fn copied(
     file: &Arc<ParquetFile>,
     wanted: &CopiedRows,
@@ -218,7 +218,7 @@ fn groups<'a>(
 ) -> impl Iterator<Item = Result<Vec<RowGroupPart>>> + 'a {
     let groups = metadata.row_groups();
     let largest = groups.iter().map(rows).max().unwrap_or(0);
-    // Two sorted row groups are not sorted after concatenation.
+    // Sorted row groups are not merged, because the merged rows would not be sorted.
     let sorted =
         groups.iter().any(|group| group.sorting_columns().is_some_and(|columns| !columns.is_empty()));
     let firsts = groups.iter().scan(0, |next, group| {

@@ -62,7 +62,7 @@ impl ParsedFormat for TextLines {
         };
         let is_text: Vec<bool> = wanted.iter().map(|name| name == "text").collect();
         Ok(Box::new(LineReader::new(parser.source.max_text, move |line, place, documents| {
-            // The line cutter also skips blank lines.
+            // Rows are numbered as in the line cutter, which also skips blank lines.
             let line = without_mark(line);
             if line.trim_ascii().is_empty() {
                 return Ok(());

@@ -32,7 +32,7 @@ mod tests {
         for format in Format::ALL.iter().copied() {
             for ending in format_of(format).endings {
                 let found = Format::from_path(&format!("a{ending}"));
-                // A Delta table is a folder of Parquet files. Most `.txt` files are single texts.
+                // The exceptions are Delta, whose files end like Parquet files, and `.txt`, which stands for single texts.
                 let known = format == Format::Delta || ending.starts_with(".txt");
                 assert!(known || found == Some(format), "{ending} gives {found:?}");
             }

@@ -219,7 +219,7 @@ fn attribute<'a>(tag: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     });
     let value = values.next()?;
     match value.split_first() {
-        // A missing second quote means that the value is incomplete.
+        // Without the second quote, the value is incomplete and not used.
         Some((quote @ (b'"' | b'\''), inside)) => memchr(*quote, inside).map(|end| &inside[..end]),
         _ => value.split(u8::is_ascii_whitespace).next(),
     }
@@ -288,7 +288,7 @@ fn reference(text: &str) -> Option<(char, usize)> {
                 Some(digits) => (digits, 16),
                 None => (number, 10),
             };
-            // `from_str_radix` accepts a sign.
+            // `from_str_radix` would also accept a sign.
             if !digits.chars().all(|digit| digit.is_digit(radix)) {
                 return None;
             }

@@ -76,11 +76,11 @@ impl Pin {
 
     /// Gets the file like [`ObjectStore::get_opts`]. A local file may change while it is read: see [`Pin::check_after_reading`].
     pub(super) async fn get(&self, store: &dyn ObjectStore, options: GetOptions) -> Result<GetResult> {
-        // RFC 9110: a weak e_tag never matches.
+        // A weak e_tag never matches `If-Match` (RFC 9110).
         let if_match = self.e_tag.clone().filter(|e_tag| !e_tag.starts_with("W/"));
         let options = GetOptions { if_match, ..options };
         let mut got = match store.get_opts(&self.location, options.clone()).await {
-            // `LocalFileSystem` would look for the escaped name.
+            // `LocalFileSystem` looks for the escaped name, which does not exist on the disk.
             Err(object_store::Error::NotFound { .. }) if self.is_escaped() => self.open_escaped(&options)?,
             got => got.map_err(|error| self.explain(error))?,
         };
@@ -111,7 +111,8 @@ impl Pin {
         store.get_ranges(&self.location, ranges).await
     }
 
-    /// Fails with `Kind::Input` if the file, called `shown`, was replaced while it was read. A store with e_tags checked each request.
+    /// Fails with `Kind::Input` if the file, called `shown`, was replaced while it was read. A store with e_tags has already checked each
+    /// request.
     pub(super) async fn check_after_reading(
         &self,
         store: &dyn ObjectStore,

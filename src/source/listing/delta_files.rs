@@ -60,7 +60,7 @@ async fn list_table(
         let path = format!("{}/{name}", url.trim_end_matches('/'));
         let Some(meta) = there.get(&location(root, &name)?) else {
             return Err(Error::input(format!(
-                "{path} is gone, which version {} of the Delta table names: restore it, or repair the table",
+                "{path} is gone, but version {} of the Delta table contains it: restore it, or repair the table",
                 table.version
             )));
         };

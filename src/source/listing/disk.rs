@@ -65,7 +65,7 @@ fn unescaped(path: PathBuf) -> PathBuf {
     })
 }
 
-/// Returns the bytes of an escaped name, or `None` if the name is not escaped.
+/// Returns a name as it was before escaping, or `None` if the name is not escaped.
 #[cfg(unix)]
 fn unescaped_name(escaped: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;

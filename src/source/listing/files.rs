@@ -26,7 +26,7 @@ pub struct Listed {
     pub(super) partition_columns: Vec<String>,
     /// The versions of the Delta tables, in the order of the tables.
     pub(super) table_versions: Vec<u64>,
-    /// The first hidden files and folders, and the first companions of data, that were skipped.
+    /// The names of the first files and folders that were skipped because they are hidden or describe data.
     pub(super) companions: Vec<String>,
     /// Sentences about skipped files, by reason. Each sentence names the first files.
     pub(crate) skipped: Vec<String>,
@@ -106,9 +106,9 @@ impl Listed {
 
 /// Lists the files of `urls` recursively.
 ///
-/// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files whose ending does not belong to
-/// the format are also skipped. If a URL or a pattern matches the whole name of a file, the ending of the file does not matter. If `warns`
-/// is true, the log names the first skipped files. It also names the first empty files, which contain no rows.
+/// Names that start with `.` or `_`, files that describe data, and special files are skipped. In folders, files whose ending does not
+/// belong to the format are also skipped. If a URL or a pattern matches the whole name of a file, the ending of the file does not matter.
+/// If `warns` is true, the log names the first skipped files. It also names the first empty files, which contain no rows.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty or a pattern matches nothing.

@@ -40,7 +40,7 @@ pub(super) struct ArrayScan {
 }
 
 impl ArrayScan {
-    /// Returns the index of the first bracket of the array, or of the first comma between its elements.
+    /// Returns the index of the first byte that is a bracket of the array or a comma between its elements.
     fn end_of_element(&mut self, bytes: &[u8]) -> Option<usize> {
         bytes.iter().position(|byte| {
             let is_escaped = std::mem::take(&mut self.is_escaped);

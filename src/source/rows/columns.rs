@@ -103,7 +103,7 @@ impl OriginColumns {
         Ok(count)
     }
 
-    /// Returns the columns, and leaves empty columns.
+    /// Returns the columns, and empties the builders.
     pub(in crate::source) fn finish(&mut self) -> Vec<ArrayRef> {
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(self.sources.finish()),
@@ -195,7 +195,7 @@ pub(in crate::source) fn id(source: &Source, values: &NamedExpressions, kind: Id
     Ok(cast(id, DataType::Utf8View))
 }
 
-/// Escapes each backslash and each character of `separator`, so that different parts give different ids. A separator has no backslash.
+/// Escapes each backslash and each character of `separator`, so that different parts give different ids. A separator contains no backslash.
 fn escaped(part: Expr, separator: &str) -> Expr {
     let special: BTreeSet<char> = separator.chars().collect();
     // Backslashes are replaced first, because the other replacements add backslashes.

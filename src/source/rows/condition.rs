@@ -86,9 +86,8 @@ fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     Ok(replaced.context(|| "source.where lost a column".to_owned())?.data)
 }
 
-/// Converts a text column that is compared with numbers. A comparison with integers uses the keys of `clusters.keep`, because
-/// floating-point numbers cannot represent all digits, and adds the column to `converted` once. Any other comparison uses floating-point
-/// numbers.
+/// Converts a text column that is compared with numbers. A comparison with integers compares values of `number_key`, because floating-point
+/// numbers cannot represent all digits. It adds the column to `converted` once. Any other comparison uses floating-point numbers.
 fn numbers(part: Expr, columns: &DFSchema, converted: &mut Vec<Converted>) -> DfResult<Transformed<Expr>> {
     let is_text = |expr: &Expr| -> DfResult<bool> {
         let is_column = matches!(expr, Expr::Column(_));

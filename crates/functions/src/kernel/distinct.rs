@@ -6,7 +6,7 @@ const SCATTER_UP_TO: usize = 1 << 20;
 const SCATTER_FROM: usize = 64;
 /// The maximum average number of values in a bucket.
 const BUCKET: usize = 2;
-/// The size above which a bucket is sorted separately. Such a bucket contains repeats or values that are not hashes.
+/// The number of values above which a bucket is sorted separately. A bucket gets so many only if values repeat or are not hashes.
 const LONG_BUCKET: usize = 32;
 
 /// Sorts `values[from..]` ascending and drops its repeats. The values before `from` do not change. `scratch` is reused between calls.
@@ -41,7 +41,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     for value in values.iter() {
         ends[(value >> shift) as usize + 1] += 1;
     }
-    // Now `ends` contains the start of each bucket. The scatter advances each start to the end of the bucket.
+    // After this loop, `ends` contains the start of each bucket. The scatter below advances each start to the end of the bucket.
     for bucket in 1..ends.len() {
         ends[bucket] += ends[bucket - 1];
     }

@@ -9,8 +9,8 @@ pub fn document_key(id: &str) -> u64 {
     xxh3_64(id.as_bytes())
 }
 
-/// Returns one half of the 128-bit hash of a sorted set: the XXH3 hash of the little-endian bytes, seeded with `half`. Two different sets
-/// have the same two halves with a probability of 2^-128.
+/// Returns one half of the 128-bit hash of a sorted set: the XXH3 hash of the little-endian bytes, seeded with `half`. Both halves of two
+/// different sets are equal with a probability of 2^-128.
 pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     if cfg!(target_endian = "little") {
         return xxh3_64_with_seed(shingles.to_byte_slice(), half);

@@ -21,7 +21,7 @@ pub enum Measure {
 
 impl Measure {
     /// Returns the smallest Jaccard similarity of two sets whose similarity by this measure is at least `threshold`. Returns `None` for the
-    /// containment, which implies no minimum. Bands and set sizes then rule out no pair.
+    /// containment, which implies no minimum, so neither bands nor set sizes can rule out a pair.
     pub fn least_jaccard(self, threshold: f64) -> Option<f64> {
         match self {
             Measure::Jaccard => Some(threshold),
@@ -119,7 +119,7 @@ pub fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
 }
 
 /// Returns the minimum number of common elements at which sets of these sizes have a Jaccard similarity of at least `threshold`. Returns
-/// `None` if even a set that contains the other stays below `threshold`.
+/// `None` if the similarity stays below `threshold` even when one set contains the other.
 pub fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     let most = len_a.min(len_b);
     let reaches = |shared| jaccard_of(shared, len_a, len_b) >= threshold;
@@ -293,8 +293,8 @@ mod tests {
             (a, b) in two_sets(), k in 0u32..=60, m in 1u32..=60, ulps in -1i64..=1, own in any::<bool>(),
         ) {
             let (both, either) = by_definition(&a, &b);
-            // The threshold is a ratio of small numbers or the similarity of the pair. `ulps` then moves the threshold to the next number
-            // on either side.
+            // The threshold is a ratio of small numbers or the similarity of the pair. `ulps` then moves the threshold to the
+            // next larger or smaller `f64`.
             let ratio = if own && either > 0 { both as f64 / either as f64 } else { f64::from(k) / f64::from(m) };
             let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
             let expected = (both as f64 / either as f64 >= threshold).then_some(both);
@@ -355,8 +355,8 @@ mod tests {
         ) {
             let shared = a.intersection(&b).count() as u64;
             let smaller = a.len().min(b.len()) as u64;
-            // The threshold is a ratio of small numbers or the containment of the pair. `ulps` then moves the threshold to the next number
-            // on either side.
+            // The threshold is a ratio of small numbers or the containment of the pair. `ulps` then moves the threshold to the
+            // next larger or smaller `f64`.
             let ratio = if own && smaller > 0 { shared as f64 / smaller as f64 } else { f64::from(k) / f64::from(m) };
             let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
             let expected = (smaller > 0 && shared as f64 / smaller as f64 >= threshold).then_some(shared);

@@ -1,5 +1,5 @@
-//! `one_permutation(shingles, permutations, seed)`: a signature that takes one hash per shingle, or a few hashes in small sets, instead of
-//! one hash per permutation.
+//! `one_permutation(shingles, permutations, seed)`: a signature for which each shingle is hashed once, or a few times in small sets,
+//! instead of once per permutation.
 //!
 //! A hash assigns a bin, out of t bins, and a value to each shingle. The signature consists of the minimum value in each bin (Li, Owen and
 //! Zhang, *One permutation hashing*, NIPS 2012). A small set leaves bins empty. Further rounds fill the empty bins (Dahlgaard, Knudsen and
@@ -29,7 +29,7 @@
 use crate::kernel::hash::SplitMix64;
 use crate::kernel::vector::{self, Kernel};
 
-/// The hashes of all rounds. They are strong enough for elements that are not hashes, such as consecutive numbers.
+/// The hash functions of all rounds. They are strong enough for elements that are not hashes, such as consecutive numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rounds {
     /// Two keys per bin: first the keys of the rounds over all bins, then one key for the round of each single bin.
@@ -54,11 +54,11 @@ pub fn one_permutation(shingles: &[u64], rounds: &Rounds, scratch: &mut Vec<u64>
     scratch.clear();
     scratch.resize(shared.len(), EMPTY);
     vector::widest(Fill { shingles, shared, own, bins: scratch });
-    // The cast drops the round.
+    // The cast keeps the value and drops the round.
     out.extend(scratch.iter().map(|&bin| bin as u32));
 }
 
-/// A bin without a shingle. In a full bin, the upper half is the round, which is far below 2^32, and the lower half is the value.
+/// The content of an empty bin. In a filled bin, the upper half is the round, which is far below 2^32, and the lower half is the value.
 const EMPTY: u64 = u64::MAX;
 
 /// The number of shingles that are hashed together. They fill four AVX-512 registers. A larger number is not faster.
@@ -101,7 +101,7 @@ fn word(shingle: u64, key: u64) -> u64 {
     SplitMix64(shingle ^ key).next()
 }
 
-/// Puts the hashes of a round into their bins. Returns the number of bins that were empty before.
+/// Puts the hashes of a round into their bins. Returns the number of empty bins that this call filled.
 #[inline(always)]
 fn send(words: &[u64], round: u64, bins: &mut [u64]) -> usize {
     let (count, mut filled) = (bins.len() as u64, 0);

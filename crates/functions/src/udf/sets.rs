@@ -169,7 +169,7 @@ enum HashFunctions {
     Linear(Linear),
 }
 
-/// The settings that determine the hash functions of a call. Planners check a call repeatedly, so the functions are drawn only for rows.
+/// The settings that determine the hash functions of a call. Planners check calls repeatedly, so functions are drawn only for rows.
 struct HashFamily {
     count: usize,
     seed: u64,

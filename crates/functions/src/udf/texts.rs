@@ -106,7 +106,7 @@ pub(super) static SHINGLES: Function = Function {
 fn shingles_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
     let [column] = columns else { return literals.wrong_columns() };
     let by = shingle_settings(literals)?;
-    // In English, a word and the space after it take about six bytes.
+    // Estimates the number of shingles: in English, a word and the space after it take about six bytes.
     let bytes: usize = texts(literals.function, column)?.flatten().map(str::len).sum();
     let mut scratch = ShingleBuffers::default();
     lists(literals.function, texts(literals.function, column)?, room(bytes / 6), |text, hashes| {
@@ -272,12 +272,12 @@ fn windows_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
     })
 }
 
-/// The columns of a repeated window. `at` is its first word, and `is_first` says whether this is the first occurrence. `kept_doc`,
-/// `kept_at` and `kept_char_start` are the document, the word and the character at which the first occurrence begins.
+/// The columns of a repeated window. `at` is the index of its first word, and `is_first` says whether this is the first occurrence.
+/// `kept_doc`, `kept_at` and `kept_char_start` are the document, the word and the character at which the first occurrence begins.
 pub const REPEATED: [&str; 7] =
     ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_at", "kept_char_start"];
 
-/// The columns of a run of words: its first word, its number of words, and where it is kept. `is_span` is 0 for runs that are not cut out.
+/// The columns of a run: its first word's index, its number of words, and where it is kept. `is_span` is 0 for uncut runs.
 pub const RUN: [&str; 9] = [
     "at",
     "words",
@@ -354,8 +354,8 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
     })
 }
 
-/// `placed_runs(text, runs, ..)` returns the runs of words of a text with their hashes and positions. Runs with `is_span` = 0 are kept, and
-/// other runs end at the next one if no words separate them. The settings of `shingles` follow.
+/// `placed_runs(text, runs, ..)` returns the runs of words of a text with their hashes and positions. Runs with `is_span` = 0 do not
+/// change. Another run ends where the next run starts if no words separate them. The settings of `shingles` follow.
 pub(super) static PLACED_RUNS: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
@@ -435,7 +435,7 @@ fn characters(literals: Literals<'_>) -> Result<usize> {
     literals.number(0, "characters", 1..=usize::MAX, None)
 }
 
-/// SQL's `substr` takes positions in characters, so it would read the text from its beginning in every call.
+/// Takes positions in bytes. SQL's `substr` takes positions in characters, so it would read each text from its beginning.
 pub(super) static TEXT_SAMPLE: Function = Function {
     settings: 1..=1,
     check: |literals| characters(literals).map(drop),
@@ -471,7 +471,7 @@ fn sample(text: &str, bytes: Range<usize>, characters: usize) -> Option<&str> {
     part.get(..end)
 }
 
-/// The columns of a span: its first UTF-8 byte, and the first byte after it.
+/// The columns of a span: the offsets of its first UTF-8 byte and of the first byte after it.
 pub const CUT_SPAN: [&str; 2] = ["byte_start", "byte_end"];
 
 pub(super) static TEXT_WITHOUT: Function =

@@ -114,7 +114,7 @@ pub fn number_key(text: &str) -> Option<Vec<u8>> {
     if number.is_nan() { Some([&[NUMBER][..], &[u8::MAX; 24]].concat()) } else { order_key(text) }
 }
 
-/// Returns whether a key is the key of a number, and its value in the form for messages.
+/// Returns whether a key is the key of a number, and the key's value as messages show it.
 pub fn shown(key: &[u8]) -> (bool, String) {
     let number = key.get(1..9).and_then(|bits| bits.try_into().ok()).map(u64::from_be_bytes);
     match (key.first(), number) {

@@ -62,7 +62,7 @@ impl ParsedFormat for CsvFormat {
             let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.count(name) == 0);
             if let Some(other) = with_columns.iter().find(is_other) {
                 return Err(Error::input(format!(
-                    "{} has no column of {}: if it is not another table, it has another encoding or delimiter, or no header",
+                    "{} has none of the columns of {}: check that both are of one table, with one encoding and delimiter, and a header",
                     other.file.path, first.file.path
                 )));
             }
@@ -103,7 +103,7 @@ struct CsvReader {
     wanted: Vec<String>,
     encoding: Encoding,
     max_text: u64,
-    /// The field of each wanted column, or `None` if the file has no such column.
+    /// The index of the field of each wanted column, or `None` if the file has no such column.
     places: Vec<Option<usize>>,
 }
 
@@ -289,7 +289,7 @@ fn cut_field(
     let value = without_spans(std::str::from_utf8(&value).ok()?, spans)?;
     to.extend_from_slice(&record[..place.start]);
     let is_quoted = csv.quote.is_some() && record.get(place.start).copied() == csv.quote;
-    // A record must not become an empty line.
+    // An empty value gets quotes, because the record must not become an empty line.
     if is_quoted || value.is_empty() {
         append_quoted(csv, value.as_bytes(), to);
     } else {
@@ -361,7 +361,7 @@ impl<'a> HeadReader<'a> {
         }
         let waiting = self.records.waiting();
         if is_end || self.columns.is_some() && waiting > 0 {
-            // The first row may be incomplete.
+            // The first row counts even if it is incomplete.
             self.has_rows |= waiting > 0;
             return Ok(true);
         }
@@ -477,7 +477,7 @@ mod tests {
     }
 
     proptest! {
-        /// Only the field with the text changes, and only by the span.
+        /// Only the field with the text changes, and it loses only the span.
         #[test]
         fn other_fields_keep_their_bytes(
             fields in prop::collection::vec("[aé,\"\r\n ]{0,8}", 1..4),

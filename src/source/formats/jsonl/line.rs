@@ -1,6 +1,6 @@
 //! JSON lines: extracts the wanted values of a line as text. Numbers are not parsed, so ids keep all digits. Unwanted fields may be nested
-//! to any depth, but must be valid JSON. Some programs also write non-finite numbers and lone surrogates. They are replaced by the same
-//! number of bytes, so that positions in the line do not change.
+//! to any depth, but must be valid JSON. Some programs write non-finite numbers and lone surrogates, which are invalid. They are replaced
+//! by valid text of the same length, so that positions do not change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ pub(super) struct WantedFields {
 #[derive(Debug)]
 struct JsonNode {
     field: String,
-    /// The index of the wanted value in this field.
+    /// The index, in the list of wanted values, of this field's value.
     place: Option<usize>,
     children: Vec<JsonNode>,
 }
@@ -272,7 +272,7 @@ pub(super) fn for_each_field<'a>(
 /// Describes why a text is not a usable object.
 fn reason(text: &str, error: &serde_json::Error) -> String {
     if error.is_data() && text.trim_ascii_start().starts_with('{') {
-        // The object repeats a field.
+        // In an object, the only such error is the one that `take` returned: a repeated field.
         return library_errors::json_without_place(&error.to_string()).to_owned();
     }
     if error.is_data() {

@@ -214,7 +214,7 @@ fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<
     spans.next().is_none().then_some(())
 }
 
-/// Returns the length of the first character in the JSON string, and its length in UTF-8.
+/// Returns two lengths of the first character, in bytes: as written in the JSON string, and in UTF-8.
 fn character(text: &str) -> Option<(usize, usize)> {
     let mut chars = text.chars();
     let first = chars.next()?;

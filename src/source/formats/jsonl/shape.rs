@@ -65,7 +65,7 @@ impl JsonShape {
             }
             Some(b'{') => {
                 if let Some(depth) = depth.checked_sub(1) {
-                    // The value is valid JSON. A job cannot name a field whose name is invalid text.
+                    // The value is valid JSON, so only a field name can be invalid. A job cannot name such a field.
                     let _ = self.add_object(raw, depth);
                 }
             }

@@ -204,7 +204,7 @@ fn read_as(data_type: &DataType) -> DataType {
     if is_string(data_type) { DataType::Utf8View } else { data_type.clone() }
 }
 
-/// Whether a type contains strings, bytes of strings, or only nulls.
+/// Whether a type contains strings, bytes that can be strings, or only nulls.
 fn is_readable_text(data_type: &DataType) -> bool {
     is_string(data_type) || is_bytes(data_type) || data_type == &DataType::Null
 }
@@ -309,7 +309,7 @@ pub(super) fn texts_in_lists(columns: &Schema, path: &[String]) -> Option<Expr> 
 /// Returns the columns to read for the values at these paths. Structs contain only the needed fields.
 pub(super) fn columns_to_read(values: &[(NestedPath, DataType)]) -> Schema {
     let mut values: Vec<_> = values.iter().collect();
-    // A column that is read as a whole already contains its fields.
+    // Whole columns come first. A column that is read as a whole already contains its fields.
     values.sort_by_key(|(path, _)| path.len());
     let mut fields = Vec::new();
     for (path, data_type) in values {

@@ -203,7 +203,7 @@ fn check_places(metadata: &ParquetMetaData, limit: u64) -> Result<()> {
     let (mut rows, mut bytes) = (0_i64, 0_i64);
     for (i, group) in metadata.row_groups().iter().enumerate() {
         if !group.columns().iter().all(|column| is_before(column, limit)) {
-            return Err(Error::input(format!("its row group {i} lies outside of it")));
+            return Err(Error::input(format!("its row group {i} is outside of the file")));
         }
         let group_bytes =
             group.columns().iter().try_fold(bytes, |sum, column| sum.checked_add(column.uncompressed_size()));

@@ -202,7 +202,7 @@ fn splits(parquet: &ParquetFile, to_read: &[(NestedPath, DataType)]) -> Result<V
 #[derive(Debug)]
 pub(in crate::source) struct ParquetTable {
     schema: SchemaRef,
-    /// The columns of the files, which are the values.
+    /// The columns that are read from the files.
     values: SchemaRef,
     partition_columns: Vec<String>,
     scans: Vec<StoreScan>,

@@ -97,7 +97,7 @@ impl Description for NumberRows {
         }
         let schema = numbered_schema(values.iter().map(|f| f.data_type()), self.partition_columns.len());
         let shape = Shape::in_partitions_of(input, schema);
-        // Rows in short gaps between wanted rows are also read.
+        // If only some rows are wanted, the scan also returns rows in short gaps, which this node drops.
         let reads_all = self.splits.iter().all(|split| split.wanted.is_none());
         Ok(if reads_all { shape.row_by_row() } else { shape })
     }

@@ -39,7 +39,7 @@ fn shown_text(html: &str) -> String {
         page.add(&event);
         None::<Infallible>
     });
-    // Text in a script can look like a tag, but is none.
+    // Inside a script, the tokenizer then ignores text that looks like a tag.
     emitter.naively_switch_states(true);
     let Ok(_) = Tokenizer::new_with_emitter(html, emitter).finish();
     page.text

@@ -112,7 +112,7 @@ struct TextReader {
     cut: Option<Shingle>,
     chunks: Vec<Bytes>,
     bytes: u64,
-    /// Set after [`LONG_TEXT`] bytes.
+    /// The reader of a long text, which is set after [`LONG_TEXT`] bytes.
     long: Option<LongTextReader>,
 }
 

@@ -1,4 +1,4 @@
-//! Normalises a text and cuts it into shingles, piece by piece, and passes the shingles to a `Sink`. A shingle is a sequence of `size`
+//! Cuts a text into shingles, one part (a *piece*) of the text at a time, and passes them to a `Sink`. A shingle is a sequence of `size`
 //! consecutive units, which are words or characters (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997, section 2).
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -20,8 +20,8 @@ pub(crate) trait Sink {
 }
 
 /// Passes every shingle of `text` to `sink`, in order and with repeats. Returns whether the text has at least `by.min_words` words. Memory
-/// contains one piece of text at a time. A text that cannot be cut is normalised as a whole, into two buffers: if no space precedes an
-/// ASCII letter, or if [`in_pieces`] is false.
+/// contains one piece of text at a time. A text is a single piece if no space precedes an ASCII letter, or if [`in_pieces`] is false. It is
+/// then normalised as a whole, in two buffers.
 pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;
     let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
@@ -130,8 +130,8 @@ pub(crate) fn is_blank(text: &str) -> bool {
 /// Returns whether a text can be normalised piece by piece: each cut between its words must also be a cut between normalised words.
 pub(crate) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
-    // A piece starts with a letter. If its first word is removed, the rest can start with white space and a mark, which are one segment by
-    // Unicode's rules.
+    // A piece starts with a letter. If its first word is removed, the rest can start with white space and a combining mark, which are one
+    // segment by Unicode's rules.
     let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
     if by_words && takes_letters && matches!(by.words, Words::Auto | Words::Unicode) {
         return false;
@@ -296,7 +296,7 @@ fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
         }
         return shingles;
     }
-    // Each pair is the start of a character and the start of the character `size` positions later.
+    // Each pair consists of the byte offset of a character and the byte offset of the character `size` positions later.
     let starts = || text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
     let mut runs = starts().zip(starts().skip(size)).peekable();
     let mut kept = 0;

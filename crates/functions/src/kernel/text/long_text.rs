@@ -183,7 +183,7 @@ mod tests {
         by(Unit::Word, 3, ShingleHash::Xxh3)
     }
 
-    /// Normalisation turns the white space at the beginning into other characters. The sample must still contain more than this white
+    /// Normalisation turns the white space at the beginning into underscores. The sample must still contain the text after this white
     /// space.
     #[test]
     fn a_text_that_begins_with_white_space_is_not_blank() {

@@ -114,8 +114,8 @@ impl SequenceRuns {
         self.states.len() as u32 - 1
     }
 
-    /// For each token of `other`, returns the longest run in this sequence that ends with this token in `other`: its first end in this
-    /// sequence, and its length, in tokens.
+    /// For each token of `other`, finds the longest run that ends with this token and that this sequence contains. Returns the first
+    /// position at which the run ends in this sequence, and the run's length, both in tokens.
     fn suffixes(&self, other: impl Iterator<Item = u32>) -> impl Iterator<Item = (usize, usize)> {
         let (mut state, mut length) = (0, 0);
         other.map(move |token| {
@@ -163,16 +163,16 @@ pub struct CommonRun {
     pub length: usize,
 }
 
-/// Returns the runs of at least `least` tokens that both sequences contain, sorted by their places. Each run is maximal in one sequence: no
-/// longer common run starts or ends at its place there. Its place in the other sequence is its first occurrence.
+/// Returns the runs of at least `least` tokens that both sequences contain, sorted by position. Each run is maximal in one sequence: a
+/// longer common run neither starts nor ends at its position there. Its position in the other sequence is its first occurrence.
 pub fn common_runs(a: &[u32], b: &[u32], least: usize) -> Vec<CommonRun> {
     let in_a = maximal_runs(b, a, least).map(|(b, a, length)| CommonRun { a, b, length });
     let in_b = maximal_runs(a, b, least).map(|(a, b, length)| CommonRun { a, b, length });
     in_a.chain(in_b).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Returns the stretches of `other` that also occur in `sequence` and cannot be extended. Each is (the first position in `sequence`, the
-/// position in `other`, the length).
+/// Returns the stretches of `other` that also occur in `sequence` and cannot be extended. Each item is (the first position in `sequence`,
+/// the position in `other`, the length).
 fn maximal_runs(
     sequence: &[u32],
     other: &[u32],
@@ -219,7 +219,7 @@ impl PlacedUnits {
             let mut add = |unit: &str| {
                 let next = numbers.len() as u32;
                 units.numbers.push(*numbers.entry(unit.to_owned()).or_insert(next));
-                // The normaliser writes a collapsed space together with the next character, which may be outside of the common run.
+                // A space is written with the next character, which may be outside of the common run, so it gets an empty range.
                 let end = if unit.trim().is_empty() { place.start } else { place.end };
                 units.places.push(place.start..end);
             };

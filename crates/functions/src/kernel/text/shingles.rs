@@ -37,9 +37,8 @@ pub(crate) const UNSORTED: usize = 1 << 16;
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`. A normalised text with fewer units than `by.size` has no
 /// shingles; with [`Short::Whole`](crate::kernel::shingle::Short::Whole) it is one shingle. The size of `out` depends on the number of
-/// *distinct* shingles, and all other memory contains one piece of text. A text that cannot be cut is normalised as a whole, into two
-/// buffers. This is the case if no space precedes an ASCII letter, if stop words are removed by Unicode's rules, or if newlines are
-/// removed.
+/// *distinct* shingles, and all other memory contains one piece of text. A text is a single piece, and takes two buffers of its size, in
+/// three cases. No space precedes an ASCII letter, stop words are removed by Unicode's rules, or newlines are removed.
 /// # Errors
 /// [`Error`] if `by.normalize` names a language without stop words, or if `by.hash` is [`ShingleHash::Dictionary`]. `out` is then
 /// unchanged.
@@ -72,7 +71,7 @@ pub(crate) fn hash_function(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
 }
 
 fn needs_collection() -> Error {
-    Error::new("the numbers of a dictionary are a collection's, and this is one text")
+    Error::new("the hash `dictionary` needs a whole collection, and this is one text: use another hash")
 }
 
 fn crc32(bytes: &[u8]) -> u64 {
@@ -220,7 +219,7 @@ pub struct Beginning {
 
 impl Beginning {
     /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` shingles in total. Returns `None` if
-    /// so many are found only in the whole text, because of its normalisation, missing cuts or repeats. Fails like [`shingles`].
+    /// only the whole text has so many, because of its normalisation or repeats, or because it is a single piece. Fails like [`shingles`].
     pub fn shingles(&mut self, text: &str, by: &Shingle, least: usize, all: usize) -> Result<Option<&[u64]>> {
         let Self { cut, sort, set } = self;
         let hash = hash_function(by.hash)?;

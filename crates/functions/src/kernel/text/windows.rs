@@ -1,6 +1,6 @@
-//! Finds windows of words that are repeated in a collection: selects the hashes that find them, and computes the runs of words that they
-//! cover. Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003) selects a few
-//! hashes per text. If two texts contain the same window of hashes, it selects the same hash in both.
+//! Finds windows of words that are repeated in a collection: selects hashes by which texts are compared, and computes the runs of words in
+//! repeated windows. Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003)
+//! selects a few hashes per text. If two texts contain the same window of hashes, it selects the same hash in both.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -12,8 +12,8 @@ pub(crate) fn run_length(length: usize) -> usize {
 
 /// Replaces the hashes of words by the hashes of all runs of `size` consecutive words, in order. Equal runs have equal hashes. Fewer than
 /// `size` words leave no hashes. The hash is a rolling hash (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM
-/// Journal of Research and Development 31, 1987), so the time per run does not depend on `size`. It only selects runs, and a stronger hash
-/// compares them.
+/// Journal of Research and Development 31, 1987), so the time per run does not depend on `size`. This hash only selects runs; a stronger
+/// hash compares them.
 pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     let runs = (words.len() + 1).saturating_sub(size);
     if runs == 0 || size == 0 {
@@ -21,7 +21,7 @@ pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
         return;
     }
     let append = |run: u64, word: u64| run.wrapping_mul(BASE).wrapping_add(word);
-    // The factor of the word that leaves the run when the next word is appended.
+    // The factor that the oldest word of the run has when the next word is appended. The product is then subtracted.
     let gone = (0..size).fold(1_u64, |power, _| power.wrapping_mul(BASE));
     let mut run = words[..size].iter().fold(0, |run, &word| append(run, word));
     for at in 0..runs {
@@ -73,8 +73,8 @@ fn last_least(hashes: &[u64]) -> Option<usize> {
     Some(least)
 }
 
-/// Returns the starts of all windows of `length` words that contain one of `runs`, as joined ranges. The text has `words` words. `runs` are
-/// the sorted indexes of first words of runs with [`run_length`] words.
+/// Returns ranges of start indexes of all windows of `length` words that contain one of `runs`. The text has `words` words. `runs` contains
+/// the sorted indexes of the first words of runs with [`run_length`] words.
 pub(crate) fn windows_around(
     runs: impl IntoIterator<Item = usize>,
     length: usize,
@@ -96,7 +96,7 @@ pub(crate) fn windows_around(
 /// A window of a text that occurs more than once in the collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RepeatedWindow {
-    /// The first word.
+    /// The index of the first word.
     pub(crate) at: usize,
     pub(crate) is_first: bool,
     pub(crate) occurrences: u64,
@@ -104,14 +104,14 @@ pub(crate) struct RepeatedWindow {
     pub(crate) reference_documents: u64,
     /// The document with the first occurrence.
     pub(crate) kept_doc: u64,
-    /// The first word of the first occurrence.
+    /// The index of the first word of the first occurrence.
     pub(crate) kept_at: usize,
     /// The number of characters before the first occurrence.
     pub(crate) kept_char_start: u64,
 }
 
 impl RepeatedWindow {
-    /// Returns whether the first occurrences of both windows are in the same document and have the same distance as the windows.
+    /// Returns whether the first occurrences of both windows are in the same document and as far apart as the windows.
     fn is_aligned(&self, other: &Self) -> bool {
         self.kept_doc == other.kept_doc && self.kept_at + other.at == other.kept_at + self.at
     }
@@ -123,21 +123,22 @@ pub(crate) struct WordRun {
     pub(crate) words: Range<usize>,
     /// The number of occurrences of the most frequent window in the run.
     pub(crate) occurrences: u64,
-    /// The largest number of reference documents that contain the same window of the run.
+    /// The maximum of [`RepeatedWindow::reference_documents`] over the windows of the run.
     pub(crate) reference_documents: u64,
     pub(crate) kept_doc: u64,
-    /// The word at which the run begins in `kept_doc`.
+    /// The index of the word at which the run begins in `kept_doc`.
     pub(crate) kept_at: usize,
-    /// The number of words up to the end of the last window. Words after it are a gap.
+    /// The number of words up to the end of the run's last window. Words after that window are a gap.
     pub(crate) kept_words: usize,
     /// The number of characters in `kept_doc` before the last window that starts at or before the first word of the run.
     pub(crate) kept_char_start: u64,
-    /// Whether the words can be cut out. Otherwise, spans and kept words contain them.
+    /// Whether the words can be cut out. If not, each of the words is in a span or is kept.
     pub(crate) is_span: bool,
 }
 
 /// Returns the runs of words in `windows` that are not first occurrences. Each window has `length` words, and the windows are sorted by
-/// `at`. The spans come first, sorted and without common words. Then one run follows for each other document with a first occurrence.
+/// `at`. The spans come first, sorted and without common words. Then one run follows for each other document that contains a first
+/// occurrence.
 ///
 /// A word is kept if it is in the first occurrence of any window. So the first occurrence of every repeated window is kept completely.
 /// Spans are all other words. A span ends where the next one begins, or where the document `kept_doc` has other words. In a span, up to
@@ -191,7 +192,7 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
     runs.into_iter().enumerate().map(run).collect()
 }
 
-/// Returns the end of the run that begins with the first window: the end of its windows, and the end of its words that are not kept.
+/// Returns two ends of the run that begins with the first window: the end of its last window, and the end of its words that are not kept.
 fn end_of_run(windows: &[RepeatedWindow], length: usize, gap: usize) -> (usize, usize) {
     let mut end = windows[0].at + length;
     for window in windows {
@@ -293,7 +294,7 @@ mod tests {
         documents.iter().enumerate().map(of_document).collect()
     }
 
-    /// The runs of each text: its words, the number of occurrences, and where it is kept. Words of other runs than spans are in brackets.
+    /// The runs of each text: words, number of occurrences, and kept place. The words of a run that is not a span are in brackets.
     fn written(texts: &[&str], length: usize, gap: usize) -> Vec<Vec<String>> {
         let documents: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
         let of_document = |(windows, text): (&Vec<RepeatedWindow>, &&str)| {
@@ -314,7 +315,7 @@ mod tests {
         // The first document has the passage, and others have parts of it.
         let parts = ["abcdef", "abcd", "cdef"];
         assert_eq!(written(&parts, 3, 0)[1..], [["abcd 2 0@0"], ["cdef 2 0@2"]]);
-        // The last document has parts of others, with common words.
+        // The last document contains parts of the others, and these parts overlap.
         let common = ["abcde", "defgh", "cdef", "abcdefgh"];
         assert_eq!(written(&common, 3, 0)[3], ["abcde 3 0@0", "fgh 2 1@2"]);
         assert_eq!(written(&["aaaaaaaa"], 3, 0), [["aa 6 0@0", "aaa 6 0@0"]]);
@@ -338,7 +339,7 @@ mod tests {
             let windows = repeated(&documents, length);
             let mut keeps = vec![false; documents.len()];
             for (doc, (words, windows)) in documents.iter().zip(&windows).enumerate() {
-                // Whether each word is kept; `None` for a word outside of windows.
+                // Returns whether a word is kept; `None` for a word outside of windows.
                 let state = |word: usize| {
                     let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
                     windows.iter().filter(holds).map(|w| w.is_first).max()

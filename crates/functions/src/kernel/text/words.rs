@@ -67,7 +67,7 @@ fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize
 
 /// Returns whether a cut before the byte at `at` leaves the words on both sides unchanged. This is true between ASCII white space and an
 /// ASCII letter. No rule of UAX #29 looks ahead past white space. Only the rule for marks (WB4) looks back past it, and a letter is no
-/// mark. The same holds for lower case (final sigma) and for Unicode composition.
+/// mark. Such a cut also leaves the lower case (final sigma) and the Unicode composition unchanged.
 fn is_cut(bytes: &[u8], at: usize) -> bool {
     at > 0 && is_white(bytes[at - 1]) && bytes[at].is_ascii_alphabetic()
 }

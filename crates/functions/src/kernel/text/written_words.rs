@@ -56,10 +56,10 @@ impl AsciiCase {
 /// ASCII words with single spaces between them. They are copied together.
 #[derive(Debug, Default)]
 struct AsciiRun {
-    /// The range of the words in the text.
+    /// The byte offsets in the text at which the words start and end.
     start: usize,
     end: usize,
-    /// The position of the copy among the normalised words.
+    /// The byte offset of the copy in the normalised words.
     to: usize,
 }
 
@@ -209,8 +209,8 @@ pub struct WordPlace {
 }
 
 impl WordFinder<'_> {
-    /// Returns the position of these words, from the start of the first word to the end of the last. Calls in ascending order are fast. An
-    /// empty range has the position 0.
+    /// Returns the position of these words, from the start of the first word to the end of the last. Calls in ascending order are fast. For
+    /// an empty range, returns position 0.
     pub fn locate(&mut self, words: Range<usize>) -> WordPlace {
         let words = self.words.get(words).unwrap_or_default();
         let Some((first, last)) = words.first().zip(words.last()) else { return WordPlace::default() };

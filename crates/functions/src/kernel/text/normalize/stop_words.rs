@@ -37,8 +37,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     languages.chain([SCIKIT_LEARN_EN])
 }
 
-/// Converts words to the form in which a job contains them. Fails if there are no words, or if a word contains a comma. The message is a
-/// fragment that follows the name of the list.
+/// Converts words to the list that a job contains, as the module's documentation describes it. Fails if there are no words, or if a word
+/// contains a comma. The message is a fragment that follows the name of the list.
 pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
