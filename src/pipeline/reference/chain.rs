@@ -90,8 +90,8 @@ impl Chain {
             let results = made.applied.as_ref().zip(named.and_then(|named| named.applied.as_ref()));
             if let Some((own, other)) = results.filter(|(own, other)| own.fingerprint != other.fingerprint) {
                 return Err(Error::job(format!(
-                    "an output is named that was made against {}, and also {}, another result of apply over the same output: name \
-                     the former in its place",
+                    "an output was made against {}, but {} is named, another result of apply over the same output: name the former \
+                     in place of the latter",
                     own.url, other.url
                 )));
             }
@@ -265,7 +265,7 @@ impl Chain {
         self.founders(documents)
     }
 
-    /// Returns the removed documents (doc): they do not represent their latest cluster, or a result of `apply` removed them.
+    /// Returns the removed documents (doc): they do not represent the last cluster with them, or a result of `apply` removed them.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
         let clusters = self.by_run(|run, stored| {
             let clusters = own_clusters(stored)?;
@@ -370,8 +370,8 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     const METHOD: &str = "clusters.method = \"representative\"";
     if made.clusters.method != job.clusters.method || made.clusters.order() != job.clusters.order() {
         return Err(Error::job(format!(
-            "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents join \
-             clusters of the same kind: give both the same ones"
+            "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents \
+             must join clusters of the same kind: give the job the same ones"
         )));
     }
     if let Some([why, advice]) = ancestors::own_pairs_missing(made) {

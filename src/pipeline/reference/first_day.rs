@@ -46,7 +46,7 @@ async fn refuse_earlier_days(job: &Job, against: &Against, places: &[Layout]) ->
             if manifest["job"]["name"] == job.name.as_str() {
                 return Err(Error::job(format!(
                     "{} does not exist, but {} has the output of an earlier day of the job {}, so this is not the first day: correct \
-                     against.output, or set another name",
+                     against.output, or give the job another name",
                     against.outputs().join(", "),
                     sibling.shown(),
                     job.name

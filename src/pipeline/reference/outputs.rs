@@ -107,5 +107,5 @@ fn have_common_order(a: &DataType, b: &DataType) -> bool {
     a == b || (a.is_numeric() && b.is_numeric()) || (a.is_string() && b.is_string())
 }
 
-/// The advice if the source of a reference output has changed.
+/// The end of the advice to make a reference output again whose source has changed.
 const KEEP_SHINGLES: &str = ", with output.keep = \"shingles\" if later runs should not need the source";
