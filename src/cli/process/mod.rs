@@ -103,7 +103,7 @@ pub(crate) fn above_machine(engine: &EngineSettings) -> Option<String> {
     let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
         "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses more; \
-         leave engine.memory out for half of what there is",
+         leave engine.memory out to use half of the available memory",
         engine.memory_bytes() >> 20,
         memory >> 20
     ))
