@@ -339,7 +339,7 @@ async fn handshake(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<T
 /// The time limit for the first request of a client and its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The maximum number of strangers at the same time. A new stranger then replaces the oldest one.
+/// The maximum number of [`Stranger`]s. If there are this many, a new stranger replaces the oldest one.
 const MAX_STRANGERS: usize = 256;
 
 /// A client whose first request is not yet answered.
@@ -354,7 +354,7 @@ struct Stranger {
 struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
 
 impl Strangers {
-    /// Returns `routes` with a layer that takes a client off the strangers at its first request.
+    /// Returns `routes` with a layer that removes a client from the strangers at its first request.
     fn forget_after_request(&self, routes: Router) -> Router {
         let strangers = self.clone();
         routes.layer(from_fn(
