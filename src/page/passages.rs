@@ -186,7 +186,7 @@ pub(crate) fn in_order([a, b]: [&[MarkedPassage]; 2]) -> Vec<(usize, usize)> {
     for (at, mark) in b.iter().enumerate() {
         first_in_b.entry(mark.number).or_insert(at);
     }
-    // For each index in b, the longest chain that ends there: its length in bytes, its last pair, and the pair before.
+    // For each index in b, the longest chain that ends there: its length in bytes, and the index of its last pair in `pairs`.
     let mut chains: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     let mut pairs: Vec<(usize, usize, Option<usize>)> = Vec::new();
     for (in_a, mark) in a.iter().enumerate() {
