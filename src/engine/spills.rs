@@ -174,7 +174,7 @@ pub(super) struct Spills {
     current: Mutex<Option<Current>>,
 }
 
-/// The fields are dropped in this order.
+/// The fields are dropped in this order, so that no file is open when the folder is removed.
 struct Current {
     manager: Arc<DiskManager>,
     folder: SpillFolder,

@@ -143,7 +143,7 @@ impl<'a> JobDocument<'a> {
                      --set 'source.text=[\"title\", \"body\"]'",
                 ));
             }
-            // No key has a date as its value, but names of folders and runs often look like dates.
+            // No key has a date as its value, but names of folders and runs often look like dates, so a date becomes a string.
             Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
             Ok(value) => moved(value, at),
         };

@@ -126,7 +126,7 @@ impl CommonPassages {
     }
 }
 
-/// The passage of a unit, and an equal unit of the other text.
+/// The preliminary number of the passage with a unit, and the index of an equal unit in the other text.
 #[derive(Debug, Clone, Copy)]
 struct MarkedUnit {
     passage: usize,

@@ -31,7 +31,7 @@ pub struct Outcome {
 pub enum OnExisting {
     /// The run ends with an error.
     Fail,
-    /// The new result replaces it when the new result is complete.
+    /// The new result replaces the other one when the new one is complete.
     Overwrite,
 }
 

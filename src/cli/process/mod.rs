@@ -134,7 +134,7 @@ pub(crate) fn end(runtime: Runtime) {
 pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     let (span, panics) = (tracing::Span::current(), Panics::current());
     builder.on_thread_start(move || {
-        // The span ends when the thread ends.
+        // The span is never left, so it lasts until the thread ends.
         std::mem::forget(span.clone().entered());
         Panics::enter(panics.clone());
     });

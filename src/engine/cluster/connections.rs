@@ -82,7 +82,7 @@ impl Trust {
         self.rest.iter().cloned().fold(client, ClientBuilder::add_root_certificate)
     }
 
-    /// Returns `endpoint` over TLS. Ballista's executor always uses `http` for its scheduler.
+    /// Returns `endpoint` over TLS. Replaces the scheme, because Ballista's executor always uses `http` for its scheduler.
     fn secure(&self, mut endpoint: Endpoint) -> Result<Endpoint, Box<dyn std::error::Error + Send + Sync>> {
         if endpoint.uri().scheme() != Some(&Scheme::HTTPS) {
             let mut parts = endpoint.uri().clone().into_parts();
@@ -369,7 +369,7 @@ impl Strangers {
         let connection = std::net::TcpStream::from(stream.as_fd().try_clone_to_owned()?);
         let first = {
             let mut strangers = self.0.lock();
-            // An earlier connection from this address has ended.
+            // An earlier connection from this address has ended, so it is no stranger any more.
             strangers.retain(|stranger| stranger.address != address);
             strangers.push_back(Stranger { address, connection });
             if strangers.len() > MAX_STRANGERS { strangers.pop_front() } else { None }

@@ -407,8 +407,8 @@ fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.truncate(MAX_CAUSES);
 }
 
-/// Stores the row sets of `plan` in an object next to the tables that it writes. Each task gets the whole plan, but loads only the row
-/// sets of the files that it reads.
+/// Stores the sets of wanted rows in `plan` in an object next to the tables that it writes. Each task gets the whole plan, but loads only
+/// the sets for the files that it reads.
 async fn with_stored_rows(
     session: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,

@@ -85,7 +85,8 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
         grpc_client_max_message_size: MESSAGE_BYTES,
         finished_job_state_clean_up_interval_seconds: FINISHED_JOB_SECONDS,
-        // Ballista redirects this path to its web page. No request can contain the path, because of its control character.
+        // Ballista redirects this path to its web page. No request can contain this path, because of its control character, so nothing is
+        // redirected.
         web_tui_route: "/\u{1}".to_owned(),
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),

@@ -1,5 +1,5 @@
-//! Made-up words, whose frequencies are like in a natural language, and edits of texts to plant documents. A word is represented by its
-//! rank, from 0 for the most frequent word.
+//! Made-up words, which occur with the frequencies of a natural language, and edits of texts to plant documents. A word is represented by
+//! its rank, from 0 for the most frequent word.
 
 use std::collections::BTreeSet;
 

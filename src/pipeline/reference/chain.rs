@@ -135,7 +135,7 @@ impl Chain {
         col("origin_number") + lit(self.first_origin(at))
     }
 
-    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of its parts.
+    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of the outputs in it.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
         let runs = |run: &Run| match run.merged.as_slice() {
             [] => vec![run.fingerprint.clone()],
@@ -144,7 +144,7 @@ impl Chain {
         self.manifests().flat_map(runs).collect()
     }
 
-    /// The number of documents that the runs of the outputs replaced. For a merged output, it counts the replacements in its parts.
+    /// The number of documents that the runs of the outputs replaced. For a merged output, it counts the replacements in the outputs in it.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let counts =
             self.manifests().flat_map(|run| [run.counts.replaced_documents, run.counts.replaced_in_sources]);
@@ -188,7 +188,7 @@ impl Chain {
     }
 
     /// Checks that two outputs contain the same id only if the later run replaced the document. A run with reference outputs has already
-    /// checked its ids against them, but not the ids of a second source. Fails with `Kind::Input`, with the two outputs and an id.
+    /// checked its ids against theirs, but a run with a second source has not. Fails with `Kind::Input`, with the two outputs and an id.
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<KnownFingerprints<'_>> =
             self.against.iter().map(|against| KnownFingerprints::new(against)).collect();

@@ -67,8 +67,7 @@ impl ReferenceOutputs {
         Ok(())
     }
 
-    /// The outputs with rejects that are also reference documents. The expression is the number of a reject's source in
-    /// [`Self::sources`].
+    /// The outputs whose rejects are also reference documents. The expression gives the number of a reject's source in [`Self::sources`].
     pub(crate) fn with_rejects(&self) -> impl Iterator<Item = (Expr, &Stored)> {
         let outputs = self.chain.outputs.iter().enumerate();
         let outputs = outputs.filter(|(at, _)| self.chain.has_rejects(*at));

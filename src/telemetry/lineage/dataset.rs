@@ -19,11 +19,11 @@ pub(super) const PRODUCER: &str = concat!("pkg:cargo/resemblance@", env!("CARGO_
 /// The tables that a later run reads from an output.
 const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clusters];
 
-/// A dataset that a run reads, without repetitions.
+/// A dataset that a run reads.
 struct InputDataset {
     /// A folder, a file, a URL, a pattern, or a table of an output.
     address: String,
-    /// The URL of the output of a table.
+    /// The URL of the output, if the dataset is a table.
     output: Option<String>,
 }
 
