@@ -1,5 +1,5 @@
 //! The queue of batches between partitions: each output partition takes the next batch, unchanged. DataFusion's round-robin node instead
-//! gathers a fixed number of rows into a batch. A thousand rows can be long, so its memory would depend on the input and not on the
+//! gathers a fixed number of rows into a batch. These rows can contain long texts, so its memory would depend on the input and not on the
 //! budget.
 
 use std::fmt;
@@ -55,7 +55,7 @@ pub(crate) struct QueueState {
 #[derive(Debug)]
 struct Queue {
     batches: Mutex<Receiver<Result<RecordBatch>>>,
-    /// Wakes all waiting tasks. A single woken task might no longer be polled, and the others would not get the batch.
+    /// Wakes all waiting tasks. If only one task were woken, it might no longer be polled, and no other task would take the batch.
     arrived: Arc<Notify>,
     _reader: SpawnedTask<()>,
 }
@@ -113,7 +113,7 @@ impl BatchQueue {
         let (sender, receiver) = channel(1);
         let (errors, arrived) = (sender.clone(), Arc::new(Notify::new()));
         let (arriving, ended) = (Arc::clone(&arrived), Arc::clone(&arrived));
-        // An open partition holds the data that its reader fetched, such as a row group of Parquet.
+        // An open partition holds data in memory, such as a row group of Parquet, so at most `tasks` partitions are open.
         let mut read = run_partitions(input, self.tasks, context, move |mut rows| {
             let (sender, arrived) = (sender.clone(), Arc::clone(&arriving));
             async move {

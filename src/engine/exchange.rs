@@ -248,8 +248,8 @@ const PART_OF_POOL: usize = 8;
 /// The number of keys whose slots are loaded before any is set, so that the processor waits for all these loads at once.
 const KEYS_AT_ONCE: usize = 64;
 
-/// Returns the rows of `input` whose first column, a UInt64, has the same value in another row. Also returns few other rows. Reads
-/// `input` twice, `tasks` partitions at a time, so `input` must not contain an exchange.
+/// Returns the rows of `input` whose first column, a UInt64, has the same value in another row. By chance, also returns a few other rows.
+/// Reads `input` twice, `tasks` partitions at a time, so `input` must not contain an exchange.
 fn repeated_keys(input: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let keys = most_rows(&input).unwrap_or_else(|| most_keys(&input));
     OperatorExec::plan(RepeatedKeys { keys, tasks }, vec![input])

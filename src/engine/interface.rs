@@ -26,7 +26,7 @@ pub trait Engine: Send + Sync {
     /// Returns the session that makes the plans for this engine.
     fn session(&self) -> &SessionContext;
 
-    /// Finds the resources for the next stage, for which its plan is sized.
+    /// Finds the resources of this engine, such as the executors of a cluster. The plan of the next stage is sized for them.
     fn prepare<'a>(&'a self, _control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { Ok(()) })
     }

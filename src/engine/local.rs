@@ -145,7 +145,7 @@ impl Local {
     }
 }
 
-/// Returns the number of rows that the leaves of a plan have produced so far, and the number of rows that its root has.
+/// Returns the number of rows that the leaves of a plan have produced so far, and the number of rows that its root has returned.
 fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     fn own(plan: &Arc<dyn ExecutionPlan>) -> u64 {
         plan.metrics().and_then(|m| m.output_rows()).unwrap_or(0) as u64

@@ -83,7 +83,7 @@ pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize
         .with_batch_size(BATCH_ROWS)
         .with_information_schema(true);
     let options = config.options_mut();
-    // Each sorter reserves this for its merge. Even a small budget must be enough for one sorter per thread and side.
+    // Each sorter reserves this for its merge. Even a small budget must be enough for one sorter per thread and side of a join.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
     // Stages already put the build side of a join on the left, by sizes that are more reliable than the optimizer's estimates. A small
@@ -108,8 +108,8 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// A single sort reserves a task's memory divided by this number for its merge. DataFusion's sort reserves twice the size of its rows,
-/// and needs three times that size: for rows, sorted rows and compared keys.
+/// A single sort reserves a task's memory divided by this number for its merge. DataFusion's sort reserves twice the size of its rows, but
+/// needs three times their size: for rows, sorted rows and compared keys.
 const MERGE_PART: usize = 3;
 
 /// Returns `config` for a new plan of a stage that ran out of memory while it sorted all rows. The old plan merged the sorts of all

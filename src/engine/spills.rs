@@ -133,7 +133,7 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
 #[cfg(unix)]
 fn is_own(folder: &Path) -> io::Result<bool> {
     let found = std::fs::symlink_metadata(folder)?;
-    // A new unnamed file belongs to this user.
+    // The owner of a new unnamed file is this user.
     Ok(found.is_dir() && found.uid() == tempfile::tempfile()?.metadata()?.uid())
 }
 
@@ -174,7 +174,7 @@ pub(super) struct Spills {
     current: Mutex<Option<Current>>,
 }
 
-/// The fields are dropped in this order.
+/// The fields are dropped in this order, so that no file is open when the folder is removed.
 struct Current {
     manager: Arc<DiskManager>,
     folder: SpillFolder,

@@ -419,7 +419,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
             let docs = as_uint64_array(batch.column(0))?;
             let signatures = SignatureRows::new("evaluate", batch.column(1))?;
             for (row, &doc) in docs.values().iter().enumerate() {
-                // Only the document whose key is the id of its set is compared.
+                // Only the document whose key is the id of its set is compared, since documents with the same set have the same signature.
                 let (true, Some(signature)) = (sets.sets.contains_key(&doc), signatures.row(row)) else {
                     continue;
                 };

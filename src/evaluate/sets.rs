@@ -173,7 +173,7 @@ pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)
 }
 
-/// The key of a stratum: the numbers of binary digits of two numbers, the documents with the set and the size of the cluster.
+/// The key of a stratum: the number of binary digits in the number of documents with the set, and in the size of their cluster.
 type StratumKey = (u32, u32);
 
 /// A drawn shingle set, which represents `weight` sets of its stratum.

@@ -60,9 +60,9 @@ impl RunMeasurement {
     }
 }
 
-/// Runs `job` up to [`TIMES`] times, each time to another output. Returns the first run with the lowest seconds of all runs for each
-/// stage, which exclude one-time work of the process and most noise. Later runs inherit memory of the first, so only the first run's
-/// memory counts.
+/// Runs `job` up to [`TIMES`] times, each time to another output. Returns the first run, in which each stage has its lowest seconds among
+/// all runs. These seconds exclude one-time work of the process and most noise. Later runs inherit memory of the first, so only the first
+/// run's memory counts.
 pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let began = Instant::now();
     let mut quickest = run(job, control).await?;

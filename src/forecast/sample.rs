@@ -263,7 +263,7 @@ impl SourceSample {
             self.read += frame.clone().count().await? as u64;
         }
         self.files_read = chosen.len() as u64;
-        // Files differ, so the error shrinks with the number of files.
+        // Files contain different numbers of documents per byte, so the error shrinks with the number of files that were read.
         let off = (0.5 / (chosen.len().max(1) as f64).sqrt()).clamp(0.05, 0.3);
         let scaled = self.read as f64 * all / drawn.max(1.0);
         let is_known = by_groups || (format.is_one_document() && source.condition.is_none());

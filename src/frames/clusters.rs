@@ -102,7 +102,7 @@ pub(crate) fn clusters(
     if replaced {
         rows = kept_with_others(rows)?;
         found.push(min(when(col("replaced").is_null(), col("id")).end()?).alias("least_other"));
-        // A cluster that consists of replaced founders has no other id.
+        // `least_other` is null if all documents of a cluster are replaced founders. The cluster then has the id `least`.
         least.insert(0, col("least_other"));
     }
     if kept.is_some() {
@@ -130,8 +130,8 @@ pub(crate) fn clusters(
     ])?)
 }
 
-/// Also sets `kept` for a replaced founder whose new cluster (root, of) contains another document of its old cluster. `replaced` is the
-/// id of a replaced founder. `left_by` is the replaced founder of the document's old cluster.
+/// Sets `kept`, the cluster id that a founder keeps, for replaced founders too: if the new cluster (root, of) contains another document of
+/// the old one. `replaced` is the id of a replaced founder. `left_by` is the replaced founder of the document's old cluster.
 fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     let others = rows.clone().filter(col("left_by").is_not_null())?.select(renamed([
         ("root", "other_root"),

@@ -73,7 +73,7 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
     // Only texts of documents with a repeated key are read and split into shingles.
     let repeated = repeated(whole.clone())?.select(renamed([("doc", "repeated")]))?;
     let repeated = repeated.join(whole, JoinType::RightSemi, &["repeated"], &["doc"], None)?;
-    // Any hash function shows which documents have no shingles, while the dictionary does not exist yet.
+    // The dictionary does not exist yet. Any hash function shows which documents have no shingles.
     let shingle = Shingle { hash: ShingleHash::Xxh3, ..shingle.clone() };
     let keyed = shingles(repeated, &shingle)?
         .filter(col("reason").is_null())?

@@ -86,7 +86,7 @@ pub(crate) fn pairs_of_groups(
     versions: DataFrame,
     representatives: DataFrame,
 ) -> Result<DataFrame> {
-    // The group of each version of a document, and the first and last runs with it.
+    // The group of each version of a document, the run that read the version, and the run that replaced it.
     let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
     let versions = with_representative(versions, representatives)?;
     let end = |end: &str| suffixed(&versions, &["since", "until", "version", "rep"], end);

@@ -231,7 +231,7 @@ pub(crate) fn windows(
 }
 
 /// The [`windows`], the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_at,
-/// kept_char_start: UInt64), one row per repeated window that is in a new document, or first in a new document.
+/// kept_char_start: UInt64), one row per repeated window that is in a new document, or whose first occurrence is in a new document.
 ///
 /// `is_first` is 1 for the first occurrence in the first document. `kept_doc`, `kept_at` and `kept_char_start` say where this occurrence is.
 pub(crate) fn repeated_windows(
@@ -257,7 +257,7 @@ pub(crate) fn repeated_windows(
 /// before) -> all documents with `reference: Boolean` and `turn: UInt64`. The expression in `reference` is the value of `before` for new
 /// documents.
 ///
-/// A passage is kept in the document with the smallest `turn`, and then by preference:
+/// A passage is kept in the document with the smallest `turn`, and among equal turns in the preferred document. The turns have this order:
 ///
 /// 1. reference documents that outputs keep, or that come from a second source,
 /// 2. new documents,

@@ -59,8 +59,8 @@ pub struct Join {
     least: u8,
 }
 
-/// There are `2^bits` counters, which take at most 16 MiB. Their number does not depend on the memory, so every memory gives the same
-/// candidates.
+/// There are `2^bits` counters, which take at most 16 MiB. Their number does not depend on the memory budget, so every budget gives the
+/// same candidates.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 24;
 

@@ -38,8 +38,8 @@ pub(crate) fn new_and_reference(
     })
 }
 
-/// Sketches of a second source (.., may_match) -> the columns of the work table of reference documents, `reason`, and `may_match` (true
-/// or null). The last two select the table of a row. `group` is the name of the column with the group.
+/// Sketches of a second source (.., may_match) -> the columns of the work table of reference documents, `reason`, and `may_match` (true or
+/// null). The last two columns determine the table into which a row is written. `group` is the name of the column with the group.
 pub(crate) fn second_source_rows(marked: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     let sketch = [
         "id",
@@ -128,7 +128,7 @@ pub(crate) fn founders(clusters: DataFrame, documents: Option<DataFrame>) -> Res
     Ok(Founders { present: present(clusters)?, replaced: Some(Replaced { founders, others }) })
 }
 
-/// Clusters (run, id, cluster_id) of several outputs -> the founders (id). In a later output, a cluster can be part of another.
+/// Clusters (run, id, cluster_id) of several outputs -> the founders (id). Omits founders whose cluster a later output joined to another.
 fn present(clusters: DataFrame) -> Result<DataFrame> {
     let is_founder = || col("id").eq(col("cluster_id"));
     let last = |is: Expr| -> Result<Expr> { Ok(max(when(is, col("run")).end()?)) };

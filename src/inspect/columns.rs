@@ -210,7 +210,7 @@ fn json_columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
         rows += 1;
     }
     let column = |(name, sample): (String, ColumnSample)| {
-        // Rows whose text is not a string become rejects.
+        // A column of texts may contain some other values, because their rows become rejects.
         let is_text = 2 * sample.strings > sample.values && sample.other_than_numbers;
         let kinds: Vec<&str> =
             JSON_KINDS.into_iter().zip(sample.kinds).filter_map(|(kind, met)| met.then_some(kind)).collect();

@@ -45,7 +45,7 @@ pub(crate) struct CarriedColumn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCount {
-    /// The number in the metadata of the files, or in files that were read completely.
+    /// The number from the metadata of the files, or counted in files that were read completely.
     Exact(u64),
     /// An estimate from the bytes of the first rows and of all files.
     About(u64),

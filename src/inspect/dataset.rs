@@ -53,11 +53,11 @@ impl Dataset {
             }
             _ => return Err(Error::bug(format!("{} have no columns", title(format)))),
         };
-        // Each file of lines is often a document of its own origin.
+        // Files of lines often have different origins, so their encodings can differ.
         if given.is_none() && (encoding != Encoding::Utf8 || format == Format::Lines) {
             check_encodings(ctx, &files, (first, encoding)).await?;
         }
-        // Many exports number their rows anew in each file.
+        // Many exports number their rows anew in each file, so values are only unique if the second file does not repeat them.
         if let Some(second) = full.next() {
             let others = match format {
                 Format::Csv | Format::Jsonl | Format::Lines => {

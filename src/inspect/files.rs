@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::job::{Encoding, Format};
 use crate::source::{self, SourceFile, first_names, quoted};
 
-/// The number of files per ending, the largest ones, that are read to determine their format. All others get the format of the largest
+/// For each ending, this number of the largest files are read to determine their formats. All other files get the format of the largest
 /// file.
 const JUDGED_FILES: usize = 256;
 /// The number of files that are read at the same time to determine their format.

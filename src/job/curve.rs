@@ -70,8 +70,8 @@ fn log_not_by_chance(lsh: &Lsh) -> f64 {
 /// Returns one entry for each d in 0..`counts`, the number of positions at which two signatures of `n` values differ. An entry contains
 /// the logarithm of the number of ways to place the differences, and the share of these ways with which the pair is a candidate.
 ///
-/// The pair is missed if each band contains a difference. The placements are therefore counted band by band. There are C(t + r, d)
-/// placements of d differences in t + r values. In C(r, h) C(t, d - h) of them, h differences are in the last r values. All terms are
+/// The pair is missed if each band contains a difference. The placements are therefore counted band by band. If a band of r values follows
+/// t values, d differences have C(t + r, d) placements. In C(r, h) C(t, d - h) of them, the band contains h differences. All terms are
 /// positive, so no digits are lost.
 fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)> {
     let mut factorials = vec![0.0];
@@ -81,7 +81,7 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
     }));
     let choose = |n: usize, k: usize| factorials[n] - factorials[k] - factorials[n - k];
     let (bands, rows) = lsh.map_or((0, 0), |lsh| (lsh.bands, lsh.rows));
-    // Values outside the bands need not contain a difference.
+    // The values outside the bands form a last block, which need not contain a difference.
     let blocks = repeat_n((rows, 1), bands).chain([(n - bands * rows, 0)]);
     let (mut missed, mut values) = (vec![1.0], 0);
     for (block, least) in blocks {

@@ -42,7 +42,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     [UTF_8, UTF_8_LOSSY, LATIN_1, DETECT].into_iter().chain(STANDARD.split(';'))
 }
 
-/// A page can declare its encoding in its first bytes, up to this number.
+/// The number of bytes at the beginning of a page that are searched for its declared encoding.
 const DECLARED_BYTES: usize = 1024;
 
 impl Encoding {

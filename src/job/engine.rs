@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::values::{Checked, parse_size, require, shown, wrong};
 use crate::machine;
 
-/// The maximum number of threads. Each stage has a partition per thread, and a shuffle has a queue between every two partitions.
+/// The maximum number of threads. A stage has a partition per thread, and a shuffle has a queue between every two partitions, which takes
+/// memory.
 const MAX_THREADS: usize = 1_024;
 
 /// The maximum timeout in seconds: one year.

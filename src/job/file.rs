@@ -143,7 +143,7 @@ impl<'a> JobDocument<'a> {
                      --set 'source.text=[\"title\", \"body\"]'",
                 ));
             }
-            // No key has a date as its value, but names of folders and runs often look like dates.
+            // No key has a date as its value, but names of folders and runs often look like dates, so a date becomes a string.
             Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
             Ok(value) => moved(value, at),
         };
@@ -163,8 +163,8 @@ impl<'a> JobDocument<'a> {
         Ok(())
     }
 
-    /// Removes the choice of bands and rows in the file, with a warning, if overrides make another choice. Two choices are an error, and
-    /// an override cannot remove a key.
+    /// Removes the choice of bands and rows in the file, with a warning, if overrides make another choice. Otherwise the file and the
+    /// overrides would make two choices, which is an error, and no override can remove a key.
     fn give_way(&mut self) {
         const CHOICES: [&[&str]; 3] = [&["bands", "rows"], &["choose"], &["target_recall"]];
         let Self { text, table, .. } = self;

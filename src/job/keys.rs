@@ -21,7 +21,7 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
         found.insert("source.url".into(), output.clone());
     }
     add(&mut found, "lsh", lsh(section("lsh")));
-    // On the first day, `[against]` had no effect, so the job stores it elsewhere.
+    // On the first day, `[against]` had no effect, so the job stores it as `first_day`.
     let reference = if job["first_day"].is_null() { "against" } else { "first_day" };
     add(&mut found, "against", against(section(reference)));
     if let Some(source_of_reference) = job["against"]["source"].as_object() {

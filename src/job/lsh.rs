@@ -9,7 +9,7 @@ use crate::kernel::lsh_bands::BucketHash;
 /// The default of `target_recall`. It is used if `[lsh]` sets neither bands nor a rule.
 pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
 
-/// The default of `hot_bucket`. In larger buckets, a join of documents by their prefixes compares fewer pairs.
+/// The default of `hot_bucket`. In larger buckets, a join of documents by their rarest shingles compares fewer pairs.
 pub const HOT_BUCKET: u64 = 256;
 
 /// `[lsh]`: the settings for computing buckets from a signature. Set `bands` and `rows`, or `choose`, or `target_recall`. Without any of
@@ -109,7 +109,7 @@ pub struct Lsh {
     pub hot_bucket: u64,
 }
 
-/// The minimum number of rows per band at which 16-bit values make no candidates by chance.
+/// The minimum number of rows per band at which 16-bit values make few candidates by chance.
 ///
 /// With r rows, two unrelated documents share a bucket in a band with probability 1 / 2^(16 r). Among a billion documents, 42 bands of 3
 /// rows make 75 candidates by chance per million documents, and 64 bands of 2 rows make 7 per document. Two documents that agree in all

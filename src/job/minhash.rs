@@ -86,7 +86,7 @@ pub struct Minhash {
 }
 
 impl Minhash {
-    /// Returns the size of the values in a signature, in bytes.
+    /// Returns the total size of the values in a signature, in bytes.
     pub(crate) fn signature_bytes(&self) -> u64 {
         let bytes = match self.bits {
             Bits::Of16 => 2,
@@ -158,8 +158,8 @@ impl Minhash {
                 let fault = format!("is {modulus}, which is too large for a modulus: {MODULI}");
                 require(modulus < 1 << 32, MODULUS, fault)?;
                 let fault = format!(
-                    "is {modulus}: expected more than {permutations}, the number of `minhash.permutations`, since their \
-                     factors are drawn below it"
+                    "is {modulus}: expected more than {permutations}, the number of `minhash.permutations`, since the \
+                     factors of the permutations are drawn below the modulus"
                 );
                 require((permutations as u64) < modulus, MODULUS, fault)
             }

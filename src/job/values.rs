@@ -161,8 +161,8 @@ pub(super) fn shown(bytes: u64) -> String {
     }
 }
 
-/// Reads a UTF-8 settings file of at most `max_bytes` bytes. In messages, `what` follows the path, and `expected` explains that the file
-/// is not UTF-8. Fails with `Kind::Job` if the file cannot be read, is too large or is not UTF-8.
+/// Reads a UTF-8 settings file of at most `max_bytes` bytes. In messages, `what` follows the path, and `expected` is the advice about a
+/// file that is not UTF-8. Fails with `Kind::Job` if the file cannot be read, is too large or is not UTF-8.
 pub(super) fn read_setting(path: &str, what: &str, max_bytes: u64, expected: &str) -> Result<String> {
     let unread = |e| Error::job(format!("names {path:?}, {what} cannot be read")).because(e);
     if std::fs::metadata(path).map_err(unread)?.len() > max_bytes {

@@ -126,7 +126,7 @@ impl CommonPassages {
     }
 }
 
-/// The passage of a unit, and an equal unit of the other text.
+/// The preliminary number of the passage with a unit, and the index of an equal unit in the other text.
 #[derive(Debug, Clone, Copy)]
 struct MarkedUnit {
     passage: usize,
@@ -186,7 +186,7 @@ pub(crate) fn in_order([a, b]: [&[MarkedPassage]; 2]) -> Vec<(usize, usize)> {
     for (at, mark) in b.iter().enumerate() {
         first_in_b.entry(mark.number).or_insert(at);
     }
-    // For each index in b, the longest chain that ends there: its length in bytes, its last pair, and the pair before.
+    // For each index in b, the longest chain that ends there: its length in bytes, and the index of its last pair in `pairs`.
     let mut chains: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     let mut pairs: Vec<(usize, usize, Option<usize>)> = Vec::new();
     for (in_a, mark) in a.iter().enumerate() {

@@ -22,7 +22,7 @@ use crate::schema::SourceTypes;
 pub(crate) struct StageContext<'a> {
     pub(super) runner: Runner<'a>,
     pub(super) job: &'a Job,
-    /// The types of the source's columns in tables.
+    /// The types that the source's columns have in tables.
     pub(super) types: SourceTypes,
     pub(super) input: &'a RunInput,
     pub(super) reference: Option<&'a ReferenceDocuments>,
@@ -80,7 +80,7 @@ impl<'a> StageContext<'a> {
         Ok(self.runner.find(&table.into().name()).await?.is_some())
     }
 
-    /// Runs the stage that writes a table. [`super::stage`] does not list this stage, because the data decides whether it is needed.
+    /// Runs a stage that writes `table`. The lists in [`super::stage`] lack this stage, because the data decides whether it is needed.
     pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
         self.runner.expect(1);
         self.write(&table.name(), vec![(table.into(), TableRows::All)], rows).await

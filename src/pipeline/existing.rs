@@ -31,7 +31,7 @@ pub struct Outcome {
 pub enum OnExisting {
     /// The run ends with an error.
     Fail,
-    /// The new result replaces it when the new result is complete.
+    /// The new result replaces the other one when the new one is complete.
     Overwrite,
 }
 
@@ -128,8 +128,8 @@ const NAMED: usize = 3;
 const IRRELEVANT: [&str; 7] =
     ["name", "engine", "alarms", "against.first_day", "output.url", "output.max_pairs", "output.tables"];
 
-/// Describes how this run differs from the run that wrote `manifest`, for example "of another job (`score.threshold` is 0.9 and was
-/// 0.8)".
+/// Returns the end of a message about the result in an output. It says how this run differs from the run that wrote `manifest`, as in "of
+/// another job (`score.threshold` is 0.9 and was 0.8)".
 fn difference(job: &Job, input: &RunInput, manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {
@@ -171,7 +171,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
     let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
     let differ = all.into_iter().filter(|key| {
         let relevant = !IRRELEVANT.iter().any(|other| job::is_in(key, other));
-        // Reference outputs are compared by their runs.
+        // [`outputs`] compares reference outputs by their runs instead.
         let are_outputs = *key == "against.output" && now.contains_key(*key) && before.contains_key(*key);
         relevant && !are_outputs && now.get(*key) != before.get(*key)
     });

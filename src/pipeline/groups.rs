@@ -16,7 +16,7 @@ pub(super) const NAMES: [&str; 4] = ["id", "doc", "shingle_count", "group"];
 /// The key of a document, and the hashes of its shingle set.
 pub(super) const SET: [&str; 3] = ["doc", "set_hash_0", "set_hash_1"];
 
-/// [`NAMES`], from documents with the carried columns of `job`.
+/// Returns expressions for [`NAMES`] over documents with the carried columns of `job`.
 fn named(job: &Job) -> Vec<Expr> {
     [columns(["id", "doc", "shingle_count"]), vec![groups::group(job.source.group.as_deref())]].concat()
 }
@@ -39,7 +39,7 @@ pub(super) fn ordered_names(job: &Job) -> Vec<String> {
     NAMES.map(str::to_owned).into_iter().chain(keep::names(&job.clusters.order())).collect()
 }
 
-/// The columns in which copies have equal values, from documents with the carried columns of `job`.
+/// The columns in which copies have equal values, as expressions over documents with the carried columns of `job`.
 pub(super) fn copy_key(job: &Job) -> Vec<Expr> {
     let mut key = columns(SET);
     if job.candidates.compare != Compare::All {

@@ -203,7 +203,7 @@ async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Resu
     let stored = Stored::open(session, url).await?;
     let made = stored.job();
     let same_kept = *keeps_shingles == made.output.keep.shingles();
-    // The job may use another carried column as the group.
+    // The job may use another carried column as the group, so the groups are not compared.
     let source = Source { group: made.source.group.clone(), ..job.source.clone() };
     let settings = |job: &Job| (job.shingle.clone(), job.max_frequency, job.minhash.clone());
     if !same_kept || settings(made) != settings(job) || made.source != source {
@@ -239,14 +239,14 @@ async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Resu
     Ok((stored, listed))
 }
 
-/// The advice if the source of a reused output has changed.
+/// The end of the advice to make a reused output again whose source has changed.
 const KEEP_SHINGLES: &str = ", with output.keep = \"shingles\" if it should not need the source";
 
 fn quoted(value: impl std::fmt::Debug) -> String {
     format!("\"{value:?}\"").to_lowercase()
 }
 
-/// The sections and keys that decide pairs or clusters, except for `clusters.keep`, whose order has defaults.
+/// The sections and keys that decide pairs or clusters. `clusters.keep` is missing, because it is compared with its default entries.
 const RULES: &[&str] = &[
     "candidates",
     "score",

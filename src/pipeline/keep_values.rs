@@ -36,16 +36,16 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
     Ok(job)
 }
 
-/// The keys of texts that are dates or numbers, but whose alphabetical order is another one: `17.04.2026`, `4/17/26`, `2026-4-17`,
-/// `17 Apr 2026`, `1.234,50`, `$9.50`. The first byte of a text's key is 2.
+/// Matches the sort keys of texts that are dates or numbers, but do not sort as such in alphabetical order: `17.04.2026`, `4/17/26`,
+/// `2026-4-17`, `17 Apr 2026`, `1.234,50`, `$9.50`. The first byte of a text's key is 2.
 const DISORDERED: &str = r"(?ix)^\x02\s*(?: (?:[a-z]{3,9},?\s+)?(?:
       \d\d?[./\ -]\d\d?[./\ -]\d{4} | \d\d?[./]\d\d?[./]\d\d | \d{4}[./-](?:\d[./-]\d\d?|\d\d[./-]\d) | (?:\d\d?[.\s-]*)?(?:
         jan(?:uary?)?|feb(?:ruary?)?|m(?:ar(?:ch)?|ärz)|apr(?:il)?|ma[iy]|jun[ei]?|jul[iy]?|aug(?:ust)?|sept?(?:ember)?|o[ck]t(?:ober)?
         |nov(?:ember)?|de[cz](?:ember)?)[.,\s-]+(?:\d\d?,?\s+)?(?:\d{4}|\d\d))(?:[T,\s]+\d\d?:.*)?
     | [$€£¥+\s-]*\d+(?:[.,'’\s]\d{3})*(?:[.,]\d+)?[$€£¥%\s]* )$";
 
-/// Refuses columns that mix numbers and texts, and columns with texts that are dates or numbers in another order. Warns of entries in
-/// `clusters.keep` that have no effect.
+/// Refuses columns that mix numbers and texts, and columns with texts that match [`DISORDERED`]. Warns of entries in `clusters.keep` that
+/// have no effect.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a column contains such values. The message shows them.
@@ -87,9 +87,9 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reports what is wrong with the entry for `column`, if anything. `found` contains a value in another order, the minimum and the maximum
-/// value, the number of documents, and the number of documents with NaN. For a list, it also contains the number of documents with each
-/// listed value.
+/// Reports what is wrong with the entry for `column`, if anything. `found` contains a value that matches [`DISORDERED`], the minimum and
+/// the maximum value, the number of documents, and the number of documents with NaN. For a list, it also contains the number of documents
+/// with each listed value.
 fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     const KEY: &str = "clusters.keep";
     let [disordered, least, most, documents, nan, listed @ ..] = found else {
@@ -108,7 +108,7 @@ fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     }
     if let ScalarValue::Binary(Some(key)) = disordered {
         return Err(Error::input(format!(
-            "{KEY} orders documents by `{column}`, whose values such as {} are dates or numbers that are not in order as texts: write \
+            "{KEY} orders documents by `{column}`, whose values, such as {}, are dates or numbers that sort differently as texts: write \
              dates as 2026-04-17 and numbers as 1234.5, or write a list, as in \"{column} in (A, B)\"",
             shown(key).1
         )));

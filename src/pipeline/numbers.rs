@@ -1,4 +1,4 @@
-//! Small queries. The driver reads their results into memory.
+//! Queries with small results, which this process reads into memory.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};

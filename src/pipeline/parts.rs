@@ -59,7 +59,7 @@ impl Runner<'_> {
                 Err(error) if error.kind() == Kind::Memory => error,
                 ended => return ended,
             };
-            // With a single task, the stage is written as a whole, since other plans can then use less memory.
+            // With a single task, the stage is written as a whole, since its plan can then differ and use less memory.
             let Some(fewer) = session::fewer_tasks(&config) else { return Ok(None) };
             let (tasks, why) = (session::tasks_at_once(&fewer), error.one_line());
             tracing::warn!(stage = %work.name, tasks, why, "a task ran out of memory, so fewer run at once");

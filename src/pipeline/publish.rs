@@ -36,7 +36,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    // The log names skipped files when they are listed.
+    // These warnings are not logged here, because skipped files are logged when the source is listed.
     warnings.extend(input.listed().iter().flat_map(|listed| listed.skipped.clone()));
     let mut origins = input.origins();
     let origin = (origins.len() == 1 && input.merged().is_none()).then(|| origins.remove(0));

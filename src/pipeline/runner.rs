@@ -233,7 +233,7 @@ impl<'a> Runner<'a> {
         let mut attempt = StageAttempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
-            // The stage was finished when the caller planned no frames, but its files are gone now.
+            // The caller planned no frames, because the stage was finished. But its files are gone now.
             return Err(self.removed(stage));
         }
         if let [frame] = made.as_slice()

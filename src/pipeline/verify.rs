@@ -25,7 +25,7 @@ use crate::job::{Compare, Job, NewPairs, ScoreBy};
 /// The number of bytes in a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
-/// Signatures are compared first if a join with all shingles moves at least this many times as many bytes.
+/// Signatures are compared first if a join with all shingles moves at least this many times the bytes of a join with signatures only.
 const WORTH_A_PASS: f64 = 2.0;
 
 /// Only the sketches of candidates are read if at most one in this many documents occurs in a candidate.
@@ -37,8 +37,8 @@ const SLICES_PER_THREAD: usize = 16;
 /// The maximum share of a task's memory for sketches that are kept in memory as a whole.
 const HELD_SHARE: f64 = 0.4;
 
-/// [`Engine::partitions`] leaves most of a task's memory for other rows. Partitions with only sketches can have this many times as many
-/// bytes.
+/// [`Engine::partitions`] leaves most of a task's memory for other rows. Partitions that contain only sketches may be larger by this
+/// factor.
 const LARGER_SEGMENTS: u64 = 2;
 
 /// The number of bytes in a shuffled row: a pair, a pair with its home block, and a request (home, document).
@@ -46,7 +46,7 @@ const BYTES_OF_PAIR: f64 = 16.0;
 const BYTES_AT_HOME: f64 = 24.0;
 const BYTES_OF_REQUEST: f64 = 16.0;
 
-/// Pairs with at least this many bytes wait in memory while sketches are streamed.
+/// The minimum number of bytes of a batch of pairs, which waits in memory while sketches are streamed.
 const LEAST_WAITING: f64 = 4e6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

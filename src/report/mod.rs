@@ -105,7 +105,7 @@ impl ReportRecord {
     fn add_to(&self, report: &mut Report, fingerprint: &str) -> Result<()> {
         if self.manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(
-                "the record is of another result than {}: name the record of the run that made it",
+                "the record does not belong to the result in {}: name the record of the run that made this result",
                 report.output
             )));
         }

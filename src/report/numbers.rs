@@ -330,7 +330,7 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
     })
 }
 
-/// The number of pairs with one similarity, rounded to four digits.
+/// The number of pairs with the same similarity, which is rounded to four digits.
 #[derive(Deserialize)]
 struct PairsOfSimilarity {
     jaccard: f64,

@@ -131,7 +131,7 @@ fn check_compared(run: &Run, paths: &[String]) -> Result<()> {
     }
     let reasons = print::reasons(&run.rejects, [" (", ")"]);
     Err(Error::input(format!(
-        "{} of {} in {} can be compared{reasons}, and dedup needs two, and half of all: nothing was written; correct the data or \
+        "{} of {} in {} can be compared{reasons}, but dedup needs at least two, and half of all: nothing was written; correct the data or \
          --text, or leave rows out by --where",
         print::count(compared),
         print::counted(compared + rejected, "document"),

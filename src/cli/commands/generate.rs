@@ -135,7 +135,7 @@ impl Generate {
     fn plant(&self, screen: &Screen, from: &str) -> Result<()> {
         if self.out.extension().is_none_or(|ending| ending != "parquet") {
             return Err(Error::job(format!(
-                "{} is to be a folder, and --from writes one file: name one that ends in .parquet",
+                "{} does not end in .parquet, and --from writes one Parquet file: name a file that ends in .parquet",
                 self.out.display()
             )));
         }

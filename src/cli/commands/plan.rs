@@ -44,7 +44,7 @@ impl PlanCommand {
     }
 }
 
-/// The maximum number of listed stages, which are the ones with the most seconds.
+/// The maximum number of listed stages. The stages that take longest are listed.
 const LISTED: usize = 6;
 /// The maximum number of listed passages, and of characters of each.
 const PASSAGES: usize = 10;

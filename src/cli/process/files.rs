@@ -117,7 +117,7 @@ pub(crate) fn temporary_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Creates a temporary folder in the first of `folders` that is outside all `paths`. Inside, its files would be read as documents.
+/// Creates a temporary folder in the first of `folders` that is outside all `paths`. Inside a path, its files would be read as documents.
 pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
     let searched = paths.iter().filter_map(|path| searched_folder(path)).collect::<Vec<_>>();
     let mut failed = None;

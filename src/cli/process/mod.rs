@@ -103,7 +103,7 @@ pub(crate) fn above_machine(engine: &EngineSettings) -> Option<String> {
     let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
         "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses more; \
-         leave engine.memory out for half of what there is",
+         leave engine.memory out to use half of the available memory",
         engine.memory_bytes() >> 20,
         memory >> 20
     ))
@@ -134,7 +134,7 @@ pub(crate) fn end(runtime: Runtime) {
 pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     let (span, panics) = (tracing::Span::current(), Panics::current());
     builder.on_thread_start(move || {
-        // The span ends when the thread ends.
+        // The span is never left, so it lasts until the thread ends.
         std::mem::forget(span.clone().entered());
         Panics::enter(panics.clone());
     });

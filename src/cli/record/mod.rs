@@ -97,7 +97,7 @@ impl<'a> EndedRun<'a> {
         Self { name, id, seconds, at, stages, recoveries, peak_memory }
     }
 
-    /// Returns the record of a run with a complete result as JSON. `alarm` is the error if a bound is exceeded.
+    /// Returns the record of a run with a complete result as JSON. `alarm` is the error if a limit in `[alarms]` is exceeded.
     pub(crate) fn success(
         &self,
         ran: &Ran,

@@ -144,7 +144,7 @@ impl Progress for Bar {
     }
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        // Most stages write only after they have read all of their input.
+        // Most stages write only after they have read all of their input, so the line first shows the rows that were read.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
         let stage = self.stage.lock();
         let rows = match (rows_in > rows_out, rows_out > 0, stage.unit) {

@@ -82,7 +82,7 @@ impl Trust {
         self.rest.iter().cloned().fold(client, ClientBuilder::add_root_certificate)
     }
 
-    /// Returns `endpoint` over TLS. Ballista's executor always uses `http` for its scheduler.
+    /// Returns `endpoint` over TLS. Replaces the scheme, because Ballista's executor always uses `http` for its scheduler.
     fn secure(&self, mut endpoint: Endpoint) -> Result<Endpoint, Box<dyn std::error::Error + Send + Sync>> {
         if endpoint.uri().scheme() != Some(&Scheme::HTTPS) {
             let mut parts = endpoint.uri().clone().into_parts();
@@ -339,7 +339,7 @@ async fn handshake(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<T
 /// The time limit for the first request of a client and its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The maximum number of strangers at the same time. A new stranger then replaces the oldest one.
+/// The maximum number of [`Stranger`]s. If there are this many, a new stranger replaces the oldest one.
 const MAX_STRANGERS: usize = 256;
 
 /// A client whose first request is not yet answered.
@@ -354,7 +354,7 @@ struct Stranger {
 struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
 
 impl Strangers {
-    /// Returns `routes` with a layer that takes a client off the strangers at its first request.
+    /// Returns `routes` with a layer that removes a client from the strangers at its first request.
     fn forget_after_request(&self, routes: Router) -> Router {
         let strangers = self.clone();
         routes.layer(from_fn(
@@ -369,7 +369,7 @@ impl Strangers {
         let connection = std::net::TcpStream::from(stream.as_fd().try_clone_to_owned()?);
         let first = {
             let mut strangers = self.0.lock();
-            // An earlier connection from this address has ended.
+            // An earlier connection from this address has ended, so it is no stranger any more.
             strangers.retain(|stranger| stranger.address != address);
             strangers.push_back(Stranger { address, connection });
             if strangers.len() > MAX_STRANGERS { strangers.pop_front() } else { None }

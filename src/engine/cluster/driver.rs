@@ -60,7 +60,7 @@ pub struct ClusterEngine {
     scheduler: String,
     rest: Rest,
     trust: Option<Trust>,
-    /// The executors before the last stage.
+    /// The executors that the cluster had before the last stage began.
     executors: Mutex<Executors>,
     jobs: Mutex<Jobs>,
     run: String,
@@ -186,7 +186,7 @@ impl ClusterEngine {
     ) -> AttemptFailure {
         let lost = |why: String| AttemptFailure::Lost(Error::engine(why));
         let began = Instant::now();
-        // The first time at which the cluster had no executor.
+        // The time since when the cluster has had no executor, if it has none.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
@@ -407,8 +407,8 @@ fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.truncate(MAX_CAUSES);
 }
 
-/// Stores the row sets of `plan` in an object next to the tables that it writes. Each task gets the whole plan, but loads only the row
-/// sets of the files that it reads.
+/// Stores the sets of wanted rows in `plan` in an object next to the tables that it writes. Each task gets the whole plan, but loads only
+/// the sets for the files that it reads.
 async fn with_stored_rows(
     session: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,
@@ -447,9 +447,9 @@ async fn with_stored_rows(
 
 /// Returns `plan` in a form that can be serialized.
 ///
-/// File scans lose their output partitionings, which in this process keep the optimizer from cutting scans. A scan has more partitions
-/// than a task. A node without rows becomes a scan of no rows, because an `EmptyExec` has no metrics, and the scheduler never ends a
-/// query stage whose tasks have different numbers of metrics.
+/// File scans lose their output partitionings, which only keep the optimizer of this process from cutting scans. On a cluster, a task reads
+/// fewer partitions than they declare. A node without rows becomes a scan of no rows, because an `EmptyExec` has no metrics, and the
+/// scheduler never ends a query stage whose tasks have different numbers of metrics.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
         if node.is::<EmptyExec>() {

@@ -2,8 +2,8 @@
 //!
 //! Ballista's own scheduler does the work. [`PatientPolls`] in front of it changes the answers to executors that poll for tasks:
 //!
-//! - Ballista answers immediately, and its executors sleep for 50 ms before the next request. A stage with ten query stages would take half
-//!   a second. Here, an empty answer is delayed by some milliseconds.
+//! - Ballista answers immediately, and its executors sleep for 50 ms before the next request. Ten query stages would lose half a second in
+//!   these pauses. Here, an empty answer is delayed by some milliseconds.
 //! - A new executor replaces the previous executor at its address. The tasks of the previous one start again immediately instead of after
 //!   the executor timeout.
 
@@ -57,8 +57,8 @@ pub(crate) struct SchedulerSettings {
     pub grace: u64,
 }
 
-/// The number of seconds after which a finished job is forgotten. Clients are notified of its end, so they do not need it. Ballista's
-/// default is an hour, and a run sends a job per stage.
+/// The number of seconds after which a finished job is forgotten. Clients are notified of the end of a job, so they do not need its record.
+/// Ballista's default is an hour, and a run sends a job per stage.
 const FINISHED_JOB_SECONDS: u64 = 10;
 
 /// Runs a scheduler until it fails or the future is dropped. Calls `listening` with its address before the first request.
@@ -85,7 +85,8 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
         grpc_client_max_message_size: MESSAGE_BYTES,
         finished_job_state_clean_up_interval_seconds: FINISHED_JOB_SECONDS,
-        // Ballista redirects this path to its web page. No request can contain the path, because of its control character.
+        // Ballista redirects this path to its web page. No request can contain this path, because of its control character, so nothing is
+        // redirected.
         web_tui_route: "/\u{1}".to_owned(),
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),
@@ -160,13 +161,13 @@ impl PatientPolls {
         }
         for wait in WAITS {
             let empty = answer.as_ref().is_ok_and(|work| is_empty(work.get_ref()));
-            // Without a job, a cluster gets no more requests than with Ballista's own scheduler.
+            // Without a job, the poll is not repeated, so the scheduler handles no more requests than Ballista's own.
             let jobs = self.scheduler.pending_job_number() + self.scheduler.running_job_number();
             if !(empty && idle && jobs > 0) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(wait)).await;
-            // The end of a task is only reported once.
+            // The first poll has already reported the tasks that ended, so further polls report none.
             let metadata = executor.clone();
             answer = poll(PollWorkParams { metadata, num_free_vcores, task_status: Vec::new() }).await;
         }

@@ -77,7 +77,7 @@ pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, n
 /// The setting for the maximum size of a side that Ballista's scheduler holds whole, in bytes.
 const HELD_BYTES: &str = "ballista.optimizer.broadcast_join_threshold_bytes";
 
-/// Sets the scheduler's limits of held sides to the planner's limits, because the scheduler optimizes joins again.
+/// Sets the scheduler's limits on sides that are held whole to the planner's limits, because the scheduler optimizes joins again.
 fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let optimizer = &config.options().optimizer;
     let (bytes, rows) =

@@ -116,7 +116,7 @@ fn plan(
                 }
                 None => Arc::clone(input),
             };
-            // DataFusion's message of a scan lacks the order and the reader of Parquet files.
+            // DataFusion serializes a scan without its order and without its reader of Parquet files, so both are set again.
             let input = pinned_scan(input, &context.runtime_env(), &number.splits, None)?;
             OperatorExec::plan(number, vec![input])
         }

@@ -1,6 +1,6 @@
 //! The HTTP connector of the clients of stores, with checks of answers that the clients lack.
 //!
-//! The client retries a request that got no answer, but not a request whose answer ended early, except for the bytes of objects. This
+//! The client retries a request that got no answer. It retries a request whose answer ended early only for the bytes of objects. This
 //! connector therefore reads every other answer completely, as a part of the request. If a page of a listing has no token for the next
 //! page, the client accepts it as the last page. The client also fails a whole listing if it cannot read one key. Therefore pages are
 //! parsed here first.

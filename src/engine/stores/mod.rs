@@ -105,7 +105,7 @@ impl ObjectStoreRegistry for Registry {
     }
 }
 
-/// Returns a store that is also its own client for reading objects.
+/// Returns a store twice, for all requests and for reading objects.
 #[cfg(any(feature = "gcs", feature = "azure"))]
 fn twice(store: Arc<dyn ObjectStore>) -> [Arc<dyn ObjectStore>; 2] {
     [Arc::clone(&store), store]

@@ -18,7 +18,7 @@ pub(super) struct PartUpload {
     /// The upload, or `None` after its end.
     pub(super) inner: Option<Box<dyn MultipartUpload>>,
     pub(super) sent: Digest,
-    /// Reads the object if the answer to the end of the upload was lost.
+    /// The store, from which the object is read if the answer to the last request of the upload was lost.
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) bucket_url: Arc<BucketUrl>,
     pub(super) location: Path,

@@ -50,7 +50,7 @@ pub struct Pack {
     pub strata: Vec<StratumOfPack>,
     /// The pairs in a random order.
     pub rows: Vec<AuditedPair>,
-    /// The page marks common passages that are at least as long as a shingle.
+    /// The settings of shingles. The page marks common passages that are at least as long as a shingle.
     shingle: Shingle,
 }
 

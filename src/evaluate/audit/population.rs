@@ -237,7 +237,7 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
     let count = sizes.iter().filter(|size| **size > 0).count();
     if pairs < count {
         return Err(Error::job(format!(
-            "the pairs are of {count} strata, and one of each is needed: ask for {count} pairs or more"
+            "the pairs belong to {count} strata, and a pair of each stratum is drawn: ask for {count} pairs or more"
         )));
     }
     let allocated = allocate(&sizes, pairs);

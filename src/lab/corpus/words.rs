@@ -1,5 +1,5 @@
-//! Made-up words, whose frequencies are like in a natural language, and edits of texts to plant documents. A word is represented by its
-//! rank, from 0 for the most frequent word.
+//! Made-up words, which occur with the frequencies of a natural language, and edits of texts to plant documents. A word is represented by
+//! its rank, from 0 for the most frequent word.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::kernel::measure::jaccard_of;
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";
 
-/// The minimum and maximum number of letters of words with ranks below the first number. Words in a text have about five letters on
-/// average, as in English.
+/// The end of a range of ranks, and the minimum and maximum number of letters of the words in this range. Words in a text have about five
+/// letters on average, as in English.
 const LENGTHS: [(usize, usize, usize); 3] = [(100, 2, 5), (1_000, 4, 6), (usize::MAX, 5, 10)];
 
 /// All words by rank, and the table with which words are drawn.

@@ -90,8 +90,8 @@ impl Chain {
             let results = made.applied.as_ref().zip(named.and_then(|named| named.applied.as_ref()));
             if let Some((own, other)) = results.filter(|(own, other)| own.fingerprint != other.fingerprint) {
                 return Err(Error::job(format!(
-                    "an output is named that was made against {}, and also {}, another result of apply over the same output: name \
-                     the former in its place",
+                    "an output was made against {}, but {} is named, another result of apply over the same output: name the former \
+                     in place of the latter",
                     own.url, other.url
                 )));
             }
@@ -135,7 +135,7 @@ impl Chain {
         col("origin_number") + lit(self.first_origin(at))
     }
 
-    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of its parts.
+    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of the outputs in it.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
         let runs = |run: &Run| match run.merged.as_slice() {
             [] => vec![run.fingerprint.clone()],
@@ -144,7 +144,7 @@ impl Chain {
         self.manifests().flat_map(runs).collect()
     }
 
-    /// The number of documents that the runs of the outputs replaced. For a merged output, it counts the replacements in its parts.
+    /// The number of documents that the runs of the outputs replaced. For a merged output, it counts the replacements in the outputs in it.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let counts =
             self.manifests().flat_map(|run| [run.counts.replaced_documents, run.counts.replaced_in_sources]);
@@ -188,7 +188,7 @@ impl Chain {
     }
 
     /// Checks that two outputs contain the same id only if the later run replaced the document. A run with reference outputs has already
-    /// checked its ids against them, but not the ids of a second source. Fails with `Kind::Input`, with the two outputs and an id.
+    /// checked its ids against theirs, but a run with a second source has not. Fails with `Kind::Input`, with the two outputs and an id.
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<KnownFingerprints<'_>> =
             self.against.iter().map(|against| KnownFingerprints::new(against)).collect();
@@ -265,7 +265,7 @@ impl Chain {
         self.founders(documents)
     }
 
-    /// Returns the removed documents (doc): they do not represent their latest cluster, or a result of `apply` removed them.
+    /// Returns the removed documents (doc): they do not represent the last cluster with them, or a result of `apply` removed them.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
         let clusters = self.by_run(|run, stored| {
             let clusters = own_clusters(stored)?;
@@ -370,8 +370,8 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     const METHOD: &str = "clusters.method = \"representative\"";
     if made.clusters.method != job.clusters.method || made.clusters.order() != job.clusters.order() {
         return Err(Error::job(format!(
-            "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents join \
-             clusters of the same kind: give both the same ones"
+            "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents \
+             must join clusters of the same kind: give the job the same ones"
         )));
     }
     if let Some([why, advice]) = ancestors::own_pairs_missing(made) {

@@ -8,10 +8,9 @@ use crate::job::{Against, Job};
 use crate::output::{Layout, MANIFEST, Stored};
 use crate::pipeline::overlap;
 
-/// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists.
-/// Fails with `Kind::Job` in two cases. The output of `job` overlaps with a missing output, so the next run could not have the output of
-/// this run as its own reference. Or an earlier day has a finished output beside this output or beside a missing one, so the path of the
-/// reference is probably wrong.
+/// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists. Fails with `Kind::Job` if
+/// the output of `job` overlaps with a missing output, because a run cannot write to its reference. Also fails if an earlier day has a
+/// finished output beside this output or a missing one: the path of the reference is then probably wrong.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let Some(against) = job.against.as_ref().filter(|against| against.first_day) else {
         return Ok(job.clone());
@@ -46,7 +45,7 @@ async fn refuse_earlier_days(job: &Job, against: &Against, places: &[Layout]) ->
             if manifest["job"]["name"] == job.name.as_str() {
                 return Err(Error::job(format!(
                     "{} does not exist, but {} has the output of an earlier day of the job {}, so this is not the first day: correct \
-                     against.output, or set another name",
+                     against.output, or give the job another name",
                     against.outputs().join(", "),
                     sibling.shown(),
                     job.name
@@ -57,8 +56,8 @@ async fn refuse_earlier_days(job: &Job, against: &Against, places: &[Layout]) ->
     Ok(())
 }
 
-/// Returns the `outputs` to merge. Leaves out outputs that do not exist, if the run of the first other output recorded them as missing on
-/// the first day.
+/// Returns the `outputs` to merge. Leaves out outputs that do not exist, if the run of the first existing output recorded them as missing
+/// on the first day.
 pub(crate) async fn without_missing(session: &SessionContext, outputs: &[String]) -> Result<Vec<String>> {
     let mut missing = 0;
     while let Some(url) = outputs.get(missing)

@@ -67,8 +67,7 @@ impl ReferenceOutputs {
         Ok(())
     }
 
-    /// The outputs with rejects that are also reference documents. The expression is the number of a reject's source in
-    /// [`Self::sources`].
+    /// The outputs whose rejects are also reference documents. The expression gives the number of a reject's source in [`Self::sources`].
     pub(crate) fn with_rejects(&self) -> impl Iterator<Item = (Expr, &Stored)> {
         let outputs = self.chain.outputs.iter().enumerate();
         let outputs = outputs.filter(|(at, _)| self.chain.has_rejects(*at));
@@ -107,5 +106,5 @@ fn have_common_order(a: &DataType, b: &DataType) -> bool {
     a == b || (a.is_numeric() && b.is_numeric()) || (a.is_string() && b.is_string())
 }
 
-/// The advice if the source of a reference output has changed.
+/// The end of the advice to make a reference output again whose source has changed.
 const KEEP_SHINGLES: &str = ", with output.keep = \"shingles\" if later runs should not need the source";

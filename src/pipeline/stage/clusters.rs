@@ -82,7 +82,7 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     with_columns(members, cx.table(Table::Documents)?.select(columns)?)
 }
 
-/// Finds the representative of each shingle set, and how strongly the two are connected.
+/// Finds the representative of each shingle set, and the similarity and the weakest link of the two.
 pub(super) static REPRESENTED: Stage = Stage::work(
     WorkTable::REPRESENTED,
     |job| job.clusters.method.describe_search().into(),

@@ -110,7 +110,7 @@ impl ReservedComponents {
     }
 }
 
-/// The rows (doc, root) of components in memory. Reading them frees the components, so they are read once.
+/// The rows (doc, root) of components in memory. Reading them frees the components, so they can be read only once.
 struct FoundRows {
     found: Mutex<Option<ReservedComponents>>,
     schema: SchemaRef,

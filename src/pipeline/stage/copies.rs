@@ -130,8 +130,8 @@ impl SameKeyPlaces {
         let (named, more) = (ids.join(", "), more(ids.len()));
         if self == Self::BothSources {
             return Ok(Error::input(format!(
-                "documents of against.source have the 64-bit keys that documents of the source have, by chance: {named}{more}: give one \
-                 of them another id"
+                "documents of against.source have other ids than documents of the source but, by chance, the same 64-bit keys: \
+                 {named}{more}: give one of them another id"
             )));
         }
         let advice = match cx.job.source.id {

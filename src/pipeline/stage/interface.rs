@@ -144,7 +144,7 @@ pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, T
     (table.into(), TableRows::NotNull(column.into()))
 }
 
-/// (needed): the documents in the column `name` of a table.
+/// Returns (needed): the documents in the column `name` of a table.
 pub(super) fn needed(cx: &StageContext<'_>, table: WorkTable, name: &str) -> Result<BoundedRows> {
     let BoundedRows { frame, count } = BoundedRows::read(cx, table)?;
     Ok(BoundedRows { frame: frame.select(renamed([(name, "needed")]))?, count })

@@ -101,7 +101,7 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let documents = cx.table(WorkTable::RANKS)?;
     let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
     let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
-    // In all other jobs, documents with the same shingles form one group of copies.
+    // In all other jobs, documents with the same shingles form one group of copies, so no pairs between groups need to be added.
     let same = if cx.reference.is_some() || job.candidates.compare == Compare::Across {
         let (scores, count) = scores_of_components(cx).await?;
         bytes += count * BYTES_OF_EDGE;

@@ -1,8 +1,8 @@
 //! The stages of a run, by subject. A stage consists of a name, a description, tables with their columns, and a plan that computes the
 //! rows with functions of [`crate::frames`].
 //!
-//! `check` prints the lists below for a job. Some stages are in no list, because the data decides whether they are needed, for example
-//! the rounds that settle dense groups. Another stage runs them or returns them as follow-ups.
+//! `check` prints the lists below for a job. Some stages are in no list, because the data decides whether they are needed, for example the
+//! rounds that compare dense groups. Another stage runs them or returns them as follow-ups.
 
 mod clusters;
 mod components;

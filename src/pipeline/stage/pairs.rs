@@ -174,7 +174,7 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let all = one_number(text_bytes(texts.clone())?).await?;
     let longest = one_number(longest_text_bytes(texts.clone())?).await?;
     let frame = with_passages(frame, texts, job.second_source().is_some())?;
-    // Every pair has two texts of average length.
+    // The estimate assumes two texts of average length for every pair.
     let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (all / cx.rows(WorkTable::TEXTS).max(1));
     let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
     let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
 //! uncompared, units, run_fingerprints, windows, spans, passages: finds the passages that repeat inside documents.
 //!
-//! For reference documents, a stage writes only rows that new documents may share, which are few even if it reads many documents.
+//! For reference documents, a stage writes only rows that new documents may share. These are few, even if the stage reads many documents.
 
 use datafusion::prelude::{DataFrame, Expr, col, lit};
 

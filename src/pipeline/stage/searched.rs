@@ -115,7 +115,7 @@ pub(super) async fn in_turn(cx: &StageContext<'_>, table: Option<WorkTable>) -> 
         let has_group =
             matches!(reference, ReferenceDocuments::Source(second) if second.source.group.is_some());
         let texts = read_texts(cx, uncompared(cx, true)?, None, |texts| {
-            // The number and order of an output's carried columns are unknown here.
+            // Here, the number and order of an output's carried columns are unknown, so only a second source has groups.
             let group = Some(carried(0))
                 .filter(|group| has_group && texts.schema().has_column_with_unqualified_name(group));
             let mut named = frames::columns(["id", "doc", "source", "position"]);

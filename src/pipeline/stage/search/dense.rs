@@ -21,7 +21,7 @@ impl WorkTable {
     /// The pairs of a leader and another document that a round compares.
     const PROPOSED: Self = Self::new("proposed", PAIR_COLUMNS);
     const LEADERS: Self = Self::new("leaders", &[Numbers(&["a"])]);
-    /// The scores in [`Self::PROPOSED`] that reach the threshold.
+    /// The scores of the pairs in [`Self::PROPOSED`] that reach the threshold.
     const FOLLOWERS: Self = Self::new("followers", &[Operator(score_schema)]);
     /// Candidates, including candidates from dense buckets.
     pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", PAIR_COLUMNS);

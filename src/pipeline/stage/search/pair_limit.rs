@@ -112,7 +112,7 @@ pub(super) async fn check_every_two(cx: &StageContext<'_>) -> Result<()> {
     check_pairs(cx, None, every_two_of(new).saturating_add(new.saturating_mul(known))).await
 }
 
-/// Ends a run if the pairs of its scores, expanded to copies, would be too many.
+/// Ends a run if its scores would give too many pairs after they are expanded to copies.
 pub(in crate::pipeline::stage) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
     refuse_more(cx, pairs_of_scores(cx).await?, |pairs| format!("at least {pairs} pairs")).await
 }
@@ -124,7 +124,7 @@ async fn refuse_more(cx: &StageContext<'_>, pairs: u64, shown: impl Fn(u64) -> S
 }
 
 /// Returns a lower bound on the number of pairs after scores are expanded to copies. If copies are pairs, the bound is the number of
-/// scores, since most pairs of a large group are pairs of copies.
+/// scores, since [`with_copies`] adds most pairs of a large group.
 async fn pairs_of_scores(cx: &StageContext<'_>) -> Result<u64> {
     let (scores, copies) = (cx.rows(WorkTable::SCORES), cx.rows(WorkTable::COPIES));
     let rules = Rules::new(cx.job);
@@ -153,7 +153,7 @@ fn too_many(job: &Job, pairs: &str) -> Error {
     let (noun, threshold, output) = (job.score.measure.noun(), job.score.threshold, &job.output);
     let first = match (output.most_expanded(), job.candidates.method.compares_every_two()) {
         _ if job.score.measure.takes_any_size() => {
-            "set shingle.min_words, so that short documents leave, which very many others hold".into()
+            "set shingle.min_words, so that short documents, which very many others contain, are rejected".into()
         }
         (None, _) => {
             "set output.max_expand to about 1000, which pairs each document of a large group only with a leader".into()
