@@ -56,8 +56,9 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
             }
         }
         None => {
-            let folder = |file: &&File| file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let folders: BTreeSet<&str> = files.iter().map(folder).collect();
+            let folders =
+                files.iter().map(|file| file.path.rsplit_once('/').map_or("", |(folder, _)| folder));
+            let folders: BTreeSet<&str> = folders.collect();
             for folder in folders {
                 for meta in output.list(folder).await? {
                     found.extend(output.inside(&meta.location).map(|inside| (inside, meta.size)));
