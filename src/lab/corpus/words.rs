@@ -97,7 +97,7 @@ fn alias_table(mut weights: Vec<f64>) -> Vec<(u32, u32)> {
             small.push(high);
         }
     }
-    // The words in the remaining columns fill them, up to rounding errors.
+    // Each remaining column contains only its own word, up to rounding errors.
     columns
 }
 
