@@ -97,7 +97,7 @@ impl Stored {
         let urls: Vec<&str> = jobs.iter().flat_map(|job| &job.source.urls).map(String::as_str).collect();
         if !places.is_empty() && places.len() != urls.len() {
             return Err(Error::job(format!(
-                "{of} was made of {}, and --source names {}: name a new place for each, in this order",
+                "{of} was made of {}: expected one --source for each, in this order, and got {}",
                 urls.join(", "),
                 places.len()
             )));

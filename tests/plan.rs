@@ -277,7 +277,7 @@ fn jobs_that_cannot_be_planned_are_refused() {
     let (out, again) = (scene.path("out"), scene.path("again"));
     let over_output = format!("[source]\nformat = \"output\"\nurl = {out:?}\n[output]\nurl = {again:?}\n");
     std::fs::write(&scene.job, over_output).unwrap();
-    scene.command(&["plan"]).assert().refused(2, &["reads no texts but finished outputs"]);
+    scene.command(&["plan"]).assert().refused(2, &["reads finished outputs and no texts"]);
 }
 
 /// New documents are planned against a whole earlier output: pairs with its documents grow as the documents, others as their square.
@@ -345,7 +345,7 @@ fn a_run_keeps_its_forecast_in_its_record() {
     assert_eq!(sketches["forecast"]["name"], "sketches");
     assert!(std::fs::read_to_string(page).unwrap().contains("seconds forecast"));
     scene.run(&["--overwrite", "--set", "score.threshold=0.7"]);
-    report(&[]).refused(2, &["of another result"]);
+    report(&[]).refused(2, &["does not belong to the result"]);
 }
 
 #[test]

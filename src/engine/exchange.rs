@@ -146,7 +146,7 @@ fn with_inputs(
 fn readable_again(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let (properties, input) = match OperatorExec::<Exchange>::described(plan.as_ref()) {
         Some(exchange) => (Arc::clone(&exchange.properties), only_child(&plan)?),
-        // A single task reads the single partition once.
+        // A single task reads the single partition only once, so the rows need not be stored.
         None if plan.output_partitioning().partition_count() == 1 => return Ok(plan),
         // Rows that are partitioned without an exchange pass through an exchange into the same partitions.
         None => {

@@ -125,7 +125,7 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
 #[derive(Debug, Clone, Copy)]
 struct TasksAtOnce(usize);
 
-/// After tasks exhausted their shared memory pool, their number is divided by this.
+/// The number of tasks is divided by this after they exhausted their shared memory pool.
 const FEWER_TASKS: usize = 4;
 
 pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> SessionConfig {

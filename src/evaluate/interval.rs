@@ -76,7 +76,7 @@ impl Stratum {
         let spread = if k > 1.0 {
             positive.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0)
         } else {
-            // The spread of a single value is unknown, so its square is assumed.
+            // The spread of a single value is unknown, so the square of the value is assumed.
             mean * mean * k
         };
         // The spread of few values is uncertain, so the last factor widens the interval, as the longer tails of Student's distribution

@@ -79,7 +79,7 @@ async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<Dat
     if job.shingle.hash == ShingleHash::Dictionary {
         if !job.output.keep.shingles() {
             return Err(Error::job(
-                "shingles are numbered by a dictionary, so texts alone do not tell them: run the job again with output.keep = \
+                "shingles are numbered by a dictionary, so they cannot be computed from texts alone: run the job again with output.keep = \
                  \"shingles\"",
             ));
         }
@@ -184,7 +184,7 @@ impl PartnerSearch {
         let missing = drawn.len() - self.index.drawn.len().min(drawn.len());
         if missing > 0 {
             return Err(Error::input(format!(
-                "{missing} of {} documents that were drawn are not in the source any more: run the job again with --overwrite",
+                "{missing} of {} drawn documents are no longer in the source: run the job again with --overwrite",
                 drawn.len()
             )));
         }

@@ -86,7 +86,7 @@ pub async fn forecast(
 fn refuse(job: &Job) -> Result<()> {
     if !job.reads_texts() {
         return Err(Error::job(
-            "this job reads no texts but finished outputs, and a plan is made from a sample of texts: `resemblance check` prints its stages",
+            "this job reads finished outputs and no texts, but a plan needs a sample of texts: `resemblance check` prints its stages",
         ));
     }
     if job.second_source().is_some() {

@@ -61,7 +61,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether a group of this size is written as a star: only its smallest id has pairs.
+    /// Whether a group of this size is written as a star: each of its pairs contains its smallest id.
     pub(crate) fn is_star(&self, size: Expr) -> Expr {
         match (self.compare, self.output.expand) {
             (Compare::Across, _) => lit(false),

@@ -127,7 +127,7 @@ pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
         .select(vec![col("doc"), col("texts").alias("shingle")])?
         .unnest_columns(&["shingle"])?
         .filter(col("shingle").is_not_null())?
-        // The hash of an id is also XXH3-64 of the bytes.
+        // The key of a document is computed in the same way: XXH3-64 of the bytes.
         .select(vec![document_key(col("shingle")).alias("hash"), col("shingle"), col("doc")])?;
     let by_shingle = ["hash", "shingle", "doc"].map(|name| col(name).sort(true, false)).to_vec();
     // The finer order comes first and implies the coarser one, so the plan has one sort.

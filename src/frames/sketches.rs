@@ -88,7 +88,7 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
 }
 
 /// Compared documents (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature), without `frequent`
-/// shingles (shingle, ..). Every compared text has shingles. A filter on the shingles would compute them a second time.
+/// shingles (shingle, ..). Every compared text has shingles, so they are not filtered: a filter would compute them a second time.
 ///
 /// # Errors
 /// If a dictionary numbers the shingles, since its numbers cannot be computed from single texts.

@@ -141,7 +141,7 @@ async fn delta_tables(
     }
     if tables.len() < paths.len() {
         return Err(Error::job(format!(
-            "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
+            "`{table}` is a Delta table, but not all other paths are Delta tables: name files of one format"
         )));
     }
     Ok(Some(FilesOfFormat {

@@ -41,18 +41,18 @@ impl AgainstSection {
         require(
             shingle.hash != ShingleHash::Dictionary,
             "shingle.hash",
-            "is \"dictionary\", whose numbers are those of one run: expected another one, since the documents of several runs \
-             are compared",
+            "is \"dictionary\", whose numbers are valid in one run only: expected another hash, since the documents of several \
+             runs are compared",
         )?;
         require(
             source.is_none() || same_id.is_none(),
             SAME_ID,
-            "is set, and an id may be in both sources: remove the key, which is for against.output",
+            "is set, but with against.source both sources may have the same id: remove the key",
         )?;
         require(
             source.is_none() || !first_day,
             "against.first_day",
-            "is true, and a second source must exist: remove the key, which is for against.output",
+            "is true, but against.source must exist on every day: remove the key",
         )?;
         let same_id = same_id.unwrap_or_default();
         require(
@@ -109,7 +109,7 @@ fn second_source(source: SourceSection) -> Checked<Source> {
     require(
         source.columns.is_none(),
         KEY,
-        "has the key `columns`, and the table documents has none of its documents: remove it",
+        "has the key `columns`, but the table documents has no document of this source: remove it",
     )?;
     source.resolved().map_err(|Wrong { key, fault }| Wrong { key: format!("against.{key}").into(), fault })
 }

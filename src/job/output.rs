@@ -58,7 +58,7 @@ impl Output {
         let fault = "is empty: expected a folder or a URL prefix, as in \"out/books/\"";
         require(!url.trim().is_empty(), URL, fault)?;
         address::check(url).or_else(|fault| wrong(URL, fault))?;
-        // A source in one of these formats includes whole folders, so the next run would read the tables of this run.
+        // In some formats, a source includes all files below its folder, so the next run would read the tables of this run.
         let walks = source.format.rules().takes_in_outputs;
         let is_inside = |folder: &str| {
             url.strip_prefix(folder.trim_end_matches('/'))

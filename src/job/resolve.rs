@@ -64,7 +64,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
         (Some(_), None) => {
             return wrong(
                 "source.format",
-                "is \"output\", which `resemblance run` and `check` alone can read: expected the format of the files that hold \
+                "is \"output\", which only `resemblance run` and `check` can read: expected the format of the files that hold \
                  the texts",
             );
         }

@@ -161,7 +161,7 @@ impl SourceSection {
             return wrong(
                 "source.id_separator",
                 format!(
-                    "is {:?}: expected one or more characters without a backslash, by which the parts of an id stay apart",
+                    "is {:?}: expected one or more characters without a backslash, which separate the parts of an id",
                     source.id_separator
                 ),
             );
@@ -242,7 +242,7 @@ fn format_of(given: Option<FormatName>, urls: &[String]) -> Checked<Format> {
                 return wrong(
                     KEY,
                     format!(
-                        "is required but missing: `{url}` has no ending that says it, as .parquet, .csv or .jsonl would; expected \
+                        "is required but missing: `{url}` has no ending that determines it, as .parquet, .csv or .jsonl would; expected \
                          \"parquet\", \"delta\", \"csv\", \"jsonl\", \"reuters\", \"text\", \"lines\" or \"output\""
                     ),
                 );
@@ -293,7 +293,7 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
         if let Some((other, _)) = before.find(|(_, other)| same(other, &stored)) {
             let fault = if same(other, name) {
                 format!(
-                    "names `{name}` twice: expected each column once, whether its letters are large or small"
+                    "names `{name}` twice: expected each column once, without regard to upper and lower case"
                 )
             } else {
                 format!(

@@ -447,14 +447,14 @@ mod tests {
         assert_eq!(firsts(&whole), [(100, ComparedMethod::Exact, 2.0), (500, ComparedMethod::Lsh, 10.5)]);
         assert_eq!(FastestMethod::new(&[], |one| one.seconds).fastest, []);
         let found: Vec<_> = whole.crossings.iter().map(|c| (c.documents, c.method, c.overtaken)).collect();
-        // Totals: 2, 3, 7; 12, 13, 10.5; 23, 21, 14.
+        // The totals of the three methods on each sample: 2, 3, 7; 12, 13, 10.5; 23, 21, 14.
         let expected = [
             (500, ComparedMethod::Lsh, ComparedMethod::Exact),
             (500, ComparedMethod::Lsh, ComparedMethod::Signatures),
             (1000, ComparedMethod::Signatures, ComparedMethod::Exact),
         ];
         assert_eq!(found, expected);
-        // Searches: 1, 1, 5; 10, 9, 6.5; 20, 15, 8.
+        // The searches of the three methods on each sample: 1, 1, 5; 10, 9, 6.5; 20, 15, 8.
         let search = FastestMethod::new(&samples, |one| one.seconds);
         assert_eq!(firsts(&search), [(100, ComparedMethod::Exact, 1.0), (500, ComparedMethod::Lsh, 6.5)]);
         assert!(search.crossings.iter().all(|crossing| crossing.documents == 500));

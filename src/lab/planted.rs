@@ -188,7 +188,7 @@ const POOL: usize = 1_000;
 /// The maximum number of draws for a word that differs from the replaced word.
 const DRAWS: usize = 8;
 
-/// The last words that were read, from which replacements are drawn.
+/// The words that were read last. Replacements are drawn from them.
 #[derive(Debug, Default)]
 struct Pool(VecDeque<String>);
 

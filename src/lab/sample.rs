@@ -49,7 +49,7 @@ impl LabSample {
         }
         if !job.candidates.method.compares() {
             return Err(Error::job(
-                "`candidates.method` = \"none\" compares no documents, which this command does: leave the key out for it",
+                "`candidates.method` = \"none\" compares no documents, but this command does: leave the key out",
             ));
         }
         if job.max_frequency.is_some() {
@@ -94,7 +94,7 @@ impl LabSample {
             if let Some((_, id)) = keys(&own)?.find(|(doc, _)| known.contains(doc)) {
                 return Err(Error::input(format!(
                     "a document of the source has the id of a reference document, `{id}`: set against.same_id = \"replace\" if it \
-                     takes the place of the known one, or \"skip\" to leave it out"
+                     replaces the reference document, or \"skip\" to leave it out"
                 )));
             }
         }

@@ -126,7 +126,7 @@ impl CommonPassages {
     }
 }
 
-/// The preliminary number of the passage with a unit, and the index of an equal unit in the other text.
+/// The preliminary number of a unit's passage, and the index of an equal unit in the other text.
 #[derive(Debug, Clone, Copy)]
 struct MarkedUnit {
     passage: usize,

@@ -85,7 +85,7 @@ impl PreviousResult {
         }
         if stored.is_none() && output.is_applied().await? {
             return Err(Error::input(format!(
-                "{} holds a result of apply, and no run writes among its files: choose another output.url",
+                "{} holds a result of apply, among whose files no run writes: choose another output.url",
                 output.shown()
             )));
         }

@@ -208,7 +208,7 @@ async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Resu
     let settings = |job: &Job| (job.shingle.clone(), job.max_frequency, job.minhash.clone());
     if !same_kept || settings(made) != settings(job) || made.source != source {
         return Err(Error::input(format!(
-            "{url} holds another result than it did when the job file was read: run again"
+            "the result in {url} has changed since the job file was read: run again"
         )));
     }
     let keep = made.output.keep;

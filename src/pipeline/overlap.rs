@@ -39,7 +39,7 @@ pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Re
     let overlap = written.prefix_matches(read_from) || read_from.prefix_matches(written);
     if same_store(output.store_url(), read.store_url()) && overlap {
         return Err(Error::job(format!(
-            "the output `{}` overlaps with the output `{}`, which is read: choose another {setting}, apart from it",
+            "the output `{}` overlaps with the output `{}`, which is read: choose another {setting}, outside of it",
             output.shown(),
             read.shown()
         )));

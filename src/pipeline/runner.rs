@@ -299,7 +299,7 @@ impl<'a> Runner<'a> {
             if divides(&plan) {
                 return Ok(Some(more));
             }
-            // More partitions would not reduce the memory of a sort.
+            // More partitions would not reduce the memory of a sort, so it gets the memory of all tasks.
             if sorts(&plan) && !tried.sorts_alone {
                 let config = session::sort_alone(config, engine.task_bytes());
                 return Ok(Some(StageAttempt { config, partitions: 1, is_divided: true, sorts_alone: true }));

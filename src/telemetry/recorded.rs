@@ -159,7 +159,7 @@ impl Recorded {
 fn new_span(name: String, trace_id: Vec<u8>, now: u64) -> Span {
     Span {
         trace_id,
-        // The first half of a random UUID contains fixed bits.
+        // Takes the second half of a random UUID, because the first half contains more fixed bits.
         span_id: Uuid::new_v4().into_bytes()[8..].to_vec(),
         kind: INTERNAL,
         start_time_unix_nano: now,

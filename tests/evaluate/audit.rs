@@ -334,7 +334,7 @@ fn wrong_labels_are_named_with_their_rows() {
     assert_eq!(std::fs::read_to_string(folder.join("audit.csv")).unwrap(), "mine");
     assert!(!folder.join("audit.html").exists());
     let few = program!["evaluate", &output, "--audit", "1", "--to", "few"].assert();
-    few.refused(2, &["one of each is needed"]);
+    few.refused(2, &["a pair of each stratum is drawn"]);
 }
 
 const HOSTILE: &str = "<script>document.title = 'owned'</script>\u{202e}\" onload=\"x\u{0}";

@@ -207,7 +207,7 @@ fn a_moved_source_is_read_from_its_new_place() {
             assert_eq!(place.kept(&format!("away/{to}")), place.kept("away/before"));
         }
         let arguments = [SHOW.as_slice(), &["--source", "moved", "--source", "copy"]].concat();
-        place.refused("away", &arguments, 2, &["names 2"]);
+        place.refused("away", &arguments, 2, &["and got 2"]);
         let options = [SHOW.as_slice(), &["--source", "nowhere"]].concat();
         place.refused("away", &options, 3, &["the source is not where --source says", "nowhere"]);
         place.change("away/copy/b");

@@ -605,7 +605,7 @@ fn cut_texts_are_in_no_reference_document() {
     program!["apply", lake.path("one"), "--to", lake.path("clean/other")].assert().success();
     let sets = format!("against.output={:?}", [lake.path("clean/other"), lake.path("two")]);
     let refused = run(&lake.job("in/two", "two", &["output.url=three", &sets])).unwrap_err().one_line();
-    assert!(refused.contains("name the former in its place"), "{refused}");
+    assert!(refused.contains("name the former in place of the latter"), "{refused}");
 }
 
 /// One job file over three days: each day names the output of all days before it, which the first day lacks.

@@ -180,7 +180,7 @@ fn outputs_that_have_not_seen_each_other_are_refused_by_name() {
     chains.refused(&["a", "of-both"], ["b", "of-both"], order);
     chains.refused(&["a", "of-ab"], ["ab", "of-ab"], order);
     chains.refused(&["of-both", "ab"], ["of-both", "a"], order);
-    let twice = "hold the documents of one run";
+    let twice = "hold the documents of the same run";
     chains.refused(&["ab", "a"], ["ab", "a"], twice);
     chains.refused(&["ab", "b"], ["ab", "b"], twice);
     chains.refused(&["a", "ab"], ["a", "ab"], twice);

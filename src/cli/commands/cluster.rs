@@ -145,7 +145,7 @@ impl ClusterCommand {
         match incomplete {
             0 => Ok(pairs),
             rows => Err(Error::input(format!(
-                "{shown} has {} without an id or a score: leave them out, or correct what wrote them",
+                "{shown} has {} without an id or a score: leave them out, or correct the program that wrote them",
                 print::counted(rows, "row")
             ))),
         }

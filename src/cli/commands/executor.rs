@@ -49,8 +49,8 @@ impl ExecutorCommand {
         };
         if is_loopback(bind) && !is_on_loopback(&settings.scheduler) {
             tracing::warn!(
-                "the scheduler may be on another machine, and only this one reaches --bind {bind}: where others fetch what the \
-                 tasks here write, bind an address of the cluster's own network, and set RESEMBLANCE_CLUSTER_TOKEN or add \
+                "the scheduler may be on another machine, and only this one reaches --bind {bind}: if others must fetch \
+                 what the tasks here write, bind an address of the cluster's own network, and set RESEMBLANCE_CLUSTER_TOKEN or add \
                  --allow-unauthenticated"
             );
         }

@@ -117,7 +117,7 @@ impl QueryLines {
         }
     }
 
-    /// Takes the lines as a query without the semicolon, if there are any.
+    /// Takes the collected lines as a query without the semicolon, or `None` if they are blank.
     fn rest(&mut self) -> Option<String> {
         let query = std::mem::take(&mut self.0);
         let query = query.trim().trim_end_matches(';').trim_end();

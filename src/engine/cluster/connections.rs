@@ -218,7 +218,7 @@ pub(super) fn endpoints(trust: Option<&Trust>) -> EndpointOverrideFn {
     })
 }
 
-/// Returns a session configuration whose connections use these endpoints.
+/// Returns a session configuration whose connections use [`endpoints`].
 pub(super) fn with_endpoints(config: SessionConfig, trust: Option<&Trust>) -> SessionConfig {
     let config = if trust.is_some() { config.with_ballista_use_tls(true) } else { config };
     config.with_ballista_override_create_grpc_client_endpoint(endpoints(trust))

@@ -91,7 +91,7 @@ pub(crate) async fn run(
     let work_dir = spills::parent(settings.work_dir.clone())?;
     let unusable =
         || format!("cannot write to {}: choose another folder with --work-dir", work_dir.display());
-    // Other users cannot read this folder. Ballista removes every folder inside it.
+    // Other users cannot read this folder. Ballista removes every folder inside it, so only this executor may use it.
     let folder = SpillFolder::create(&work_dir).context(unusable)?;
     let Some(shuffles) = folder.path().to_str() else {
         return Err(Error::job(format!("--work-dir {} is not UTF-8: choose another", work_dir.display())));

@@ -303,7 +303,7 @@ pub(super) enum AttemptFailure {
     Final(Error),
 }
 
-/// The prefix of an error that may not occur on another executor.
+/// The prefix of an error that another executor could avoid.
 const ON_EXECUTOR: &str = "a task failed on the executor ";
 
 /// Returns the error for a task that failed because of `executor` or its connections.

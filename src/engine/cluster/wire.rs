@@ -136,8 +136,8 @@ fn fail_reruns(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Ar
     }
 }
 
-/// Stands in for a reader, and fails when it is executed. An error of decoding would be reported for the first attempt, for which the
-/// scheduler no longer waits.
+/// Stands in for a reader, and fails when it is executed. If decoding failed instead, the error would be reported for the first attempt,
+/// for which the scheduler no longer waits.
 #[derive(Debug, Clone)]
 struct RerunGuard(Arc<PlanProperties>);
 

@@ -309,8 +309,8 @@ fn hand_on_checksum(headers: &mut HeaderMap) {
     headers.remove(CHECKSUM_HEADER);
     let found = ALGORITHMS.iter().find_map(|(header, ..)| {
         let value = headers.get(*header)?.to_str().ok()?;
-        // The checksum of an object that was uploaded in parts may be over the checksums of the parts. It then ends in a hyphen and their
-        // number.
+        // The checksum of an object that was uploaded in parts may be computed from the checksums of the parts. It then ends in a hyphen
+        // and their number.
         (!value.contains('-')).then(|| format!("{header} {value}"))
     });
     if let Some(value) = found.and_then(|found| found.parse().ok()) {

@@ -96,7 +96,7 @@ impl BucketUrl {
     /// Returns the transient error for bytes that do not have the checksum of their object.
     pub(super) fn altered(&self, object: &Path) -> object_store::Error {
         let message = format!(
-            "{self}/{object}: the bytes that came do not have the checksum that the storage keeps of them: {TRANSIENT}, \
+            "{self}/{object}: the received bytes do not have the checksum that the storage has for them: {TRANSIENT}, \
              and use https:// where the endpoint is http://"
         );
         transient(io::Error::new(io::ErrorKind::InvalidData, StoreFault::Explained(message)))

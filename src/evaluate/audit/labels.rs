@@ -91,7 +91,7 @@ impl Labels {
             }
             // The end of a sheet can contain empty rows.
             _ if label.trim().is_empty() => return Ok(()),
-            _ => return wrong("there is a label, and nothing that names its pair"),
+            _ => return wrong("there is a label, but nothing that identifies its pair"),
         };
         let label = match label.trim().to_lowercase().as_str() {
             "" => None,

@@ -97,7 +97,7 @@ fn alias_table(mut weights: Vec<f64>) -> Vec<(u32, u32)> {
             small.push(high);
         }
     }
-    // The words in the remaining columns fill them, up to rounding errors.
+    // Each remaining column contains only its own word, up to rounding errors.
     columns
 }
 
@@ -135,7 +135,7 @@ fn replace(word: &mut u32, vocabulary: &Vocabulary, random: &mut SplitMix64) {
     }
 }
 
-/// Keeps a random passage with half of the words, at least `size`.
+/// Keeps a random passage with half of the words, but with at least `size` words.
 pub(super) fn passage(words: &mut Vec<u32>, size: usize, random: &mut SplitMix64) {
     let length = (words.len() / 2).max(size).min(words.len());
     let start = below(random.next(), (words.len() - length + 1) as u64) as usize;

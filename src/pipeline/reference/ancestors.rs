@@ -83,7 +83,7 @@ pub(crate) fn check_order(
         for run in std::iter::once(&manifest.fingerprint).chain(&manifest.merged) {
             if let Some(other) = named.insert(run, shown) {
                 return Err(Error::job(format!(
-                    "{other} and {shown} hold the documents of one run, so {named_by} names these twice: name one of the two"
+                    "{other} and {shown} hold the documents of the same run, so {named_by} names them twice: name one of the two"
                 )));
             }
         }

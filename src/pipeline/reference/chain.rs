@@ -135,7 +135,7 @@ impl Chain {
         col("origin_number") + lit(self.first_origin(at))
     }
 
-    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of the outputs in it.
+    /// The fingerprints of the runs that read the documents. A merged output contributes the fingerprints of its merged runs.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
         let runs = |run: &Run| match run.merged.as_slice() {
             [] => vec![run.fingerprint.clone()],
@@ -144,7 +144,7 @@ impl Chain {
         self.manifests().flat_map(runs).collect()
     }
 
-    /// The number of documents that the runs of the outputs replaced. For a merged output, it counts the replacements in the outputs in it.
+    /// The number of documents that the runs of the outputs replaced. For a merged output, it counts the replacements by its merged runs.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let counts =
             self.manifests().flat_map(|run| [run.counts.replaced_documents, run.counts.replaced_in_sources]);

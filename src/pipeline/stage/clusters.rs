@@ -1,4 +1,4 @@
-//! ranks, represented, clusters, cluster_levels, cluster_id_changes: computes clusters from pairs.
+//! The stages ranks, represented, clusters, cluster_levels and cluster_id_changes, which compute clusters from pairs.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};

@@ -1,5 +1,5 @@
-//! components, large_star, small_star: finds the documents that scores connect. Uses union-find if it fits in memory, and otherwise the
-//! rounds of [`crate::frames::components`].
+//! The stages components, large_star and small_star, which find the documents that scores connect: by union-find if it fits in memory, and
+//! otherwise by the rounds of [`crate::frames::components`].
 
 use std::fmt;
 use std::sync::Arc;

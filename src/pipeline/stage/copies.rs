@@ -1,4 +1,4 @@
-//! copies, same_keys: finds documents with identical shingles, and documents that share a key.
+//! The stage copies, which finds documents with identical shingles, and documents that share a key.
 
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col, lit};

@@ -1,4 +1,4 @@
-//! left_out, duplicates, cuts, dictionary, sketches: reads documents, and computes their shingles and sketches.
+//! The stages left_out, duplicates, cuts, dictionary and sketches, which read documents, and compute their shingles and sketches.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col, lit};
@@ -123,8 +123,8 @@ async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<([u64; 3], Option<S
     let unread = as_string_array(batch.column(3))?.iter().flatten().find(|unread| !unread.is_empty());
     let warning = unread.map(|unread| {
         format!(
-            "{of}.where converts texts, and some have another form: {unread}; these are NULL in the condition, and TRY_CAST in it says that \
-             this is wanted"
+            "{of}.where converts texts, but some cannot be converted: {unread}; these are NULL in the condition; if this is wanted, write \
+             TRY_CAST in it"
         )
     });
     Ok(([number(0)?, number(1)?, number(2)?], warning))

@@ -1,4 +1,4 @@
-//! group_sizes, frequent, frequent_shingles: the shingles that occur in too many documents.
+//! The stages group_sizes, frequent and frequent_shingles, which find the shingles that occur in too many documents.
 
 use datafusion::prelude::{DataFrame, col};
 

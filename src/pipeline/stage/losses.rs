@@ -1,4 +1,4 @@
-//! removals, losses, spared: the shingles that are lost with removed documents, and the spared documents.
+//! The stages removals, losses and spared, which find the shingles that are lost with removed documents, and the spared documents.
 
 use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, col, lit};

@@ -1,4 +1,4 @@
-//! candidates, scores, members, pairs: pairs of similar documents, from candidates to the public tables.
+//! The stages candidates, scores, members and pairs, which find similar documents, from candidates to the public tables.
 
 use datafusion::prelude::DataFrame;
 

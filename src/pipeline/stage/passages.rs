@@ -1,4 +1,4 @@
-//! uncompared, units, run_fingerprints, windows, spans, passages: finds the passages that repeat inside documents.
+//! The stages uncompared, units, run_fingerprints, windows, spans and passages, which find the passages that repeat inside documents.
 //!
 //! For reference documents, a stage writes only rows that new documents may share. These are few, even if the stage reads many documents.
 

@@ -1,4 +1,4 @@
-//! reference_duplicates, reference: finds the reference documents that may match new documents.
+//! The stages reference_duplicates and reference, which find the reference documents that may match new documents.
 
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;

@@ -1,4 +1,4 @@
-//! totals: counts the numbers in the manifest, and checks the tables against their contracts.
+//! The stage totals, which counts the numbers in the manifest, and checks the tables against their contracts.
 
 use std::collections::BTreeMap;
 

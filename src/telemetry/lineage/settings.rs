@@ -77,7 +77,7 @@ fn http(environment: &Environment) -> Result<EventDestination> {
     Ok(EventDestination::Http { url, api_key: api_key(environment)? })
 }
 
-/// Returns the secret for the collector. The variables of the transport take precedence over the short variable.
+/// Returns the secret for the collector. The variables of the transport take precedence over `OPENLINEAGE_API_KEY`.
 fn api_key(environment: &Environment) -> Result<Option<String>> {
     let variable = |name| environment.get(name).map(str::to_owned);
     let auth = match environment.get("OPENLINEAGE__TRANSPORT__AUTH") {

@@ -1,4 +1,4 @@
-//! prefixes, leaders, followers, dense_candidates: compares the documents in dense groups with leaders instead of each other, in rounds.
+//! The stages prefixes, leaders, followers and dense_candidates, which compare the documents in dense groups with leaders, in rounds.
 //! [`crate::frames::prefix`] describes the rounds and their guarantees.
 
 use datafusion::prelude::DataFrame;

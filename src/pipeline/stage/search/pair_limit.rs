@@ -1,4 +1,4 @@
-//! sample: enforces the limit on the number of pairs. A run that would write more pairs ends before the search.
+//! The stage sample, which enforces the limit on the number of pairs. A run that would write more pairs ends before the search.
 
 use datafusion::prelude::{col, lit};
 

@@ -1,5 +1,5 @@
-//! frequencies, and `candidates.method = "prefix"`: joins documents by their rarest shingles. The method `lsh` joins the documents in hot
-//! buckets in the same way.
+//! The stage frequencies, and `candidates.method = "prefix"`, which join documents by their rarest shingles. The method `lsh` joins the
+//! documents in hot buckets in the same way.
 
 use super::dense::settle;
 use super::pair_limit;
