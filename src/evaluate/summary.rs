@@ -6,7 +6,7 @@ use super::interval::{Estimate, Stratum, recall, share, total};
 use super::partners::{KeptRanks, Partners, SetOverlap};
 use super::sets::{DrawnSet, FoundPair, FoundPairs, Set, SetDraw, Sets};
 use super::truth::Agreement;
-use crate::job::curve::Curve;
+use crate::job::band_choice::Curve;
 use crate::job::{Compare, Job, ScoreBy};
 use crate::output::Stored;
 

@@ -4,9 +4,9 @@
 //! its name. Every section has a file with its keys, defaults and rules.
 
 mod against;
+pub mod band_choice;
 mod candidates;
 mod clusters;
-pub mod curve;
 mod encoding;
 mod engine;
 pub mod file;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::against::Reference;
-use super::curve::choose_bands;
+use super::band_choice::choose_bands;
 use super::file::{self, JobDocument, JobFile};
 use super::format::FormatName;
 use super::shingle::{check_shingle, check_short};

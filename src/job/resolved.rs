@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::curve::Curve;
+use super::band_choice::Curve;
 use super::lsh::ROWS_OF_16_BITS;
 use super::{
     Against, Alarms, Candidates, Clusters, Columns, EngineSettings, Lsh, Minhash, NewPairs, Output, Passages,

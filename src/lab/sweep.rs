@@ -12,7 +12,7 @@ use super::sample::LabSample;
 use super::timing::{Bench, NamedJob, Searched};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
-use crate::job::curve::choose_bands;
+use crate::job::band_choice::choose_bands;
 use crate::job::{Bits, Job, Lsh, MAX_SHINGLE_SIZE, Score, ScoreBy, similarity, whole};
 use crate::kernel::measure::jaccard_of;
 use crate::page::text::{seconds, sentence};

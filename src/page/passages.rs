@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::job::Shingle;
-use crate::kernel::text::passages::{CommonRun, PlacedUnits, common_runs};
+use crate::kernel::text::common_passages::{CommonRun, PlacedUnits, common_runs};
 
 /// The maximum number of words or characters of each text that are searched, because the search is in memory.
 pub(crate) const MAX_UNITS: usize = 100_000;

@@ -16,7 +16,7 @@ use super::decisions::{Decision, TextColumns, annotated, other_text};
 use super::work::{DocumentCounts, RewriteSettings, RowDestination, WrittenFile, rejected_path, written};
 use crate::error::{Context, Result};
 use crate::job;
-use crate::kernel::text::passages::without_spans;
+use crate::kernel::text::common_passages::without_spans;
 use crate::output::upload::Upload;
 use crate::source::{self, Listed, ReadRequest, SourceFile};
 

@@ -25,7 +25,7 @@ use super::work::{
 use super::{as_parquet, parquet, rows};
 use crate::error::{Context, Error, Result};
 use crate::job;
-use crate::kernel::text::passages::SpanCutter;
+use crate::kernel::text::common_passages::SpanCutter;
 use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};

@@ -1,6 +1,6 @@
 //! `resemblance generate` as a user calls it, and what the job finds of what was planted.
 
-use resemblance::job::curve;
+use resemblance::job::band_choice;
 
 use crate::support::*;
 
@@ -66,7 +66,7 @@ fn the_job_finds_planted_pairs() {
     run(&job(&corpus, &lsh, &[&sets[0], &sets[1]])).unwrap();
     let found = pairs(&lsh);
     let expected = similar(&truth, 0.8);
-    let chances: Vec<f64> = expected.values().map(|s| curve::probability(*s, bands, rows)).collect();
+    let chances: Vec<f64> = expected.values().map(|s| band_choice::probability(*s, bands, rows)).collect();
     let mean: f64 = chances.iter().sum();
     let sigma = chances.iter().map(|p| p * (1.0 - p)).sum::<f64>().sqrt();
     let hits = expected.keys().filter(|pair| found.contains_key(*pair)).count() as f64;

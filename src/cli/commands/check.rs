@@ -11,7 +11,7 @@ use crate::cli::screen::print;
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, CarriedColumn, InspectedContents, RowCount};
-use crate::job::{self, BandRule, Choice, Job, curve};
+use crate::job::{self, BandRule, Choice, Job, band_choice};
 use crate::pipeline::{self, keep_values};
 use crate::source::{self, Rewriting};
 use crate::telemetry::lineage;
@@ -88,7 +88,7 @@ fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
         "job": job_value,
         "bands": job.lsh.bands,
         "rows": job.lsh.rows,
-        "curve_threshold": curve::threshold(job.lsh.bands, job.lsh.rows),
+        "curve_threshold": band_choice::threshold(job.lsh.bands, job.lsh.rows),
         "expected_recall_at_threshold": job.expected_recall(),
         "curve": points,
         "stages": stages(job),
@@ -158,7 +158,7 @@ fn recall(job: &Job) -> String {
             print::counted(lsh.rows as u64, "row"),
             lsh.bands * lsh.rows,
             job.minhash.permutations,
-            curve::threshold(lsh.bands, lsh.rows),
+            band_choice::threshold(lsh.bands, lsh.rows),
         );
     }
     let higher =

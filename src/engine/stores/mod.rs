@@ -12,11 +12,12 @@
 //! Errors name the variable but never its value, which may be a secret.
 
 mod checked_http;
+mod endless_listings;
 mod errors;
 mod multipart_uploads;
 mod remote;
-mod repeats;
 mod resumed_reads;
+mod retries;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,12 +29,12 @@ use datafusion::execution::object_store::ObjectStoreRegistry;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::local::LocalFileSystem;
-use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+use object_store::{ClientConfigKey, ObjectStore, RetryConfig};
 use parking_lot::Mutex;
 use url::Url;
 
 use crate::address;
-use crate::environment::{AWS, Environment, REQUEST, RETRY, names_variable};
+use crate::environment::{AWS, Environment, names_variable};
 use crate::error::{Error, Kind, Result, chain};
 use checked_http::{CHECKSUM_MODE, Connector, switch};
 use errors::BucketUrl;
@@ -41,6 +42,7 @@ use errors::BucketUrl;
 pub(super) use errors::TRANSIENT;
 pub(crate) use multipart_uploads::uploads_ended;
 use remote::Remote;
+use retries::RetryPolicy;
 
 /// Returns a registry that creates each store once, with credentials from the environment of this process. If `process` is given, errors
 /// about the environment name it, because a plan opens stores in the process that decodes it.
@@ -139,37 +141,6 @@ fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
         }
     };
     Ok(Arc::new(Remote { inner, reads, bucket_url }))
-}
-
-const CONNECT: Duration = Duration::from_secs(5);
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The maximum number of attempts of a request. Usually the time limit ends them earlier.
-const ATTEMPTS: usize = 1_000;
-
-struct RetryPolicy {
-    retry: Duration,
-    request: Duration,
-}
-
-impl RetryPolicy {
-    /// Reads the limits from the environment, with defaults.
-    fn from_environment(environment: &Environment) -> Result<Self> {
-        let seconds = |variable| environment.seconds(variable).map(Duration::from_secs);
-        Ok(Self { retry: seconds(&RETRY)?, request: seconds(&REQUEST)? })
-    }
-
-    fn retries(&self) -> RetryConfig {
-        RetryConfig {
-            backoff: BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: LONGEST_PAUSE, base: 2.0 },
-            max_retries: ATTEMPTS,
-            retry_timeout: self.retry,
-        }
-    }
-
-    fn client(&self) -> ClientOptions {
-        ClientOptions::new().with_connect_timeout(CONNECT).with_timeout(self.request)
-    }
 }
 
 /// The maximum time to wait for the credentials of the machine's IAM role.

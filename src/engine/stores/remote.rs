@@ -12,9 +12,9 @@ use object_store::{
 };
 
 use super::checked_http::{CHECKSUM_METADATA, Checksum};
+use super::endless_listings::Repeats;
 use super::errors::{BucketUrl, lost};
 use super::multipart_uploads::{PartUpload, UNDER_WAY};
-use super::repeats::Repeats;
 use super::resumed_reads::Body;
 use crate::output::upload::Digest;
 

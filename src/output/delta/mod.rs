@@ -25,9 +25,9 @@
 //! that this program does not update refers to them (`held`).
 
 mod commit;
-mod log;
-mod publish;
+mod log_reader;
+mod log_writer;
 
 pub(crate) use self::commit::{WholeFile, put_whole};
-pub(crate) use self::log::{LogFiles, held, is_in_log, is_part_of_log};
-pub(crate) use self::publish::{check, is_current, publish};
+pub(crate) use self::log_reader::{LogFiles, held, is_in_log, is_part_of_log};
+pub(crate) use self::log_writer::{check, is_current, publish};

@@ -15,7 +15,7 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::blocking::{WINDOW, Waiter, WindowedFile};
 use crate::error::{Context, Error, Result};
-use crate::kernel::text::passages::without_spans;
+use crate::kernel::text::common_passages::without_spans;
 use crate::parquet_headers::check_pages;
 use crate::rewrite::decisions::{Decisions, other_text};
 use crate::source::TextPlace;

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::job;
-use crate::kernel::text::passages::without_spans;
+use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::SourceFile;
 use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,

@@ -17,13 +17,15 @@ use super::arguments::{
 };
 use super::function::{Doc, Function};
 use crate::kernel::shingle::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Short, Unit, Words};
+use crate::kernel::text::common_passages::{longest_passage, without_spans};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::normalize::parse_steps;
-use crate::kernel::text::passages::{longest_passage, without_spans};
+use crate::kernel::text::repeated_passages::{
+    RepeatedWindow, hash_runs, run_length, runs, windows_around, winnow,
+};
 use crate::kernel::text::shingles::{
     MAX_MIN_WORDS, ShingleBuffers, shingle_texts, shingles, shingles_numbered,
 };
-use crate::kernel::text::windows::{RepeatedWindow, hash_runs, run_length, runs, windows_around, winnow};
 use crate::kernel::text::written_words::{TextUnit, WordPlace, WrittenWords, units};
 
 pub(super) const SHINGLE_UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];

@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use self::records::{CsvRecord, RecordCutter, append_field, append_quoted};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding};
-use crate::kernel::text::passages::without_spans;
+use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParsedFormat, Parser, Reading,

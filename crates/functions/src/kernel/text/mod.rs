@@ -1,10 +1,10 @@
 //! Turns a text into the set of its shingles: normalises the text, cuts it into words or characters, and hashes the shingles.
 
+pub mod common_passages;
 pub mod cut;
 pub mod long_text;
 pub mod normalize;
-pub mod passages;
+pub(crate) mod repeated_passages;
 pub mod shingles;
-pub(crate) mod windows;
 pub mod words;
 pub mod written_words;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 
 use super::commit::{Published, cannot_continue, last_modified};
-use super::log::{self, FoundLog, Log};
+use super::log_reader::{self as log, FoundLog, Log};
 use crate::delta::schema_string;
 use crate::error::{Error, Result};
 use crate::job::{Job, TableFormat};
