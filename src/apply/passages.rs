@@ -63,7 +63,8 @@ fn cut_spans(
     if settings.passages != PassageAction::Drop {
         return Ok(spans);
     }
-    // Only documents that the run expected to be removed need a check. A passage in any other document is always kept by some document.
+    // A document that the run expected to be removed can stay if its representative becomes too short. Then the document with the kept
+    // occurrence of a passage may be gone. In any other document, a passage is always kept by some document.
     let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
     let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
     if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {

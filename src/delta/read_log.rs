@@ -77,7 +77,7 @@ pub(crate) async fn read(
 fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
     let TableState { protocol: Some(protocol), meta_data: Some(meta_data), files } = table else {
         return Err(Error::input(format!(
-            "the log of the Delta table `{shown}` says neither `protocol` nor `metaData`: restore its first commit"
+            "the log of the Delta table `{shown}` lacks `protocol` or `metaData`: restore its first commit"
         )));
     };
     if let Some(why) = protocol::unreadable(&protocol, &meta_data) {

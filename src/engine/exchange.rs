@@ -500,7 +500,7 @@ mod tests {
         }
     }
 
-    /// Tests rows that are exchanged, and rows that are already partitioned.
+    /// Tests a plan whose top node is an exchange, and a partitioned plan to which `readable_again` adds an exchange.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn partitions_that_are_kept_are_read_again() {
         for (pool, exchanged_before) in [(1 << 30, true), (4 << 20, true), (1 << 30, false)] {

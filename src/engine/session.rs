@@ -174,7 +174,7 @@ fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
 
 /// Returns a configuration for planning `plan` again if all its joins together hold more than the limit of one join. `plan` was made with
 /// `config`. The planner decides for each join separately whether to hold its left side, but all these sides may be in memory at the same
-/// time. With the new configuration, all joins together hold at most the limit of one join, or one large side and several small ones.
+/// time. The new limit of a join is the old limit divided by the number of large sides. Small sides are held in addition.
 pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
     let most = config.options().optimizer.hash_join_single_partition_threshold;
     // A plan with one partition only supports joins that hold a side.

@@ -27,7 +27,7 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> Result<String> {
 /// compares it with the compiled version.
 const ICU: &str = "ICU4X 2.4.0";
 
-/// Returns the settings as JSON, and a line per input. JSON and `Debug` escape strings, so no value can look like another line.
+/// Returns the versions, the settings as JSON, and a line per input. JSON and `Debug` escape strings, so no value can look like another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
     // Manifests also store settings in this form.
     let settings = serde_json::to_string(&deciding(job.clone()))

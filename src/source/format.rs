@@ -283,7 +283,7 @@ pub(crate) enum TextPlace {
     Field(usize),
     /// The value at this path in a JSON object.
     Path(Vec<String>),
-    /// The whole file. This place is also used for a file that is written in another format.
+    /// The whole file. Also used for formats that `apply` rewrites as Parquet, and if no text is cut.
     File,
 }
 

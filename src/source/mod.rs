@@ -124,7 +124,7 @@ pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Document
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if files are damaged or have different columns, or if a file with wanted documents is
 /// missing. [`Kind::Job`](crate::error::Kind::Job) if the job names a column that does not exist or cannot be used. The frame fails if a
-/// file cannot be read completely or has too few documents. The error names the file.
+/// file cannot be read completely or ends before a wanted document. The error names the file.
 pub async fn read(
     ctx: &SessionContext,
     source: &job::Source,

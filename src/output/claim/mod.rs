@@ -13,8 +13,8 @@
 //!
 //! An owner renews its claim every few seconds. A claim is dead if its process has ended. Only a process on the same machine can know this,
 //! and only until the machine restarts. A claim is also dead if its content has not changed for its `seconds`, measured by the observer's
-//! own clock. The clocks of two machines are never compared. A renewal never restores a removed claim, even after a long pause of the
-//! owner. If the server does not support conditional puts, an owner that was silent for too long looks for another owner after its put, and
+//! own clock. The clocks of two machines are never compared. A renewal does not restore a removed claim, even after a long pause of the
+//! owner. Only a server without conditional puts restores it. So after a renewal that came too late, the owner looks for another owner, and
 //! withdraws if it finds one.
 //!
 //! A claim lists the files that its process is reading. For a local output, the list is always current. For other outputs, it is as old as

@@ -103,7 +103,7 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
     let mut state = TableState::default();
     commits.into_iter().rev().for_each(|actions| state.apply(actions));
     let TableState { protocol: Some(protocol), meta_data: Some(meta_data), files } = state else {
-        return Ok(FoundLog::Unreadable(format!("{folder} says neither `protocol` nor `metaData`")));
+        return Ok(FoundLog::Unreadable(format!("{folder} lacks `protocol` or `metaData`")));
     };
     let files = files.into_iter().map(|(path, file)| (path, file.path)).collect();
     Ok(FoundLog::Log(Box::new(Log { next: newest + 1, follows, protocol, meta_data, files })))

@@ -74,11 +74,11 @@ fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }
 
-/// The pairs in outputs, between groups of copies with a remaining document.
+/// The pairs in outputs, between groups of copies with a document that was not replaced.
 struct Groups {
     /// See [`merged::pairs_of_groups`].
     pairs: DataFrame,
-    /// The remaining documents (doc, set_hash_0, set_hash_1, ..).
+    /// The reference documents that were not replaced (doc, set_hash_0, set_hash_1, ..).
     documents: DataFrame,
     /// See [`merged::representatives`].
     representatives: DataFrame,
