@@ -30,13 +30,39 @@ pub(super) enum BodyEncoding {
     Json,
 }
 
+/// The variables for one signal (spans or metrics), which take precedence over the variables for all signals.
+struct Signal {
+    exporter: &'static str,
+    endpoint: &'static str,
+    protocol: &'static str,
+    headers: &'static str,
+    /// The path of this signal below the endpoint for all signals.
+    path: [&'static str; 2],
+}
+
+const TRACES: Signal = Signal {
+    exporter: "OTEL_TRACES_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    path: ["v1", "traces"],
+};
+const METRICS: Signal = Signal {
+    exporter: "OTEL_METRICS_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    path: ["v1", "metrics"],
+};
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 impl TelemetrySettings {
     /// Reads the settings, if any signal is sent. Fails with `Kind::Job` if a variable has an invalid value.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if collector_variable(environment).is_none() {
             return Ok(None);
         }
-        let (traces, metrics) = (endpoint(environment, "traces")?, endpoint(environment, "metrics")?);
+        let (traces, metrics) = (TRACES.endpoint(environment)?, METRICS.endpoint(environment)?);
         if traces.is_none() && metrics.is_none() {
             return Ok(None);
         }
@@ -56,51 +82,52 @@ impl TelemetrySettings {
     }
 }
 
-/// Reads the endpoint of a signal, `traces` or `metrics`. Its own variables take precedence over the variables for all signals.
-fn endpoint(environment: &Environment, signal: &str) -> Result<Option<SignalEndpoint>> {
-    let own = signal.to_uppercase();
-    let exporter = format!("OTEL_{own}_EXPORTER");
-    match environment.get(&exporter) {
-        None | Some("otlp") => {}
-        Some("none") => return Ok(None),
-        Some(other) => {
-            return Err(Error::job(format!("the variable {exporter} is {other:?}: expected otlp or none")));
+impl Signal {
+    fn endpoint(&self, environment: &Environment) -> Result<Option<SignalEndpoint>> {
+        match environment.get(self.exporter) {
+            None | Some("otlp") => {}
+            Some("none") => return Ok(None),
+            Some(other) => {
+                return Err(Error::job(format!(
+                    "the variable {} is {other:?}: expected otlp or none",
+                    self.exporter
+                )));
+            }
         }
+        let Some((name, text)) = environment.first([self.endpoint, ENDPOINT]) else { return Ok(None) };
+        let url = self.url(name, text)?;
+        let encoding = match environment.first([self.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"]) {
+            None | Some((_, "http/protobuf")) => BodyEncoding::Protobuf,
+            Some((_, "http/json")) => BodyEncoding::Json,
+            Some((name, other)) => {
+                return Err(Error::job(format!(
+                    "the variable {name} is {other:?}: expected http/protobuf or http/json, for which collectors have the port 4318"
+                )));
+            }
+        };
+        let headers = match environment.first([self.headers, "OTEL_EXPORTER_OTLP_HEADERS"]) {
+            Some((name, text)) => headers(name, text)?,
+            None => HeaderMap::new(),
+        };
+        Ok(Some(SignalEndpoint { url, encoding, headers }))
     }
-    let first = |key: &str| {
-        let names = [format!("OTEL_EXPORTER_OTLP_{own}_{key}"), format!("OTEL_EXPORTER_OTLP_{key}")];
-        names.into_iter().find_map(|name| environment.get(&name).map(|value| (name, value)))
-    };
-    let Some((name, text)) = first("ENDPOINT") else { return Ok(None) };
-    let url = url(signal, &name, text)?;
-    let encoding = match first("PROTOCOL") {
-        None | Some((_, "http/protobuf")) => BodyEncoding::Protobuf,
-        Some((_, "http/json")) => BodyEncoding::Json,
-        Some((name, other)) => {
-            return Err(Error::job(format!(
-                "the variable {name} is {other:?}: expected http/protobuf or http/json, for which collectors have the port 4318"
-            )));
-        }
-    };
-    let headers = first("HEADERS").map_or(Ok(HeaderMap::new()), |(name, text)| headers(&name, text))?;
-    Ok(Some(SignalEndpoint { url, encoding, headers }))
-}
 
-/// Parses an endpoint. Adds the path of the signal to the endpoint for all signals.
-fn url(signal: &str, name: &str, text: &str) -> Result<Url> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    // The URL may include a password, so the message omits it.
-    let mut url = url.ok_or_else(|| {
-        Error::job(format!(
-            "the variable {name} is not the http:// or https:// URL of a collector, such as http://collector:4318"
-        ))
-    })?;
-    if name == "OTEL_EXPORTER_OTLP_ENDPOINT"
-        && let Ok(mut path) = url.path_segments_mut()
-    {
-        path.pop_if_empty().extend(["v1", signal]);
+    /// Parses an endpoint. Adds the path of this signal to the endpoint for all signals.
+    fn url(&self, name: &str, text: &str) -> Result<Url> {
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        // The URL may include a password, so the message omits it.
+        let mut url = url.ok_or_else(|| {
+            Error::job(format!(
+                "the variable {name} is not the http:// or https:// URL of a collector, such as http://collector:4318"
+            ))
+        })?;
+        if name == ENDPOINT
+            && let Ok(mut path) = url.path_segments_mut()
+        {
+            path.pop_if_empty().extend(self.path);
+        }
+        Ok(url)
     }
-    Ok(url)
 }
 
 fn headers(variable: &str, text: &str) -> Result<HeaderMap> {
