@@ -369,16 +369,19 @@ pub(crate) fn spans_of_words(
 ) -> Result<DataFrame> {
     let windows = lists(with_struct(windows, "windows", REPEATED)?)?;
     let runs = unnested(windows, word_runs(col("windows"), length, gap), RUN)?;
-    let kept = runs.clone().aggregate(
-        columns(["kept_doc", "kept_at", "kept_words"]),
-        ["occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec(),
-    )?;
-    let mut of_kept = renamed([("kept_doc", "doc"), ("kept_at", "at"), ("kept_words", "words")]);
-    of_kept.extend(columns(["occurrences", "reference_documents", "kept_doc", "kept_at", "kept_words"]));
-    // The columns are nullable as in the other rows of the union. Ballista refuses batches with different schemas.
-    let zero = || when(col("kept_at").is_not_null(), lit(0_u64)).end();
-    of_kept.extend([zero()?.alias("kept_char_start"), zero()?.alias("is_span")]);
-    let runs = runs.filter(col("is_span").eq(lit(1_u64)))?.union(kept.select(of_kept)?)?;
+    // Rows with `is_span` = 0 are placed in the document that keeps the words.
+    let placed = |own: &str, kept: Expr| when(col("is_span").eq(lit(1_u64)), col(own)).otherwise(kept);
+    let mut placed = vec![
+        placed("doc", col("kept_doc"))?.alias("doc"),
+        placed("at", col("kept_at"))?.alias("at"),
+        placed("words", col("kept_words"))?.alias("words"),
+        placed("kept_char_start", lit(0_u64))?.alias("kept_char_start"),
+    ];
+    let others = ["is_span", "kept_doc", "kept_at", "kept_words", "occurrences", "reference_documents"];
+    placed.extend(columns(others));
+    let most = ["occurrences", "reference_documents"];
+    let key = ["doc"].into_iter().chain(RUN).filter(|name| !most.contains(name)).map(col).collect();
+    let runs = runs.select(placed)?.aggregate(key, most.map(|name| max(col(name)).alias(name)).to_vec())?;
     let runs = lists(with_struct(runs, "runs", RUN)?.with_column_renamed("doc", "run_doc")?)?;
     let texts = texts.select(columns(["doc", "text"]))?;
     let texts = runs.join(texts, JoinType::Inner, &["run_doc"], &["doc"], None)?;

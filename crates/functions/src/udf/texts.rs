@@ -279,7 +279,8 @@ fn windows_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef
 pub const REPEATED: [&str; 7] =
     ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_at", "kept_char_start"];
 
-/// The columns of a run: its first word's index, its number of words, and where it is kept. `is_span` is 0 for uncut runs.
+/// The columns of a run: its first word's index, its number of words, and where it is kept. A run that is cut out has two rows: one with
+/// `is_span` = 1, and one with 0 for the place that keeps its words. Other runs have only the second row.
 pub const RUN: [&str; 9] = [
     "at",
     "words",
@@ -340,17 +341,19 @@ fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
         let mut windows: Vec<RepeatedWindow> = (0..at.len()).map(window).collect();
         windows.sort_unstable_by_key(|window| window.at);
         for run in runs(&windows, length, gap) {
-            list.push([
-                run.words.start as u64,
-                run.words.len() as u64,
-                run.occurrences,
-                run.reference_documents,
-                run.kept_doc,
-                run.kept_at as u64,
-                run.kept_words as u64,
-                run.kept_char_start,
-                u64::from(run.is_span),
-            ]);
+            for is_span in 0..=u64::from(run.is_span) {
+                list.push([
+                    run.words.start as u64,
+                    run.words.len() as u64,
+                    run.occurrences,
+                    run.reference_documents,
+                    run.kept_doc,
+                    run.kept_at as u64,
+                    run.kept_words as u64,
+                    run.kept_char_start,
+                    is_span,
+                ]);
+            }
         }
         Ok(true)
     })
