@@ -14,7 +14,6 @@ use super::candidates::Candidates;
 use super::clusters::{Alarms, Clusters};
 use super::engine::EngineSettings;
 use super::format::Format;
-use super::hints;
 use super::lsh::LshSection;
 use super::minhash::MinhashSection;
 use super::output::Output;
@@ -22,6 +21,7 @@ use super::passages::Passages;
 use super::score::Score;
 use super::shingle::ShingleSection;
 use super::source::SourceSection;
+use super::suggestions;
 use crate::address::secrets::{self, masked};
 use crate::error::library_errors::{is_missing_field, is_unknown_key, is_unknown_word, plain_toml};
 use crate::error::spelling::nearest;
@@ -105,7 +105,7 @@ impl<'a> JobDocument<'a> {
         let table = DeTable::parse(text).map_err(|e| {
             let line = e.span().map_or(1, |span| line(text, span.start));
             let written = text.lines().nth(line - 1).unwrap_or_default();
-            let hint = hints::unquoted(written).map(|hint| format!("; {hint}")).unwrap_or_default();
+            let hint = suggestions::unquoted(written).map(|hint| format!("; {hint}")).unwrap_or_default();
             Error::job(masked(&format!("{path}:{line}: not TOML: {}{hint}", e.message())))
         })?;
         let mut document = Self { path, text, sets, table };
@@ -207,10 +207,10 @@ impl<'a> JobDocument<'a> {
         let key = key_at(self.table.get_ref(), span.start);
         let near = if is_unknown_word(&fault) {
             let schema = || Value::from(schemars::schema_for!(JobFile));
-            let meant = if is_unknown_key(&fault) { hints::meant(&key, &schema()) } else { Vec::new() };
+            let meant = if is_unknown_key(&fault) { suggestions::meant(&key, &schema()) } else { Vec::new() };
             near(first, quoted, meant)
         } else {
-            hints::rewritten(&fault).map(|hint| format!(": {hint}"))
+            suggestions::rewritten(&fault).map(|hint| format!(": {hint}"))
         };
         let at = self.at(&key, Some(span.start));
         // A message about a broken rule continues the name of the key as a sentence, without a colon.

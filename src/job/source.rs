@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
 use super::format::{DocumentColumns, Format, FormatName, FormatRules};
-use super::rows::{Condition, Limit, LimitSize};
 use super::values::{Checked, Names, number_or_text, parse_size, require, wrong};
+use super::where_and_limit::{Condition, Limit, LimitSize};
 use crate::address;
 use crate::error::one_line;
 

@@ -1,4 +1,4 @@
-//! Converts a condition in SQL to an expression over the columns of a plan.
+//! Converts a condition in SQL to an expression over the columns of a plan. `job::where_and_limit` checks the condition before.
 
 use std::sync::Arc;
 
