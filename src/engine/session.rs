@@ -194,7 +194,8 @@ pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig
     })
 }
 
-/// The minimum size of a row, in bytes, if Ballista's scheduler only knows the number of rows. It then adds up the widths of the columns.
+/// A lower bound for the scheduler's estimate of a row, in bytes. If the scheduler only knows the number of rows of a side, it estimates
+/// the size of a row by adding up the widths of its columns.
 #[cfg(feature = "cluster")]
 const LEAST_BYTES_OF_ROW: usize = 8;
 

@@ -215,9 +215,9 @@ fn little_memory(forecast: &Forecast) -> Option<Risk> {
 const SHINGLES: usize = 50;
 /// The maximum number of these shingles, if others are as frequent as the last one.
 const MOST_SHINGLES: usize = 2_000;
-/// The minimum number of documents that contain a listed shingle.
+/// Only shingles in at least this number of documents are joined into passages.
 const FEWEST: u64 = 20;
-/// The minimum share of documents that contain a listed shingle.
+/// Only shingles in at least this share of the documents are joined into passages.
 const LEAST_SHARE: f64 = 0.01;
 const TEXT: usize = 400;
 

@@ -86,7 +86,7 @@ fn types_that_delta_lacks_are_refused_before_writing() {
     let floats: ArrayRef = Arc::new(Float64Array::from_iter_values((0..60).map(f64::from)));
     let cases: [(Columns, &[&str]); 3] = [
         (vec![("at", times)], &["`at`", "microseconds"]),
-        (vec![("Text", Arc::clone(&numbers))], &["`text` twice"]),
+        (vec![("Text", Arc::clone(&numbers))], &["two columns `text`"]),
         (vec![("n", numbers), ("n", floats)], &["`n`", "Float64", "Int64", "b.parquet"]),
     ];
     for (columns, said) in cases {

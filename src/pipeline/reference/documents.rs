@@ -177,8 +177,8 @@ impl ReferenceOutputs {
         Ok(Some(Groups { pairs, documents, representatives }))
     }
 
-    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the index of the output. It is larger than the value
-    /// for new documents if an output removed the document.
+    /// The reference documents for [`ReferenceDocuments::clustered`]. The column `before` is the index of the output that contains the
+    /// document. If an output removed the document, it is larger than the value for new documents.
     fn clustered(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         let documents = self.live(cx, |at, _| {
             let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();

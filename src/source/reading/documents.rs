@@ -178,7 +178,7 @@ impl DocumentSink<'_> {
         self.reject(encoding.defect(), place, &encoding.complaint())
     }
 
-    /// Adds a file that is no text as a document.
+    /// Adds a document with the defect `not_text` for a file that is not text.
     pub(in crate::source) fn push_other_file(&mut self, kind: &OtherFile) -> Result<()> {
         if self.file.split.wanted.is_none() {
             let path = self.path();

@@ -219,7 +219,7 @@ pub struct Beginning {
 
 impl Beginning {
     /// Returns at least `least` sorted distinct shingles from the beginning of `text`, which has `all` shingles in total. Returns `None` if
-    /// only the whole text has so many, because of its normalisation or repeats, or because it is a single piece. Fails like [`shingles`].
+    /// the text would have to be read to its end to find so many shingles, or cannot be cut into pieces. Fails like [`shingles`].
     pub fn shingles(&mut self, text: &str, by: &Shingle, least: usize, all: usize) -> Result<Option<&[u64]>> {
         let Self { cut, sort, set } = self;
         let hash = hash_function(by.hash)?;
