@@ -52,7 +52,7 @@ impl AgainstSection {
         require(
             source.is_none() || !first_day,
             "against.first_day",
-            "is true, but against.source must exist on every day: remove the key",
+            "is true, which only works with against.output: against.source must exist on every day, so remove the key",
         )?;
         let same_id = same_id.unwrap_or_default();
         require(
