@@ -92,7 +92,7 @@ fn keys_that_are_equal_by_chance_are_refused() {
         documents[20].0 = id.into();
         write_parquet(&two.folder.path().join(file), documents, 30);
     }
-    fails(run(&job), Kind::Input, &["by chance: `2uxTGyJU`: give one of them another id"]);
+    fails(run(&job), Kind::Input, &["by chance, the same 64-bit keys: `2uxTGyJU`"]);
     assert!(!two.path("out").join("manifest.json").exists());
 }
 
