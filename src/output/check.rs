@@ -59,6 +59,8 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
             let folders =
                 files.iter().map(|file| file.path.rsplit_once('/').map_or("", |(folder, _)| folder));
             let folders: BTreeSet<&str> = folders.collect();
+            // The listing of the root contains all folders.
+            let folders = if folders.contains("") { BTreeSet::from([""]) } else { folders };
             for folder in folders {
                 for meta in output.list(folder).await? {
                     found.extend(output.inside(&meta.location).map(|inside| (inside, meta.size)));

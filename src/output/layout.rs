@@ -21,7 +21,7 @@ use crate::schema::Table;
 /// The folder of files that only runs read.
 pub(super) const WORK: &str = "_work";
 
-pub(crate) const MANIFEST: &str = "manifest.json";
+pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The file in `_resemblance/` that shows that `apply` has begun.
 pub(crate) const BEGUN: &str = "_work/apply.json";

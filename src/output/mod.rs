@@ -29,8 +29,8 @@ pub(crate) mod results;
 pub(crate) mod upload;
 pub mod write;
 
+pub(crate) use self::layout::BEGUN;
 pub use self::layout::Layout;
-pub(crate) use self::layout::{BEGUN, MANIFEST};
 pub(crate) use self::local::{NewFile, partial_file};
 pub use self::results::Stored;
 pub(crate) use crate::address::APPLIED;

@@ -164,6 +164,9 @@ fn apply_takes_other_bounds_on_what_was_read() {
     assert!(!scene.path("clean").exists());
     apply(&["--min-documents", "2", "--max-rejected-share", "0.6"]).success();
     assert!(finished(&scene.path("clean")));
+    // A merge compares no documents, so it raises no alarm.
+    let merged = scene.command(&["merge", "out", "--to", "all"]).assert().warned(&[]);
+    assert!(!merged.contains("alarms."), "{merged}");
 }
 
 /// A run over nothing, or over what it could hardly read, says so first; the log and the manifest say it too.

@@ -125,3 +125,14 @@ fn keys_that_are_passed_over_are_named_and_block_neither_a_run_nor_clean() {
     command(&s3.env(), &["clean", "s3://data/out"]).shown(&[]);
     assert!(!s3.faults.requests("list-type=2").is_empty());
 }
+
+#[test]
+fn earlier_days_in_a_bucket_are_found() {
+    let corpus = Corpus::new(60, 30);
+    corpus.run("similar/day=1").shown(&[]);
+    // The name of the folder is mistyped.
+    let until = format!("against.output={:?}", corpus.s3.url("similar/untill=1"));
+    let sets = ["--set", &until, "--set", "against.first_day=true"];
+    let refused = run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("similar/day=2"), &sets);
+    refused.refused(2, &["similar/day=1", "untill=1", "not the first day"]);
+}

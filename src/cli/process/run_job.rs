@@ -11,7 +11,7 @@ use crate::cli::record::telemetry;
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::inspect;
-use crate::job::Job;
+use crate::job::{Alarms, Input, Job};
 use crate::lookup::{self, Finished};
 use crate::pipeline::{self, OnExisting, Outcome};
 
@@ -69,7 +69,9 @@ async fn run_on(
     let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
     let finished = Finished::open(engine.session(), &job.output.url).await?;
     let pairs = finished.top_pairs(top).await?.collect().await?;
-    let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
+    // The runs that made the merged outputs raised their alarms.
+    let alarms = if matches!(job.input, Input::Merge(_)) { Alarms::default() } else { job.alarms };
+    let bounds = Bounds { alarms, may_fail: true, contained: None };
     let verdicts = alarms::verdicts(&finished, job, bounds).await?;
     telemetry::ran(&outcome);
     Ok(Ran { outcome, pairs, verdicts })

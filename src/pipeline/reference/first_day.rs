@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::job::{Against, Job};
-use crate::output::{Layout, MANIFEST, Stored};
+use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 
 /// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists. Fails with `Kind::Job` if
@@ -25,24 +25,25 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
         overlap::refuse_output(&output, &reference, "output.url")?;
         places.push(reference);
     }
-    if !was_first_day(&output).await? {
+    // The output may be the finished output of a first day.
+    if !recorded_job(&output).await?["first_day"].is_object() {
         refuse_earlier_days(job, against, &places).await?;
     }
     Ok(Job { against: None, first_day: Some(against.clone()), ..job.clone() })
 }
 
-/// Whether `output` is the finished output of a first day.
-async fn was_first_day(output: &Layout) -> Result<bool> {
-    let manifest: Option<Value> = output.read(MANIFEST).await?;
-    Ok(manifest.is_some_and(|manifest| manifest["job"]["first_day"].is_object()))
+/// Returns the job in the manifest of `output`. Returns null if there is no manifest, or if another program wrote it.
+async fn recorded_job(output: &Layout) -> Result<Value> {
+    let Some((bytes, _)) = output.manifest_bytes().await? else { return Ok(Value::Null) };
+    let manifest: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    Ok(manifest["job"].clone())
 }
 
 /// Refuses a first day if a folder beside one of the `places` has a finished output of the same job.
 async fn refuse_earlier_days(job: &Job, against: &Against, places: &[Layout]) -> Result<()> {
     for place in places {
         for sibling in place.siblings().await? {
-            let Some(manifest) = sibling.read::<Value>(MANIFEST).await? else { continue };
-            if manifest["job"]["name"] == job.name.as_str() {
+            if recorded_job(&sibling).await?["name"] == job.name.as_str() {
                 return Err(Error::job(format!(
                     "{} does not exist, but {} has the output of an earlier day of the job {}, so this is not the first day: correct \
                      against.output, or give the job another name",
