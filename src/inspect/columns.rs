@@ -145,7 +145,7 @@ impl RecordFile {
         let text = sniff::decode(&head.bytes, encoding).into_owned();
         let csv = match (csv, format) {
             (Some(csv), _) => csv,
-            (None, Format::Csv) => sniff::dialect(&text, head.whole).0,
+            (None, Format::Csv) => sniff::dialect(&text, head.whole).csv,
             (None, _) => Csv::new(b','),
         };
         Ok(Self { format, text, whole: head.whole, stored: head.stored, encoding, csv })
@@ -381,7 +381,7 @@ mod tests {
         #[test]
         fn any_text_has_columns(text in "(?s)[{}\\[\\]\":;,|\t\r a1é\n]{0,80}", whole: bool) {
             json_columns(&text, whole);
-            csv_columns(&text, whole, sniff::dialect(&text, whole).0);
+            csv_columns(&text, whole, sniff::dialect(&text, whole).csv);
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn kind(
         (Some(format), _) => Ok(format),
         _ if is_binary(&text) => Err(&UNKNOWN),
         // A single file that could be a table is read as one, because a single text could not be compared.
-        _ if alone && dialect(&text, head.whole).1 => Ok(Format::Csv),
+        _ if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
         _ => Ok(Format::Text),
     };
     Ok((kind, encoding))
@@ -99,28 +99,35 @@ pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
     }
 }
 
+/// The detected dialect of a file.
+pub(super) struct Dialect {
+    pub(super) csv: Csv,
+    /// Whether the file is almost certainly a table: at least five records with the same number of fields, two or more.
+    is_table: bool,
+}
+
 /// Detects the dialect of a file that begins with `text`, or consists of `text` if `whole` is true.
 ///
 /// Chooses the delimiter and the escape with which the most records have as many fields as the first record, at least two. In a tie, more
-/// fields win. The first record is a header if its fields are distinct and no field is empty or a number. Also returns whether the text is
-/// almost certainly a table: at least five records with the same number of fields, two or more.
-pub(super) fn dialect(text: &str, whole: bool) -> (Csv, bool) {
+/// fields win. The first record is a header if its fields are distinct and no field is empty or a number.
+pub(super) fn dialect(text: &str, whole: bool) -> Dialect {
     let syntaxes = ESCAPES.into_iter().flat_map(|escape| {
         DELIMITERS.into_iter().map(move |delimiter| Csv { escape, ..Csv::new(delimiter) })
     });
-    let mut best = (Csv::new(b','), (0, 0), true, false);
+    let mut best = Dialect { csv: Csv::new(b','), is_table: false };
+    let mut best_rank = (0, 0);
     for (at, csv) in syntaxes.enumerate() {
         let records = first_records(text, whole, csv, JUDGED);
         let (all, fields) = (records.len(), records.first().map_or(0, Vec::len));
         let alike = records.iter().filter(|record| record.len() == fields).count();
         let rank = if fields < 2 { (0, 0) } else { (alike * PARTS / all, fields) };
-        if at == 0 || rank > best.1 {
+        if at == 0 || rank > best_rank {
             let header = records.first().is_none_or(|first| is_header(first));
-            best = (csv, rank, header, fields > 1 && alike == all && all >= 5);
+            let is_table = fields > 1 && alike == all && all >= 5;
+            (best, best_rank) = (Dialect { csv: Csv { header, ..csv }, is_table }, rank);
         }
     }
-    let (csv, _, header, is_table) = best;
-    (Csv { header, ..csv }, is_table)
+    best
 }
 
 fn is_header(record: &[String]) -> bool {
@@ -213,14 +220,14 @@ mod tests {
             ("just one line of words", b',', true),
             ("", b',', true),
         ] {
-            let csv = dialect(text, true).0;
+            let csv = dialect(text, true).csv;
             assert_eq!((csv.delimiter, csv.header), (delimiter, header), "{text:?}");
         }
     }
 
     #[test]
     fn a_table_has_records_that_are_alike() {
-        let table = |text: &str| dialect(text, true).1;
+        let table = |text: &str| dialect(text, true).is_table;
         assert!(table(&"a\tb\n".repeat(5)));
         assert!(!table(&"a\tb\n".repeat(4)));
         assert!(!table(
