@@ -68,7 +68,11 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     for (name, column, prefer) in entries {
         let (value, one) = (ident(&name), || count(lit(1)));
         let is_nan = ident(format!("given_{name}")).and(value.clone().is_null());
-        let disordered = regexp_like(try_cast(value.clone(), DataType::Utf8), lit(DISORDERED), None);
+        // Only columns with texts have binary sort keys.
+        let disordered = match all.schema().as_arrow().field_with_name(&name)?.data_type() {
+            DataType::Binary => regexp_like(try_cast(value.clone(), DataType::Utf8), lit(DISORDERED), None),
+            _ => lit(false),
+        };
         let disordered = min(value.clone()).filter(disordered).build()?;
         let [least, most] = [min(value.clone()), max(value.clone())];
         let mut counts = vec![disordered, least, most, one(), one().filter(is_nan).build()?];
