@@ -118,23 +118,23 @@ impl RunCommand {
             let alarm = ran.raise_alarms(&job).err();
             let evaluation = self.evaluate.map(|sample| evaluate::measure(&job, sample)).transpose()?;
             let record = ended.success(&ran, evaluation.as_ref(), forecast.as_ref(), alarm.as_ref())?;
-            if alarm.is_some() {
-                return Ok((ran.outcome, record, alarm));
+            let text = || -> Result<String> {
+                let mut text = as_text(&job, &ran.outcome, &ran.pairs)?;
+                if let Some(evaluation) = &evaluation {
+                    text += &format!("\n{}", evaluate::text(evaluation));
+                }
+                if let Some(forecast) = &forecast {
+                    let manifest = &ran.outcome.manifest;
+                    text += &format!("\n{}", plan::compared(forecast, manifest, ended.peak_memory));
+                }
+                Ok(text)
+            };
+            match alarm {
+                Some(_) => {}
+                None if self.json => print::result(&record)?,
+                None => print::result(&text()?)?,
             }
-            if self.json {
-                print::result(&record)?;
-                return Ok((ran.outcome, record, None));
-            }
-            let mut text = as_text(&job, &ran.outcome, &ran.pairs)?;
-            if let Some(evaluation) = &evaluation {
-                text += &format!("\n{}", evaluate::text(evaluation));
-            }
-            if let Some(forecast) = &forecast {
-                let manifest = &ran.outcome.manifest;
-                text += &format!("\n{}", plan::compared(forecast, manifest, ended.peak_memory));
-            }
-            print::result(&text)?;
-            Ok((ran.outcome, record, None))
+            Ok((ran.outcome, record, alarm))
         });
 
         let measured = || match &ran {
@@ -147,17 +147,14 @@ impl RunCommand {
             warn_on_error(text.and_then(|text| metrics.put(text)));
         }
         telemetry::measured(measured);
-        match (ran, file) {
-            (Ok((_, record, None)), file) => file.map_or(Ok(()), |file| file.write(&record)),
-            (Ok((_, record, Some(alarm))), file) => {
-                warn_on_error(file.map_or(Ok(()), |file| file.write(&record)));
-                Err(alarm)
-            }
-            (Err(e), file) => {
-                warn_on_error(file.map_or(Ok(()), |file| file.write(&ended.failure(&e)?)));
-                Err(e)
-            }
-        }
+        let (record, error) = match ran {
+            Ok((_, record, alarm)) => (Ok(record), alarm),
+            Err(error) => (ended.failure(&error), Some(error)),
+        };
+        let written = file.map_or(Ok(()), |file| file.write(&record?));
+        let Some(error) = error else { return written };
+        warn_on_error(written);
+        Err(error)
     }
 }
 
