@@ -125,8 +125,9 @@ def named_columns(data: Any, rules: str) -> dict[str, Any]:
     if _values(data) is not None:
         return {}
     table = _arrow(data)
-    # The commas between brackets divide values.
-    named = (re.sub(r" (asc|desc|in \(.*\))$", "", rule.strip()) for rule in re.split(r",(?![^(]*\))", rules))
+    # Commas in double quotes belong to names, and commas in brackets separate values.
+    parts = re.findall(r'(?:"[^"]*"|\([^)]*\)|[^,"(])+', rules)
+    named = (re.sub(r" (asc|desc|in \(.*\))$", "", rule.strip()).strip().strip('"') for rule in parts)
     # A column `a.b` may be a field of `a`.
     found = {name if name in table.column_names else name.partition(".")[0] for name in named}
     return {name: table.column(name) for name in table.column_names if name in found}

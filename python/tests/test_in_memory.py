@@ -55,7 +55,9 @@ def test_keep_and_rejects_say_what_stays() -> None:
     kept = resemblance.dedup(TEXTS, threshold=0.7, keep="first", rejects="drop", progress=False)
     assert kept == [TEXTS[0], TEXTS[1]]
     frame = pyarrow.table({"body": TEXTS, "id": [5, 4, 3, 2, 1], "meta": [{"day": day} for day in (2, 0, 1, 0, 3)]})
-    for keep, stays in [("id", 1), (["meta.day"], 3), (["body in (x, y)", "meta.day desc"], 1), ("last", 1)]:
+    frame = frame.append_column("day, hour", [[2, 0, 1, 0, 3]])
+    rules = [("id", 1), ("meta.day", 3), ('"day, hour"', 3), (["body in (x, y)", "meta.day desc"], 1), ("last", 1)]
+    for keep, stays in rules:
         rows = resemblance.dedup(frame, text="body", threshold=0.7, keep=keep, progress=False)
         assert sorted(rows["id"].to_pylist()) == sorted([4, 2, stays]), keep
     with pytest.raises(TypeError, match="let rejects be keep or drop"):
