@@ -110,16 +110,19 @@ fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
         assert_eq!(again[key], forecast[key], "{key}");
     }
     assert_near(&again["written_bytes"], number(&forecast, "written_bytes"), 0.05, "written again");
-    assert_ne!(scene.plan(&["--sample", "2000", "--seed", "2"])["pairs"], Value::Null);
+    let other_samples = ["2", "3"].map(|seed| scene.plan(&["--sample", "2000", "--seed", seed]));
 
     let manifest = &scene.run(&[])["manifest"];
     assert_near(&forecast["written_bytes"], sum(&manifest["stages"], "bytes"), 0.3, "written");
     assert_near(&forecast["output_bytes"], bytes_of_tables(manifest), 0.3, "result");
     let pairs = manifest["counts"]["pairs"].as_f64().unwrap();
-    let range = &forecast["pairs"];
-    assert!(range["low"].as_f64().unwrap() <= pairs, "{range} {pairs}");
-    // The sample depends on the path of the folder, so about one run in a hundred has more pairs than the range.
-    assert!(pairs <= 1.5 * range["high"].as_f64().unwrap(), "{range} {pairs}");
+    // The samples depend on the path of the folder, so a range rarely misses the number of pairs.
+    let ranges = [&forecast, &other_samples[0], &other_samples[1]].map(|forecast| &forecast["pairs"]);
+    let contains = |range: &&&Value| {
+        let [low, high] = ["low", "high"].map(|end| range[end].as_f64().unwrap());
+        (low..=high).contains(&pairs)
+    };
+    assert!(ranges.iter().filter(contains).count() >= 2, "{ranges:?} {pairs}");
     let mut expected = names(&manifest["stages"]);
     expected.push("check and publish".to_owned());
     assert_eq!(names(&forecast["stages"]), expected);
