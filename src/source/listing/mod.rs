@@ -66,7 +66,7 @@ pub(crate) async fn list_again(
 async fn list_moved(ctx: &SessionContext, source: &job::Source, places: &[String]) -> Result<Listed> {
     if places.len() != source.urls.len() {
         return Err(Error::job(format!(
-            "the source has the URLs {}, and the number of new places is {}: name one for each, in this order",
+            "the source has the URLs {}: expected one new place for each, in this order, and got {}",
             source.urls.join(", "),
             places.len()
         )));
