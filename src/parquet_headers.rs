@@ -33,7 +33,7 @@ pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
         .ok_or_else(|| Error::input("it declares more values than it has bytes"))
 }
 
-/// Checks the pages of a column chunk, whose end may be missing. A decompressed page may have at most `limit` bytes, a dictionary may
+/// Checks the pages of a column chunk, whose end may be missing. A decompressed page may have at most `limit` bytes. A dictionary may
 /// declare as many values as its page has bytes, and DELTA encodings may declare as many lengths as their page has values.
 pub(crate) fn check_pages(
     chunk: &Bytes,

@@ -239,9 +239,8 @@ pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Res
         return Ok(());
     }
     Err(Error::job(format!(
-        "--contained: the output does not have the pairs of {unknown} documents with their representatives, because not all pairs of \
-         large groups of identical documents are written: run its job again with clusters.contained = {contained}, and apply without \
-         --contained"
+        "--contained: the output lacks the pairs of {unknown} documents in large groups of identical documents with their representatives: \
+         run its job again with clusters.contained = {contained}, and apply without --contained"
     )))
 }
 

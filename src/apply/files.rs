@@ -14,8 +14,8 @@ use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of};
 use crate::{address, delta};
 
 /// Returns the files to write for each source, with their paths in the result. A file in several sources is written only for the first of
-/// these sources. Fails with `Kind::Job` if two files would have the same path, if `apply` itself needs the path, or if two sources read
-/// different documents from one file.
+/// these sources. Fails with `Kind::Job` if two files would have the same path, or if `apply` itself needs the path. Also fails if two
+/// sources read different documents from one file.
 pub(super) fn paths(sources: &[(Job, Listed)]) -> Result<Vec<Vec<(SourceFile, String)>>> {
     let files = each_once(sources)?;
     let below = match files.as_slice() {

@@ -69,13 +69,13 @@ impl Opened {
         let shown = self.stored.layout().shown();
         let about = self.about_superseded();
         let warning = format!(
-            "other documents now represent {about}{superseded} of the documents that reference outputs keep, and apply does not change their \
-             results: to remove these documents too, merge the reference outputs and {shown}, and apply the merged output to a new folder"
+            "other documents now represent {about}{superseded} of the documents that reference outputs keep: to remove these too, merge \
+             the reference outputs and {shown}, and apply the merged output to a new folder"
         );
         let uncertain = passages::uncertain_reference(&self.stored).map(|reference| {
             format!(
-                "{shown} was made against {}, whose job has [passages]: if apply dropped documents of it (--passages drop), name the result \
-                 of apply in against.output instead and run the job again, so that no document is removed because of a dropped one",
+                "{shown} was made against {}, whose job has [passages]: if apply dropped documents of it (--passages drop), name the \
+                 result of apply in against.output instead and run the job again",
                 reference.output
             )
         });
@@ -195,8 +195,8 @@ fn refuse_replaced(stored: &Stored) -> Result<()> {
         return Ok(());
     }
     Err(Error::job(format!(
-        "{} is merged from runs that replaced documents ({replaced}, by against.same_id), whose rows are still in the files of the \
-         earlier runs: write the newest row of each document to one dataset, run a job over that, and apply its output",
+        "{} is merged from runs that replaced documents ({replaced}, by against.same_id), whose rows are still in the earlier files: write \
+         the newest row of each document to one dataset, run a job over that, and apply its output",
         stored.layout().shown()
     )))
 }

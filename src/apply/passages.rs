@@ -172,9 +172,9 @@ pub(super) async fn refuse(
     }
     if let Some(reference) = uncertain_reference(stored).filter(|_| passages.cuts()) {
         return Err(Error::job(format!(
-            "--passages: {} was made against {}, whose job has [passages], and does not know what apply cut out of its documents or \
-             dropped, so texts could be lost: name the result of apply in against.output instead of {1}, run the job again, and apply \
-             its output; `resemblance apply {1} --to FOLDER` writes a result",
+            "--passages: {} was made against {}, whose job has [passages], so texts that apply cut or dropped could be lost: name the \
+             result of apply in against.output instead of {1}, run the job again, and apply its output; `resemblance apply {1} --to \
+             FOLDER` writes a result",
             stored.layout().shown(),
             reference.output
         )));
@@ -182,8 +182,8 @@ pub(super) async fn refuse(
     let of_job = stored.job().clusters.contained;
     if passages.cuts() && contained.is_some() && contained != of_job {
         return Err(Error::job(
-            "--contained removes other documents than the run expected when it chose the passages that stay, so that some would be lost: \
-             set clusters.contained in the job, run it again, and apply its output without --contained",
+            "--contained removes other documents than the run expected, so that some passages would be lost: set clusters.contained in the \
+             job, run it again, and apply its output without --contained",
         ));
     }
     for (job, listed) in sources {

@@ -59,8 +59,8 @@ pub trait Engine: Send + Sync {
         MOST_PARTITIONS
     }
 
-    /// Returns the number of partitions of a plan that shuffles `bytes`: the number of concurrent tasks, or more if partitions would be
-    /// too large for a task.
+    /// Returns the number of partitions of a plan that shuffles `bytes`. This is the number of concurrent tasks, or more if partitions
+    /// would be too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =

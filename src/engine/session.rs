@@ -132,7 +132,8 @@ pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> Session
     config.with_extension(Arc::new(TasksAtOnce(tasks.max(1))))
 }
 
-/// Returns the number of partitions of a plan that run at the same time and share a memory pool, unless each task has its own pool.
+/// Returns the number of partitions of a plan that run at the same time and share a memory pool. Returns `None` if each task has its own
+/// pool.
 pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
     config.get_extension::<TasksAtOnce>().map(|tasks| tasks.0)
 }
@@ -195,7 +196,7 @@ pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig
 }
 
 /// A lower bound for the scheduler's estimate of a row, in bytes. If the scheduler only knows the number of rows of a side, it estimates
-/// the size of a row by adding up the widths of its columns.
+/// the size of a row. For this, it adds up the widths of the columns.
 #[cfg(feature = "cluster")]
 const LEAST_BYTES_OF_ROW: usize = 8;
 

@@ -19,7 +19,8 @@ pub struct Recall {
     /// Among documents to which another document is similar, the share with a pair in the output.
     pub documents: Option<Estimate>,
     /// The share of removed documents among documents that are or should be removed. A document should be removed if a similar kept
-    /// document precedes it in the order of `clusters.keep`, and contains the share of its shingles that `clusters.contained` requires.
+    /// document precedes it in the order of `clusters.keep`. The kept document must also contain the share of its shingles that
+    /// `clusters.contained` requires.
     pub removals: Option<Estimate>,
 }
 

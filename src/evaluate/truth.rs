@@ -39,8 +39,8 @@ pub struct Agreement {
     pub recall: Option<f64>,
     /// The harmonic mean of precision and recall.
     pub f1: Option<f64>,
-    /// The adjusted Rand index between the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*,
-    /// 1985): 1 for equal clusters and about 0 for random clusters. Documents that known pairs connect form a known cluster. All other
+    /// The adjusted Rand index between the clusters of the output and the known clusters (Hubert and Arabie, *Comparing partitions*, 1985).
+    /// It is 1 for equal clusters and about 0 for random clusters. Documents that known pairs connect form a known cluster. All other
     /// documents are singletons.
     pub adjusted_rand: Option<f64>,
     /// The known ids that no compared document of the output has, sorted. Known pairs with these ids count as missed.
@@ -73,8 +73,8 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
     let left_out = counts.pairs_left_out;
     if left_out > 0 {
         return Err(Error::job(format!(
-            "the output leaves out {left_out} pairs of identical documents, which are written as stars, so known pairs cannot be counted \
-             in it: run its job again with output.max_expand = 0, or name a file of known clusters"
+            "the output leaves out {left_out} pairs of identical documents (stars), so known pairs cannot be counted: run its job again \
+             with output.max_expand = 0, or name a file of known clusters"
         )));
     }
     let in_order = |pairs: DataFrame, [a, b]: [&str; 2]| {

@@ -7,9 +7,9 @@
 //!   forecast combines measured and typical seconds, weighted by their certainty. Rows that grow faster than the documents take typical
 //!   seconds. A text that a later stage reads again takes as long as in the first stage.
 //!
-//! A random sample with a share p of the documents contains both documents of a pair with probability p². But some pairs grow in
-//! proportion to the documents: pairs with reference documents, and pairs in very large groups, where a run pairs each document with only
-//! a few others. So for `A + B` pairs in the source, a sample has `A p² + B p` pairs, and two samples determine A and B.
+//! A random sample with a share p of the documents contains both documents of a pair with probability p². But some pairs grow in proportion
+//! to the documents. These are pairs with reference documents, and pairs in very large groups, where a run pairs each document with only a
+//! few others. So for `A + B` pairs in the source, a sample has `A p² + B p` pairs, and two samples determine A and B.
 
 use std::collections::BTreeSet;
 
@@ -198,7 +198,8 @@ pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluste
     OnCluster { tasks, seconds }
 }
 
-/// Returns the value at `at` on the line through two points (at, value), or on a level line through the second point if the line falls.
+/// Returns the value at `at` on the line through two points (at, value). If the line falls, it is replaced by a level line through the
+/// second point.
 fn line([(from, first), (to, last)]: [(f64, f64); 2], at: f64) -> f64 {
     let of_one = if to > from { ((last - first) / (to - from)).max(0.0) } else { 0.0 };
     last + of_one * (at - to)

@@ -91,8 +91,8 @@ fn refuse(job: &Job) -> Result<()> {
     }
     if job.second_source().is_some() {
         return Err(Error::job(
-            "this job has [against.source], whose documents are all read to find those that may match a sample, which takes as long as a \
-             run: make an output of that source and name it as against.output, or plan the job without the section",
+            "this job has [against.source], whose documents would all be read, which takes as long as a run: make an output of that source \
+             and name it as against.output, or plan the job without the section",
         ));
     }
     Ok(())

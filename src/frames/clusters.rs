@@ -130,8 +130,8 @@ pub(crate) fn clusters(
     ])?)
 }
 
-/// Sets `kept`, the cluster id that a founder keeps, for replaced founders too: if the new cluster (root, of) contains another document of
-/// the old one. `replaced` is the id of a replaced founder. `left_by` is the replaced founder of the document's old cluster.
+/// Sets `kept`, the cluster id that a founder keeps. A replaced founder keeps it too if the new cluster (root, of) contains another
+/// document of the old one. `replaced` is the id of a replaced founder. `left_by` is the replaced founder of the document's old cluster.
 fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     let others = rows.clone().filter(col("left_by").is_not_null())?.select(renamed([
         ("root", "other_root"),

@@ -159,9 +159,9 @@ pub(crate) fn unscored(candidates: DataFrame, scores: DataFrame) -> Result<DataF
     Ok(scores.join(candidates, JoinType::RightAnti, &["scored_a", "scored_b"], &["a", "b"], None)?)
 }
 
-/// Documents (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, and scores (a,
-/// b, ..) -> (id, doc, shingle_count, rep: UInt64, size: UInt64, reference, group), one row per document in a pair. A document without
-/// copies is its own representative, in a group of size 1.
+/// Documents (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, and scores (a, b,
+/// ..) -> (id, doc, shingle_count, rep: UInt64, size: UInt64, reference, group). There is one row per document in a pair. A document
+/// without copies is its own representative, in a group of size 1.
 pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let copies = copies.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(columns(["a", "b"]))?)?;

@@ -16,9 +16,8 @@ use crate::job::{Lsh, Shingle, ShingleHash, Source};
 use crate::schema::{self, SourceTypes};
 use crate::udf::expr_fn::document_key;
 
-/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), followed by the carried columns of
-/// the source, which later frames keep up to the signatures. If the reader already splits texts into shingles, a column `cut` follows
-/// `text`.
+/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8). The carried columns of the source
+/// follow. Later frames keep them up to the signatures. If the reader already splits texts into shingles, a column `cut` follows `text`.
 ///
 /// `doc` is the key of the document in all later stages. `reason` is one of the reasons in `schemas/rejects.toml`, or null for a document
 /// that can be compared.
@@ -62,7 +61,7 @@ pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Res
     Ok(documents.union(rejects)?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, reason), one row for every document with the key of an earlier
+/// (source, position, id, text, doc, reason) -> (source, position, reason). There is one row for every document with the key of an earlier
 /// document in the order of (source, position). Ignores documents that cannot be compared or are too short for `shingle`. The reason is
 /// `duplicate_id`, or `key_collision` if two different ids have the same key.
 ///

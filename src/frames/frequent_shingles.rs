@@ -45,9 +45,9 @@ pub(crate) fn sampled(documents: DataFrame, sizes: DataFrame) -> Result<DataFram
     Ok(rows.filter(is_drawn)?.select(columns)?)
 }
 
-/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64), one row for each shingle in more than
-/// a share `max_frequency` of the documents of a group. The counts come from the group with the largest share. `documents` counts the
-/// documents with the shingle, `of_documents` all documents with shingles. `doc` is a document with the shingle.
+/// A sample (doc, text, reason, group_key, ..) -> (shingle, documents, of_documents, doc: UInt64). There is one row for each shingle in
+/// more than a share `max_frequency` of the documents of a group. The counts come from the group with the largest share. `documents` counts
+/// the documents with the shingle, `of_documents` all documents with shingles. `doc` is a document with the shingle.
 pub(crate) fn frequent(sample: DataFrame, shingle: &Shingle, max_frequency: f64) -> Result<DataFrame> {
     // Rejected texts are not split into shingles, since they can contain anything.
     let text = when(col("reason").is_null(), col("text")).end()?;

@@ -16,8 +16,8 @@ const REMOVAL: [&str; 8] =
     ["set", "of_set", "root", "place", "documents", "shared", "shingles", "of_shingles"];
 
 /// Documents (set, reference, ..), groups of copies (set, root, rank, representative, ..), scores (a, b, shared, shingles_a, shingles_b,
-/// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set that differs from its
-/// representative's set, `of_set`.
+/// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64). There is one row per shingle set that differs from
+/// its representative's set, `of_set`.
 ///
 /// `root` and `place` identify the cluster. `documents` is the number of new documents with the set. The last three columns are null if the
 /// set and its representative's set are not a pair.
@@ -148,8 +148,8 @@ pub(crate) enum Basis {
 }
 
 /// Removals (set, documents, shared, shingles, ..) -> the columns of [`operator::clusters::losses_schema`]. These losses follow from
-/// scores, so no texts are read. There is a row for each set that its representative contains, for each set whose losses follow from its
-/// score, and for each set without new documents. With [`Basis::Scores`], there is a row for every set.
+/// scores, so no texts are read. A set has a row if its representative contains it, if its losses follow from its score, or if it has no
+/// new documents. With [`Basis::Scores`], there is a row for every set.
 pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
     let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let no_document = col("documents").eq(lit(0_u64));
@@ -186,8 +186,8 @@ pub(crate) fn counted_losses(
 /// A removal is lossy if it loses more than one in this many shingles (more than 2 %).
 const LOSSY: u64 = 50;
 
-/// Losses -> one row (lossy_removals, shingles): the number of removed documents that lose more than 2 % of their shingles, and the
-/// number of shingles that only removed documents contain. Both are null if no document is removed.
+/// Losses -> one row (lossy_removals, shingles). `lossy_removals` is the number of removed documents that lose more than 2 % of their
+/// shingles. `shingles` is the number of shingles that only removed documents contain. Both are null if no document is removed.
 pub(crate) fn total_losses(losses: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
     let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
     let is_lossy = is_lossy.and(!is_spared(contained, col("paired"))?);
@@ -207,8 +207,8 @@ pub(crate) struct SpareRules {
 /// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, ..), losses (set, shared,
 /// shingles, of_shingles, ..) -> the columns of `schemas/spared.toml`, with `kept_id` and `kept_reference`.
 ///
-/// A document that does not represent its cluster is spared if it is not paired with the representative, or if the representative
-/// contains less than a share `contained` of its shingles.
+/// Only documents that do not represent their cluster are spared. Such a document is not paired with the representative, or the
+/// representative contains less than a share `contained` of its shingles.
 ///
 /// If copies are pairs, the first copy is spared and replaces the others. `kept_id` is its id for the other copies, and null for all
 /// other documents. `same` contains the pairs (a, b) of groups with the same shingles.
@@ -280,7 +280,7 @@ pub(crate) fn spared(
     ])?)
 }
 
-/// Adds `beside` to spared documents (set, root, of, first, ..): the rank of the first document in another kept group with the same
+/// Adds `beside` to spared documents (set, root, of, first, ..). It is the rank of the first document in another kept group with the same
 /// shingles, if `same` contains the pair. The other group has another `source.group`, or one group is new and the other consists of
 /// reference documents.
 fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Result<DataFrame> {

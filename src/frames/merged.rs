@@ -80,7 +80,7 @@ pub(crate) fn with_representative(documents: DataFrame, representatives: DataFra
 }
 
 /// `run` and [`pair_columns`], the [`versions`] of all documents, the [`representatives`] of the remaining documents -> (first, second,
-/// shared, ..), the pairs between and within groups with a remaining document.
+/// shared, ..). These are the pairs between and within groups with a remaining document.
 pub(crate) fn pairs_of_groups(
     pairs: DataFrame,
     versions: DataFrame,

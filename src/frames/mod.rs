@@ -157,8 +157,8 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     Ok(Some(DataFrame::new(state, all)))
 }
 
-/// Plans `frame` with sort-merge joins. A hash join would keep its whole left side in memory, while a sort-merge join keeps one batch of
-/// its right side and the left rows with one key.
+/// Plans `frame` with sort-merge joins. A hash join would keep its whole left side in memory. A sort-merge join keeps one batch of its
+/// right side and the left rows with one key.
 pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
     let (mut state, plan) = frame.into_parts();
     let config = state.config_mut();

@@ -30,8 +30,8 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
 /// A score between two groups of copies becomes a pair for each document in one group and each in the other. If copies are pairs, every
 /// two documents in a group become a pair with a similarity of 1.
 ///
-/// If a group is written as a star, only its smallest id has pairs with other groups, and each other document is paired only with the
-/// smallest id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
+/// If a group is written as a star, only its smallest id has pairs with other groups. Each other document is paired only with the smallest
+/// id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
 ///
 /// If every pair consists of a new and a reference document, copies are not pairs. Every new document in a star, except for the smallest
 /// id, is then paired with the smallest id in each group of reference documents.
@@ -155,8 +155,8 @@ fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
         .with_column("one_by_one", one_by_one)?)
 }
 
-/// Groups of copies (rep, doc, size, reference), scores (a, b, ..) -> one row (pairs: UInt64), the number of pairs to which scores are
-/// expanded, or null if there are no scores.
+/// Groups of copies (rep, doc, size, reference), scores (a, b, ..) -> one row (pairs: UInt64). This is the number of pairs to which scores
+/// are expanded, or null if there are no scores.
 pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let groups = groups.filter(col("doc").eq(col("rep")))?;
     let groups = with_shown(groups.select(columns(["rep", "size", "reference"]))?, rules)?;
@@ -172,8 +172,8 @@ pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules
     Ok(both.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
-/// Members (rep, size, reference, ..), scores (a, b, ..) -> one row (left_out: UInt64), the number of similar pairs that stars omit, or
-/// null if there are no groups.
+/// Members (rep, size, reference, ..), scores (a, b, ..) -> one row (left_out: UInt64). This is the number of similar pairs that stars
+/// omit, or null if there are no groups.
 pub(crate) fn count_of_left_out(
     members: DataFrame,
     scores: DataFrame,

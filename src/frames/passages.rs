@@ -231,7 +231,8 @@ pub(crate) fn windows(
 }
 
 /// The [`windows`], the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_at,
-/// kept_char_start: UInt64), one row per repeated window that is in a new document, or whose first occurrence is in a new document.
+/// kept_char_start: UInt64). There is one row per repeated window that is in a new document, or whose first occurrence is in a new
+/// document.
 ///
 /// `is_first` is 1 for the first occurrence in the first document. `kept_doc`, `kept_at` and `kept_char_start` say where this occurrence is.
 pub(crate) fn repeated_windows(
@@ -402,8 +403,8 @@ pub(crate) fn spans_of_words(
     Ok(runs.select([columns(SPAN), own, of_kept].concat())?)
 }
 
-/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end), one row per passage: the kept span, or
-/// else the first span in the document with the smallest id.
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end). There is one row per passage: the kept
+/// span, or else the first span in the document with the smallest id.
 pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
     let sorted = vec![
         col("kept").sort(false, false),

@@ -97,8 +97,8 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
     Ok(joined.select([renamed([("set_a", "a"), ("set_b", "b")]), measured()].concat())?.distinct()?)
 }
 
-/// Documents (set, root, rank, reference, ..), scores (a, b, shared, shingles_a, shingles_b, ..) -> (set, root, rank,
-/// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
+/// Documents (set, root, rank, reference, ..), scores (a, b, shared, shingles_a, shingles_b, ..) -> (set, root, rank, representative:
+/// UInt64, jaccard: Float64, weakest_link: Float64). There is one row per group of copies.
 ///
 /// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the group and this document, or
 /// null if they are not a pair. `weakest_link` is the minimum similarity on the best path between the two. It is null if the method

@@ -55,8 +55,8 @@ pub(crate) fn no_bands(signatures: DataFrame) -> Result<DataFrame> {
 /// The sign bit of an unsigned number that is read as a signed number.
 const SIGN: u64 = 1 << 63;
 
-/// Documents (doc, source, position, signature, ..) -> the columns of `schemas/buckets.toml`, one row per document and bucket, in one
-/// partition, sorted by bucket (as a signed number) and document.
+/// Documents (doc, source, position, signature, ..) -> the columns of `schemas/buckets.toml`. There is one row per document and bucket, in
+/// one partition, sorted by bucket (as a signed number) and document.
 ///
 /// The buckets are computed from the stored signatures, as in a look-up. So every document has buckets, and no join is needed.
 ///

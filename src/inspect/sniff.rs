@@ -77,7 +77,8 @@ fn is_binary(text: &str) -> bool {
     text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
-/// Returns the ending of a name, with the ending of a compression, or an empty text if it does not start with a letter or is too long.
+/// Returns the ending of a name, with the ending of a compression. Returns an empty text if the ending does not start with a letter or is
+/// too long.
 pub(super) fn ending(name: &str) -> &str {
     let last = name.rsplit('/').next().unwrap_or(name);
     let inner = job::without_compression(last).unwrap_or(last);

@@ -84,9 +84,9 @@ impl AgainstSection {
         require(
             self.output.is_none() || !is_numbered,
             "source.id",
-            "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \
-             name the column that identifies a document, here and in the jobs of against.output; without such a column, give the files \
-             of each day names of their own and set source.id = \"row_number\"",
+            "is left out, so file names and row numbers are ids, and files of two days often have the same names: name the column that \
+             identifies a document, here and in the jobs of against.output; without such a column, give the files of each day other names \
+             and set source.id = \"row_number\"",
         )
     }
 }

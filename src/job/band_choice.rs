@@ -67,8 +67,8 @@ fn log_not_by_chance(lsh: &Lsh) -> f64 {
     lsh.table_size.map_or(0.0, |size| (lsh.bands * lsh.bands) as f64 * (-1.0 / size as f64).ln_1p())
 }
 
-/// Returns one entry for each d in 0..`counts`, the number of positions at which two signatures of `n` values differ. An entry contains
-/// the logarithm of the number of ways to place the differences, and the share of these ways with which the pair is a candidate.
+/// Returns one entry for each d in 0..`counts`, the number of positions at which two signatures of `n` values differ. An entry contains the
+/// logarithm of the number of ways to place the differences. It also contains the share of these ways with which the pair is a candidate.
 ///
 /// The pair is missed if each band contains a difference. The placements are therefore counted band by band. If a band of r values follows
 /// t values, d differences have C(t + r, d) placements. In C(r, h) C(t, d - h) of them, the band contains h differences. All terms are
@@ -98,8 +98,8 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
     missed.into_iter().enumerate().map(|(d, missed)| (choose(n, d), 1.0 - missed * not_by_chance)).collect()
 }
 
-/// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands` bands with
-/// `rows` rows. It increases with `s` and with `bands`, and decreases with `rows`.
+/// Returns the probability that two documents share a bucket in at least one of `bands` bands with `rows` rows. Their Jaccard similarity is
+/// `s`, in [0, 1]. It increases with `s` and with `bands`, and decreases with `rows`.
 pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
     // 1 - (1 - x)^b loses all digits if x is tiny. This form loses none, and is exact at s = 0 and s = 1.
     -log_missed(s, bands, rows).exp_m1()

@@ -29,8 +29,8 @@ pub struct EngineSettings {
     pub attempts: u32,
     /// Cluster: seconds to wait for a scheduler and its first executor, at the start and after a loss.
     pub wait_seconds: u64,
-    /// The memory of the stages, such as `4GiB`, `4G` or `500MB`, or a share of the memory available to the machine or its container, such
-    /// as `50%`. Stages that need more memory spill to disk.
+    /// The memory of the stages, such as `4GiB`, `4G` or `500MB`. It can also be a share of the memory available to the machine or its
+    /// container, such as `50%`. Stages that need more memory spill to disk.
     pub memory: String,
     /// The number of threads, at most `MAX_THREADS`; 0 means one thread per core.
     pub threads: usize,

@@ -89,8 +89,8 @@ impl JobFile {
     }
 }
 
-/// A parsed job file with its overrides. Values from the file keep their span in `text`. The value of override n has a span that begins n
-/// + 1 bytes after the end of `text`, so it differs from the span of any value in the file.
+/// A parsed job file with its overrides. Values from the file keep their span in `text`. The value of override n has a span that begins n +
+/// 1 bytes after the end of `text`. So it differs from the span of any value in the file.
 pub(super) struct JobDocument<'a> {
     path: &'a str,
     text: &'a str,
@@ -118,7 +118,8 @@ impl<'a> JobDocument<'a> {
         Ok(document)
     }
 
-    /// Returns an error about `key` with its line, or with the line of its section, or with only the file if the section is missing too.
+    /// Returns an error about `key` with its line, or with the line of its section. If the section is missing too, the error names only the
+    /// file.
     pub(super) fn error(&self, key: &str, fault: &str) -> Error {
         Error::job(masked(&format!("{} {fault}", self.at(key, self.offset(key)))))
     }

@@ -112,9 +112,8 @@ pub struct Lsh {
 /// The minimum number of rows per band at which 16-bit values make few candidates by chance.
 ///
 /// With r rows, two unrelated documents share a bucket in a band with probability 1 / 2^(16 r). Among a billion documents, 42 bands of 3
-/// rows make 75 candidates by chance per million documents, and 64 bands of 2 rows make 7 per document. Two documents that agree in all
-/// rows of a band except one can also share its bucket by chance. At similarity J, this adds a share of r (1 - J) / (2^16 J) to the
-/// candidates.
+/// rows make 75 candidates by chance per million documents. 64 bands of 2 rows make 7 per document. Two documents that agree in all rows of
+/// a band except one can also share its bucket by chance. At similarity J, this adds a share of r (1 - J) / (2^16 J) to the candidates.
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {

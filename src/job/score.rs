@@ -13,9 +13,8 @@ use crate::kernel::measure::Measure;
 pub struct Score {
     /// The minimum similarity of a pair, in (0, 1].
     pub threshold: f64,
-    /// The measure of similarity between two shingle sets: `jaccard` (common shingles divided by all shingles in either set) or
-    /// `containment` (common shingles divided by the size of the smaller set). `containment` needs a method that finds all pairs: `prefix`
-    /// or `all`.
+    /// The measure of similarity between two shingle sets. `jaccard` divides the common shingles by all shingles in either set, and
+    /// `containment` by the size of the smaller set. `containment` needs a method that finds all pairs: `prefix` or `all`.
     pub measure: Measure,
     /// The similarity that must reach the threshold: the exact similarity of `shingles`, or the estimate from a `signature`.
     pub by: ScoreBy,
@@ -65,8 +64,8 @@ impl Score {
             !(method.uses_buckets() && measure.takes_any_size()),
             "candidates.method",
             format!(
-                "is \"lsh\" with score.measure = \"{measure}\", and bands find sets of a high Jaccard similarity, which a \
-                 short document and a long one that contains it do not have: expected \"prefix\", or \"all\""
+                "is \"lsh\" with score.measure = \"{measure}\", and bands miss a short document in a long one, because their Jaccard \
+                 similarity is low: expected \"prefix\", or \"all\""
             ),
         )
     }

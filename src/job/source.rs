@@ -472,8 +472,8 @@ pub enum DuplicateIds {
     Reject,
 }
 
-/// The treatment of an unreadable row in a CSV or JSON lines file: a record with the wrong number of fields, a line without a JSON object,
-/// an id of the wrong type, or bytes that are not UTF-8.
+/// The treatment of an unreadable row in a CSV or JSON lines file. Such a row is a record with the wrong number of fields, or a line
+/// without a JSON object. It can also have an id of the wrong type, or bytes that are not UTF-8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnError {

@@ -39,8 +39,8 @@ engine.memory: mem ram memory_limit
 engine.spill: tmp temp temp_dir spill_dir
 engine.scheduler: url master address";
 
-/// Returns the keys that a user could mean by the unknown dotted `key`: the keys with this synonym in the same section, or else the keys
-/// with this name in other sections. `schema` is the JSON Schema of a job file.
+/// Returns the keys that a user could mean by the unknown dotted `key`. These are the keys with this synonym in the same section, or else
+/// the keys with this name in other sections. `schema` is the JSON Schema of a job file.
 pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     let (section, last) = split(key);
     let synonyms = SYNONYMS.lines().filter_map(|line| line.split_once(": "));

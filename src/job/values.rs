@@ -116,7 +116,7 @@ const UNITS: [(&str, u64); 13] = [
     ("t", 1 << 40),
 ];
 
-/// Parses an amount of memory to bytes, such as `4GiB`, `4G`, `1.5 GB` or `1048576`, or a share of the memory of the machine or
+/// Parses an amount of memory to bytes, such as `4GiB`, `4G`, `1.5 GB` or `1048576`. Also parses a share of the memory of the machine or
 /// container, such as `50%`. Ignores case. Fails with `Kind::Job` for other texts, 0, and 2^64 bytes or more.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {

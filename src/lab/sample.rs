@@ -128,8 +128,7 @@ impl LabSample {
             return sizes(asked, own);
         };
         let note = format!(
-            "a sample of N documents has the first N of the source ({own} at most) and the first N of those that [against] names \
-             ({reference} at most)"
+            "a sample of N documents has the first N of the source ({own} at most) and the first N of [against] ({reference} at most)"
         );
         (sizes(asked, own.max(reference)).0, Some(note))
     }

@@ -110,13 +110,13 @@ pub struct ThresholdMeasurement {
 /// If the job has a rule for its bands, they are chosen for each threshold. Signatures are computed once for all thresholds, and
 /// thresholds with the same bands share a search.
 ///
-/// A sample consists of the first documents in order of (source, position) that can be compared at the largest shingle size, so that all
-/// sizes have the same documents, and of up to as many reference documents. It is in memory with its sketches. Documents with equal
+/// A sample consists of the first documents in order of (source, position) that can be compared at the largest shingle size. So all sizes
+/// have the same documents. A sample also has up to as many reference documents. It is in memory with its sketches. Documents with equal
 /// shingle sets are compared like other documents.
 ///
 /// # Errors
-/// Fails if a list in `grid` is empty or contains an invalid value, if the source cannot be read or has no document that can be compared,
-/// or if `control` stops the measurement.
+/// Fails if a list in `grid` is empty or contains an invalid value, or if `control` stops the measurement. Also fails if the source cannot
+/// be read or has no document that can be compared.
 pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
     let thresholds = sorted_thresholds(&grid.thresholds)?;
     let sizes: BTreeSet<usize> = grid.sizes.iter().copied().collect();
@@ -268,8 +268,8 @@ impl Sweep {
         let thresholds =
             if method.uses_buckets() { "Thresholds with the same bands and rows" } else { "All thresholds" };
         format!(
-            "Each time is that of one run from texts in memory through shingles to signatures (sketches), and from there \
-             {} (search). {thresholds} share one search, at the lowest of them, and its time. Reading the source is not counted. {}",
+            "Each time is that of one run. It goes from texts in memory through shingles to signatures (sketches), and from there {} \
+             (search). {thresholds} share one search, at the lowest of them, and its time. Reading the source is not counted. {}",
             method.describe_search(),
             match self.repeat {
                 1 => "Each was run once.".to_owned(),
@@ -306,9 +306,8 @@ impl Sweep {
         Chart {
             title: "Seconds by number of documents".into(),
             caption: format!(
-                "Seconds from texts in memory to the scored pairs of the lowest threshold, {lowest}, mean of {}, a line for each \
-                 shingle size; both axes begin at 0, so that a time that grows with the number of documents is a straight \
-                 line.{}",
+                "Seconds from texts in memory to the scored pairs of the lowest threshold, {lowest}, mean of {}, a line for each shingle \
+                 size. Both axes begin at 0, so a time that grows with the number of documents is a straight line.{}",
                 self.repeat,
                 others(added)
             ),

@@ -259,8 +259,8 @@ pub(crate) async fn near_ids(asked: &str, ids: DataFrame) -> Result<Option<Strin
     Ok((!ids.is_empty()).then(|| format!("; near it {are} {}", ids.join(", "))))
 }
 
-/// Adds `id` to the at most [`NAMED`] pairs (edits, id) with the smallest edit distance to `asked`, if a typing error explains the distance
-/// or the id contains `asked`.
+/// Adds `id` to the at most [`NAMED`] pairs (edits, id) with the smallest edit distance to `asked`. Ignores `id` unless a typing error
+/// explains the distance or the id contains `asked`.
 fn add_near(asked: &str, id: &str, best: &mut BTreeSet<(usize, String)>) {
     // An id can be a path with a row number. A last part of it that is equal to the text counts as contained, however short.
     let is_last = id.strip_suffix(asked).is_some_and(|head| head.ends_with([':', '/']));

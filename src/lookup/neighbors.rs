@@ -133,8 +133,8 @@ pub struct Query<'a> {
 
 /// Returns the candidates that are most similar to the document of a query. If the output keeps no shingles, they are computed from the
 /// texts in `again`. Without `again`, there are only estimates. Memory contains one batch and the keys and similarities of the best
-/// candidates. With a table of buckets, it also contains the positions of all candidates. Fails if the table or the source cannot be read,
-/// if the output keeps no signatures, or if the signatures do not fit the bands of its job.
+/// candidates. With a table of buckets, it also contains the positions of all candidates. Fails if the table or the source cannot be read.
+/// Also fails if the output keeps no signatures, or if they do not fit the bands of its job.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,

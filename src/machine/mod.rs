@@ -1,5 +1,5 @@
-//! Reads the clock and the limits of the machine: its memory or the memory limit of the container (cgroup v1 or v2), free space on disks,
-//! and open files.
+//! Reads the clock and the limits of the machine. The limits are its memory or the memory limit of the container (cgroup v1 or v2), free
+//! space on disks, and open files.
 
 pub(crate) mod being_read;
 

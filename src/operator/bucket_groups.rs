@@ -80,7 +80,7 @@ fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> boo
     true
 }
 
-/// Groups rows by bucket, in an order that depends only on the rows. This is a radix sort from the top bits: it scatters rows to parts that
+/// Groups rows by bucket, in an order that depends only on the rows. This is a radix sort from the top bits. It scatters rows to parts that
 /// fit in the processor's cache, and scatters each part again until few rows are left to sort. It passes over memory once. A comparison
 /// sort would pass over it at every level of its recursion.
 pub fn group(mut rows: Vec<BucketRow>) -> Vec<BucketRow> {

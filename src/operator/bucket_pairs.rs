@@ -1,5 +1,5 @@
 //! The self-join on the bucket: the pairs of documents that share a bucket. A hash join holds one side in memory, and DataFusion's hash
-//! join does not spill. This join needs one pass over rows that are grouped by bucket: [`super::bucket_groups`] groups the rows of a
+//! join does not spill. This join needs one pass over rows that are grouped by bucket. [`super::bucket_groups`] groups the rows of a
 //! partition and spills, and DataFusion sorts the rows of [`super::prefixes`]. A bucket with one document yields no rows.
 
 use std::fmt;

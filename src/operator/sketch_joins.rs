@@ -2,7 +2,7 @@
 //!
 //! With *homes*, which are groups of pairs, a task first reads the sketches of its pairs, and then scores the pairs one after the other.
 //! Plans make homes small. A home that is still too large, such as the home of a document with very many candidates, is divided into blocks
-//! on disk: sketches by segments of their keys, pairs by the segments of both documents.
+//! on disk. Sketches are divided by segments of their keys, and pairs by the segments of both documents.
 //!
 //! With *segments* of the documents, a task holds the sketches of one segment, and streams the sketches of all segments: a block nested
 //! loop join. The sketches are written once and read once per segment, for any number of candidates. A pair belongs to the segment of its

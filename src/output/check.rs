@@ -165,8 +165,8 @@ pub(crate) fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
     };
     let first = damaged.first().map(ToString::to_string).unwrap_or_default();
     Error::input(format!(
-        "the result in {output} is damaged: {first}{more}: bring the files back, or make the result again with `run \
-         --overwrite`, or with `apply` in another folder (`resemblance verify {output}` names every damaged file)",
+        "the result in {output} is damaged: {first}{more}: bring the files back, or repeat the run with --overwrite or `apply` in another \
+         folder (`resemblance verify {output}` names every damaged file)",
         output = output.shown()
     ))
 }

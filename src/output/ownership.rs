@@ -3,9 +3,9 @@
 //!
 //! - A manifest, a stage's manifest or the record of an attempt **names** the file. This means that it contains the path of the file, or
 //!   the id of the attempt that is in the file's name (see [`Attempt::part`]).
-//! - The file contains a **mark**. This is the program's name in a commit of a Delta log, the file's name in the footer of a generated
-//!   Parquet file ([`generated_as`]), or the line in the lock file of a spill folder ([`FOLDER`]). In JSON files, the mark is the keys of a
-//!   `manifest.json`, or the first bytes of a record or a claim ([`is_marked`]).
+//! - The file contains a **mark**. This is the program's name in a commit of a Delta log, or the file's name in the footer of a generated
+//!   Parquet file ([`generated_as`]). In a spill folder, it is the line in the lock file ([`FOLDER`]). In JSON files, the mark is the keys
+//!   of a `manifest.json`, or the first bytes of a record or a claim ([`is_marked`]).
 //!
 //! A name alone proves nothing, and a copy of a file is foreign. Foreign files are kept. If a foreign file is in the way, the command fails
 //! with an error that names the file.

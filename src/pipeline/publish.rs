@@ -159,9 +159,8 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         if left_out > 0 {
             let about = if dense.left_out.exact { "" } else { "about " };
             warnings.push(format!(
-                "{documents} documents share one of their rarest shingles with more than {} others and are paired with \
-                 leaders instead of each other, which leaves out {about}{left_out} pairs; output.max_expand sets this \
-                 number, and 0 asks for all pairs",
+                "{documents} documents share a rare shingle with more than {} others and are paired with leaders, which leaves out \
+                 {about}{left_out} pairs; output.max_expand sets this number, and 0 asks for all pairs",
                 job.output.max_expand
             ));
         }

@@ -33,8 +33,8 @@ pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start",
 const TEXTS: [&str; 7] =
     ["action", "cluster_id", "representative", "kept_id", "cluster_size", "group", "documents"];
 
-/// Returns the columns of the table. Several rows can describe one document, each with some of the values: the action, a passage to cut or
-/// mark, added columns, or the number of documents in a group.
+/// Returns the columns of the table. Several rows can describe one document, each with some of the values. The values are the action, a
+/// passage to cut or mark, added columns, and the number of documents in a group.
 pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("source", DataType::Utf8, false),

@@ -241,8 +241,8 @@ async fn without_spans(
     let mut chunk = start.freeze();
     if !spans.is_empty() && !is_stored_text(&work.source, file.path(), &chunk) {
         return Err(Error::job(format!(
-            "the text of {} differs from its bytes, because it is HTML or compressed, so no passage can be cut out: set source.html to \
-             \"source\" or decompress it, and run the job again, or apply without --passages",
+            "no passage can be cut out of {}, because it is HTML or compressed: set source.html to \"source\" or decompress it, and run \
+             the job again, or apply without --passages",
             file.path()
         )));
     }

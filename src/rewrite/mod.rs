@@ -1,6 +1,6 @@
 //! Rewrites the files of a source. Rows and passages can be removed, and columns can be added.
 //!
-//! The table of decisions says what happens to each row (`decisions`). Every engine can run the operator (`exec`), which rewrites Parquet
+//! The table of decisions says what happens to each row (`decisions`). Every engine can run the operator (`exec`). It rewrites Parquet
 //! value by value, CSV and JSON lines byte for byte, text files as a whole, and other formats as Parquet. A file gets its final name when
 //! it is complete. Finished parts are recorded (`work`), so that a killed application can resume.
 //!

@@ -251,8 +251,8 @@ pub(crate) trait RowCutter: Send {
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum FilePiece<'a> {
-    /// Bytes that are written even if no row is kept, in two pieces: the record with the column names and its line end, or the bytes before
-    /// a bracket of a JSON array and the bracket.
+    /// Bytes that are written even if no row is kept, in two pieces. These are the record with the column names and its line end, or the
+    /// bytes before a bracket of a JSON array and the bracket.
     Header(&'a [u8], &'a [u8]),
     Row(Row<'a>),
     /// Bytes that belong to no row.

@@ -22,7 +22,7 @@ pub(crate) struct DataArguments {
     /// the folder of a Delta table), or text files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// The column of data that contains the texts; repeat the option or separate names by commas for several columns [default: the only
+    /// The column of data that contains the texts. Repeat the option or separate names by commas for several columns [default: the only
     /// string column, or a column named text, body, content ...]
     #[arg(long, value_name = "COL")]
     pub(crate) text: Vec<String>,

@@ -179,7 +179,7 @@ pub(crate) fn made_by(url: &str) -> Result<job::Job> {
 pub(crate) struct KeepArguments {
     /// Rule that chooses the kept document among similar ones: longest (most different shingles), first or last (by file name, then by
     /// row), COLUMN for the smallest value, "COLUMN desc" for the greatest value, or "COLUMN in (A, B)" for A before B. Separate several
-    /// rules by commas, and put a name with a comma in double quotes: the first rule by which two documents differ decides; if they differ
+    /// rules by commas, and put a name with a comma in double quotes. The first rule by which two documents differ decides. If they differ
     /// by none, the first document is kept
     #[arg(long, value_name = "RULES", default_value = "longest", value_parser = keep_rules)]
     keep: String,

@@ -49,9 +49,8 @@ impl ExecutorCommand {
         };
         if is_loopback(bind) && !is_on_loopback(&settings.scheduler) {
             tracing::warn!(
-                "the scheduler may be on another machine, and only this one reaches --bind {bind}: if others must fetch \
-                 what the tasks here write, bind an address of the cluster's own network, and set RESEMBLANCE_CLUSTER_TOKEN or add \
-                 --allow-unauthenticated"
+                "the scheduler may be on another machine, and only this one reaches --bind {bind}: if others must fetch its rows, bind an \
+                 address of the cluster's network, and set RESEMBLANCE_CLUSTER_TOKEN or add --allow-unauthenticated"
             );
         }
         if memory / (vcores as u64) < MIN_MEMORY {

@@ -53,9 +53,9 @@ pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
         return Ok(());
     }
     Err(Error::job(format!(
-        "--bind {bind} is not a loopback address, and connections to it are not authenticated: every process that can reach it \
-         can run plans here, which read and write every file and bucket that this process may. Bind it to 127.0.0.1, set a shared \
-         secret in RESEMBLANCE_CLUSTER_TOKEN, or, in a network that only the cluster can reach, add --allow-unauthenticated"
+        "--bind {bind} is not a loopback address, and connections to it are not authenticated: every process that can reach it can run \
+         plans, which can read and write all files and buckets of this process. Bind it to 127.0.0.1, set a shared secret in \
+         RESEMBLANCE_CLUSTER_TOKEN, or, in a network that only the cluster can reach, add --allow-unauthenticated"
     )))
 }
 

@@ -21,9 +21,10 @@ use crate::page::passages::{CommonPassage, CommonPassages};
 
 /// Show pairs of a finished output with their texts side by side
 ///
-/// Common passages with the length of at least one shingle are marked and numbered, also moved and copied ones: in colour on a terminal,
-/// and with [brackets] in a pipe. A passage has the same number in both texts. The texts come from the job's source, which must not have changed since the run. For a result of apply or dedup,
-/// the command shows the removed documents, each next to the document that was kept instead.
+/// Common passages with the length of at least one shingle are marked and numbered, also moved and copied ones. The marks are colours on a
+/// terminal, and [brackets] in a pipe. A passage has the same number in both texts. The texts come from the job's source, which must not
+/// have changed since the run. For a result of apply or dedup, the command shows the removed documents, each next to the document that was
+/// kept instead.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance show out/reviews/ --pairs least-similar --top 5
   resemblance show out/reviews/ --cluster 42

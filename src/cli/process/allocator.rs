@@ -41,8 +41,8 @@ pub(crate) async fn give_back_in_intervals() {
     }
 }
 
-/// Returns two thresholds in bytes: the size from which a block is mapped individually, and the limit on free memory at the end of an
-/// arena.
+/// Returns two thresholds in bytes. The first is the size from which a block is mapped individually. The second is the limit on free memory
+/// at the end of an arena.
 fn thresholds(memory: u64) -> (i32, i32) {
     let part = |of: u64| i32::try_from((memory / of).min(MAX_BYTES)).unwrap_or(i32::MAX);
     (part(MAPPED_PART), part(FREE_PART))

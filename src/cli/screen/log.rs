@@ -26,7 +26,7 @@ pub(crate) enum LogFormat {
 /// The target of events that every filter accepts.
 const ALWAYS: &str = "resemblance::always";
 
-/// Directives that drop events of Ballista. This program reports the same itself: the driver reports a failed job with its recovery, and
+/// Directives that drop events of Ballista. This program reports the same itself. The driver reports a failed job with its recovery, and
 /// the executor reports once that a scheduler does not answer.
 const REPEATED: [&str; 3] = [
     "ballista_core::execution_plans=off",

@@ -426,7 +426,7 @@ impl Listener for Entrance {
     }
 }
 
-/// Returns `routes` with a check that refuses requests of web pages. With `named_locally`, also refuses host names with a domain: a page
+/// Returns `routes` with a check that refuses requests of web pages. With `named_locally`, also refuses host names with a domain. A page
 /// can reach this machine under its own host name (DNS rebinding), and its requests then look like requests of programs.
 fn without_web_pages(routes: Router, named_locally: bool) -> Router {
     routes.layer(from_fn(move |request: Request, next: Next| async move {

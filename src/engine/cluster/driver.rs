@@ -448,8 +448,8 @@ async fn with_stored_rows(
 /// Returns `plan` in a form that can be serialized.
 ///
 /// File scans lose their output partitionings, which only keep the optimizer of this process from cutting scans. On a cluster, a task reads
-/// fewer partitions than they declare. A node without rows becomes a scan of no rows, because an `EmptyExec` has no metrics, and the
-/// scheduler never ends a query stage whose tasks have different numbers of metrics.
+/// fewer partitions than they declare. A node without rows becomes a scan of no rows, because an `EmptyExec` has no metrics. The scheduler
+/// never ends a query stage whose tasks have different numbers of metrics.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
         if node.is::<EmptyExec>() {

@@ -1,7 +1,7 @@
 //! The tasks of an executor, and the effects of their errors on a stage.
 //!
-//! The error of a task names the executor and all causes. A full disk ends the executor. Tasks share their connections to other
-//! executors, because a connection per fetch would use up the ports of a machine, and Ballista's own pool is private.
+//! The error of a task names the executor and all causes. A full disk ends the executor. Tasks share their connections to other executors,
+//! because a connection per fetch would use up the ports of a machine. Ballista's own pool is private.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};

@@ -5,7 +5,7 @@
 //! page, the client accepts it as the last page. The client also fails a whole listing if it cannot read one key. Therefore pages are
 //! parsed here first.
 //!
-//! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it, but never the checksum of a range.
+//! S3 sends the checksum of a whole object in the answer to a GET if the request asks for it. It never sends the checksum of a range.
 
 use std::borrow::Cow;
 use std::io;

@@ -1,7 +1,7 @@
 use object_store::path::Path;
 
-/// Detects a listing that repeats itself, in constant memory. Compares one object with all later objects, and replaces it after twice as
-/// many objects as the previous one (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+/// Detects a listing that repeats itself, in constant memory. Compares one object with all later objects. Replaces it after twice as many
+/// objects as the previous one (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     compared: Option<Path>,

@@ -7,9 +7,9 @@
 //! | `gs://bucket/` | Google Cloud Storage | `gcs` |
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!
-//! Credentials come only from the environment of the process. Plans and settings contain none. The client of S3 takes the `AWS_`
-//! variables unchecked, and panics at the first request if one cannot be part of a URL or a header. So the variables are checked here.
-//! Errors name the variable but never its value, which may be a secret.
+//! Credentials come only from the environment of the process. Plans and settings contain none. The client of S3 takes the `AWS_` variables
+//! unchecked. It panics at the first request if one cannot be part of a URL or a header. So the variables are checked here. Errors name the
+//! variable but never its value, which may be a secret.
 
 mod checked_http;
 mod endless_listings;

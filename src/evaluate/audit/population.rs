@@ -1,7 +1,7 @@
 //! Assigns every pair of an output to one stratum, and draws pairs from the strata.
 //!
-//! The population consists of the rows in the table `pairs` and of chained pairs: a document in a cluster and its representative, if only
-//! other documents connect them.
+//! The population consists of the rows in the table `pairs` and of chained pairs. A chained pair is a document in a cluster and its
+//! representative, if only other documents connect them.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +43,8 @@ impl Ends {
         bytes
     }
 
-    /// Returns the key of the pair in files of labels: a hash of 64 bits in hexadecimal, after a letter, so that spreadsheets do not read
-    /// it as a number.
+    /// Returns the key of the pair in files of labels. It is a hash of 64 bits in hexadecimal, after a letter, so that spreadsheets do not
+    /// read it as a number.
     pub(super) fn key(&self) -> String {
         format!("k{:016x}", xxh3_64(&self.bytes()))
     }

@@ -62,9 +62,9 @@ pub fn write_documents(
     Ok(CorpusFiles { files: paths, rows: documents, bytes })
 }
 
-/// Writes the table of planted documents as a Parquet file, one row per planted document: `id_a` and `id_b` are the ids of the document
-/// and its original, in ascending order. `kind` is `copy`, `near`, `contained` or `identical`. `jaccard` is the exact similarity, and
-/// `size` is the number of words in a shingle. Returns the errors of [`check_free`], and `Kind::Input` if writing fails.
+/// Writes the table of planted documents as a Parquet file, one row per planted document. `id_a` and `id_b` are the ids of the document and
+/// its original, in ascending order. `kind` is `copy`, `near`, `contained` or `identical`. `jaccard` is the exact similarity, and `size` is
+/// the number of words in a shingle. Returns the errors of [`check_free`], and `Kind::Input` if writing fails.
 pub(crate) fn write_truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
     let size = corpus.settings.shingle;
     let mut file = create(path, existing, &truth_batch(Vec::new(), size)?)?;

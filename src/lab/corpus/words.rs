@@ -15,8 +15,8 @@ const LENGTHS: [(usize, usize, usize); 3] = [(100, 2, 5), (1_000, 4, 6), (usize:
 
 /// All words by rank, and the table with which words are drawn.
 ///
-/// The probability of the word with rank r is proportional to 1 / (r + 2): Zipf's law with Mandelbrot's shift (*An informational theory
-/// of the statistical structure of languages*, 1953). Of 20,000 words, the most frequent one is one in 19 words of a text.
+/// The probability of the word with rank r is proportional to 1 / (r + 2). This is Zipf's law with Mandelbrot's shift (*An informational
+/// theory of the statistical structure of languages*, 1953). Of 20,000 words, the most frequent one is one in 19 words of a text.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     /// All words, each followed by a space.

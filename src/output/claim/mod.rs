@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A process that wants the output puts a claim under its own name and then lists the claims. Each process puts its claim before it lists,
-//! so at least one of two processes sees the claim of the other (the flag principle: Herlihy and Shavit, *The Art of Multiprocessor
+//! so at least one of two processes sees the claim of the other. This is the flag principle (Herlihy and Shavit, *The Art of Multiprocessor
 //! Programming*, section 2.3). If a process sees an owner, it removes its claim and waits. If several processes ask, the process with the
 //! smallest name lists again until the other claims are gone, and then marks itself as the owner. Conditional puts are not needed, so a
 //! server that ignores their condition cannot give an output to two processes.

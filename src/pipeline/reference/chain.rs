@@ -370,8 +370,8 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     const METHOD: &str = "clusters.method = \"representative\"";
     if made.clusters.method != job.clusters.method || made.clusters.order() != job.clusters.order() {
         return Err(Error::job(format!(
-            "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents \
-             must join clusters of the same kind: give the job the same ones"
+            "{url} was made with another clusters.method or clusters.keep, and with {METHOD} new documents must join clusters of the same \
+             kind: give the job the same ones"
         )));
     }
     if let Some([why, advice]) = ancestors::own_pairs_missing(made) {

@@ -10,7 +10,7 @@ use crate::pipeline::overlap;
 
 /// Returns `job` without reference documents if it allows a first day and none of its reference outputs exists. Fails with `Kind::Job` if
 /// the output of `job` overlaps with a missing output, because a run cannot write to its reference. Also fails if an earlier day has a
-/// finished output beside this output or a missing one: the path of the reference is then probably wrong.
+/// finished output beside this output or a missing one. The path of the reference is then probably wrong.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let Some(against) = job.against.as_ref().filter(|against| against.first_day) else {
         return Ok(job.clone());

@@ -58,8 +58,8 @@ impl ReferenceOutputs {
                 let (Some(own), Some(other)) = (types.column(column), made.column(column)) else { continue };
                 if !have_common_order(own, other) {
                     return Err(Error::job(format!(
-                        "the column `{column}`, which clusters.keep names, is of type {other} in {shown} and of type {own} in the \
-                         source, and these have no common order: give it the same type in both, or order by another column"
+                        "the column `{column}` in clusters.keep is of type {other} in {shown} and of type {own} in the source: give it the \
+                         same type in both, or order by another column"
                     )));
                 }
             }

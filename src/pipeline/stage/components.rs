@@ -1,5 +1,5 @@
-//! The stages components, large_star and small_star, which find the documents that scores connect: by union-find if it fits in memory, and
-//! otherwise by the rounds of [`crate::frames::components`].
+//! The stages components, large_star and small_star, which find the documents that scores connect. They use union-find if it fits in
+//! memory, and otherwise the rounds of [`crate::frames::components`].
 
 use std::fmt;
 use std::sync::Arc;

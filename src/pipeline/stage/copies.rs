@@ -136,8 +136,8 @@ impl SameKeyPlaces {
         }
         let advice = match cx.job.source.id {
             SourceId::RowNumber => {
-                "rows of files with the same names are not the same documents: name the column that identifies a document as source.id, in \
-                 the jobs of against.output too, or give the files of each day names of their own"
+                "rows of files with the same names are not the same documents: name the column that identifies a document as source.id, \
+                 also in the jobs of against.output, or give the files other names each day"
             }
             SourceId::Columns(_) | SourceId::Path => {
                 "set against.same_id = \"replace\" to replace those, or \"skip\" to leave the new ones out"

@@ -130,8 +130,8 @@ pub(super) static TEXTS: Stage = Stage::work(
     })),
 );
 
-/// The number of rows per batch of buckets. Larger than elsewhere: for each batch that it returns, DataFusion's sort visits all batches
-/// in memory, so its time is quadratic in the number of batches.
+/// The number of rows per batch of buckets. Larger than elsewhere, because DataFusion's sort visits all batches in memory for each batch
+/// that it returns. So its time is quadratic in the number of batches.
 const BUCKET_BATCH_ROWS: usize = 16_384;
 
 pub(super) static BUCKETS: Stage = Stage::public(

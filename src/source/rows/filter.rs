@@ -1,6 +1,6 @@
 //! `source.where` and `source.limit` select the rows of a source that are documents. The condition also excludes files by their partition
 //! columns. A limit draws a random sample: the documents with the smallest ranks. The rank is a hash of the seed, the name of the file and
-//! the position, so the sample depends neither on threads nor on the order in which files are read.
+//! the position. So the sample depends neither on threads nor on the order in which files are read.
 
 use std::sync::Arc;
 

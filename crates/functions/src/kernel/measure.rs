@@ -106,7 +106,7 @@ pub fn shared(a: &[u64], b: &[u64]) -> u64 {
     shared_or_less(a, b, 0).unwrap_or(0)
 }
 
-/// Returns the number of common elements, if the Jaccard similarity reaches `threshold`: `Some(shared)` if and only if
+/// Returns the number of common elements, if the Jaccard similarity reaches `threshold`. The condition is
 /// `shared as f64 / union as f64 >= threshold` in `f64`. Two empty sets therefore give `None`. Most pairs below the threshold are rejected
 /// by their sizes or early in the merge.
 pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
@@ -192,7 +192,7 @@ fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     Some(shared)
 }
 
-/// Looks up each element of `small` in `large`: steps from the previous position double in length, and bisection follows (Bentley and Yao,
+/// Looks up each element of `small` in `large`. Steps from the previous position double in length, and bisection follows (Bentley and Yao,
 /// *An almost optimal algorithm for unbounded searching*, 1976).
 fn shared_by_search(small: &[u64], large: &[u64]) -> u64 {
     let (mut rest, mut shared) = (large, 0);

@@ -3,7 +3,7 @@
 //!
 //! A hash assigns a bin, out of t bins, and a value to each shingle. The signature consists of the minimum value in each bin (Li, Owen and
 //! Zhang, *One permutation hashing*, NIPS 2012). A small set leaves bins empty. Further rounds fill the empty bins (Dahlgaard, Knudsen and
-//! Thorup, *Fast similarity sketching*, FOCS 2017): in each round, another hash assigns all shingles to bins, and only empty bins are
+//! Thorup, *Fast similarity sketching*, FOCS 2017). In each round, another hash assigns all shingles to bins, and only empty bins are
 //! filled.
 //!
 //! ```text

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The product depends on all 32 bits. The upper half of a minimum contains little information, because the minimum of n values is about
-//! 2^32 / n. The lower half depends only on the lower half of a shingle's number, so two shingles with the same lower half would coincide
+//! 2^32 / n. The lower half depends only on the lower half of a shingle's number. Two shingles with the same lower half would coincide
 //! under every permutation. The definition never changes, because stored signatures are compared with later signatures.
 
 use serde::{Deserialize, Serialize};
@@ -190,9 +190,8 @@ pub(crate) fn signature_set(signature: Signature<'_>, out: &mut Vec<u64>) {
 /// Estimates the Jaccard similarity by the share, in [0, 1], of equal values at the same index (Broder 1997; *Mining of Massive Datasets*,
 /// section 3.3.3). For n values, the standard deviation of the estimate is `sqrt(J (1 - J) / n)`, where J is the Jaccard similarity.
 ///
-/// From a share s of equal 16-bit values, the estimate is `(s - 2^-16) / (1 - 2^-16)`, or 0 if this is negative, because different minima
-/// have the same 16 bits with a probability of 2^-16 (Li and Koenig 2010). Returns `None` if the signatures are empty or differ in length
-/// or width.
+/// From a share s of equal 16-bit values, the estimate is `(s - 2^-16) / (1 - 2^-16)`, or 0 if this is negative. Different minima have the
+/// same 16 bits with a probability of 2^-16 (Li and Koenig 2010). Returns `None` if the signatures are empty or differ in length or width.
 pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     if a.len() != b.len() || a.is_empty() {
         return None;

@@ -34,8 +34,8 @@ pub fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
     call(&texts::SHINGLE_SAMPLES, arguments)
 }
 
-/// `joined_texts(list, field, ...)` returns a Utf8View: the texts in a list, one per line, or the texts in the field at `path` in a list of
-/// structs.
+/// `joined_texts(list, field, ...)` returns a Utf8View with the texts in a list, one per line. In a list of structs, these are the texts in
+/// the field at `path`.
 pub fn joined_texts(list: Expr, path: &[String]) -> Expr {
     let names = path.iter().map(|name| lit(name.as_str()));
     call(&values::JOINED_TEXTS, std::iter::once(list).chain(names).collect())

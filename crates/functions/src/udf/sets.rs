@@ -123,9 +123,9 @@ pub(super) static MINHASH: Function = Function {
     settings: 2..=5,
     check: |literals| HashFamily::read(literals).map(drop),
     doc: Some(Doc {
-        text: "Returns the MinHash signature of a shingle set: for each of `permutations` hash functions of the family \
-               multiply-shift, drawn from `seed`, the least 32-bit value over the set. Returns NULL for a NULL list and \
-               for an empty one, which has no minima. The elements should be hashes, as `shingles` returns them.",
+        text: "Returns the MinHash signature of a shingle set. For each of `permutations` hash functions of the family multiply-shift, \
+               drawn from `seed`, it has the least 32-bit value over the set. Returns NULL for a NULL list and for an empty one, which has \
+               no minima. The elements should be hashes, as `shingles` returns them.",
         syntax: "minhash(shingles, permutations, seed)",
         example: ["minhash([1, 2, 3], 4, 42)", "[1651866024, 773068804, 3892349525, 81763595]"],
         arguments: &[
@@ -241,11 +241,10 @@ pub(super) static ONE_PERMUTATION: Function = Function {
     settings: 2..=2,
     check: |literals| bins(literals).map(drop),
     doc: Some(Doc {
-        text: "Returns a MinHash signature of a shingle set, as `minhash` does, in a time that is nearly independent \
-               of its length: every shingle falls into one of `permutations` bins, and each bin keeps its smallest \
-               32-bit value. While there are empty bins, all shingles are hashed again by another function drawn \
-               from `seed`. Returns NULL for a NULL list and for an empty one. Only signatures of the same \
-               length and seed can be compared, and not with signatures of `minhash`.",
+        text: "Returns a MinHash signature of a shingle set, as `minhash` does, in a time that is nearly independent of its length. Every \
+               shingle falls into one of `permutations` bins, and each bin keeps its smallest 32-bit value. While there are empty bins, \
+               all shingles are hashed again by another function drawn from `seed`. Returns NULL for a NULL list and for an empty one. \
+               Only signatures of the same length and seed can be compared, and not with signatures of `minhash`.",
         syntax: "one_permutation(shingles, permutations, seed)",
         example: ["one_permutation([1, 2, 3], 4, 42)", "[3558495407, 2257628742, 2735623570, 2358461157]"],
         arguments: &[("shingles", HASHED_SET), ("permutations", LENGTH), ("seed", SEED)],
@@ -270,10 +269,9 @@ fn one_permutation_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<
 
 pub(super) static SHORT_SIGNATURE: Function = Function {
     doc: Some(Doc {
-        text: "Returns 16 bits of each value of a MinHash signature as a binary of half the size, as runs store \
-               signatures with `minhash.bits = 16`: for each value two bytes, the lower one first, which are the upper \
-               half of its product with 2654435761 modulo 2^32. `minhash_similarity` corrects for values that are equal \
-               by chance. Returns NULL for a NULL list.",
+        text: "Returns 16 bits of each value of a MinHash signature as a binary of half the size, as runs store signatures with \
+               `minhash.bits = 16`. Each value has two bytes, the lower one first. They are the upper half of its product with 2654435761 \
+               modulo 2^32. `minhash_similarity` corrects for values that are equal by chance. Returns NULL for a NULL list.",
         syntax: "short_signature(signature)",
         example: ["short_signature(minhash([1, 2, 3], 4, 42))", "d16c1afc04d83297"],
         arguments: &[(
@@ -373,10 +371,10 @@ fn lsh_bands_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayR
 pub(super) static MINHASH_SIMILARITY: Function = Function {
     repeats_literals: false,
     doc: Some(Doc {
-        text: "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of \
-               equal values at equal index, corrected for chance if they have 16 bits. Returns NULL if either signature \
-               is NULL or both are empty. Signatures of different lengths are an error. Signatures made with different \
-               seeds are not an error, but their similarity means nothing.",
+        text: "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures. It is the share of equal values at \
+               equal index, corrected for chance if they have 16 bits. Returns NULL if either signature is NULL or both are empty. \
+               Signatures of different lengths are an error. Signatures made with different seeds are not an error, but their similarity \
+               means nothing.",
         syntax: "minhash_similarity(a, b)",
         example: ["minhash_similarity([4, 5, 6, 7], [4, 5, 6, 8])", "0.75"],
         arguments: &[

@@ -61,9 +61,9 @@ pub(super) static SHINGLES: Function = Function {
     settings: 0..=8,
     check: |literals| shingle_settings(literals).map(drop),
     doc: Some(Doc {
-        text: "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words or \
-               characters. Returns NULL for a NULL text, and an empty list for a text of fewer units than `size` or, after \
-               normalisation, of fewer words than `min_words`. The settings must be literals.",
+        text: "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words or characters. \
+               Returns NULL for a NULL text. Returns an empty list for a text of fewer units than `size` or, after normalisation, of fewer \
+               words than `min_words`. The settings must be literals.",
         syntax: "shingles(text[, unit[, size[, hash[, normalize[, min_words[, words[, separator[, short]]]]]]]])",
         example: ["shingles('the quick brown fox', 'word', 3, 'crc32')", "[1272230570, 1834140213]"],
         arguments: &[

@@ -139,8 +139,8 @@ impl SequenceRuns {
         })
     }
 
-    /// Finds the longest run that `other` and this sequence have in common: its end in this sequence, its end in `other`, and its length,
-    /// in tokens. Returns `None` if there is no common token.
+    /// Finds the longest run that `other` and this sequence have in common. Returns its end in this sequence, its end in `other`, and its
+    /// length, in tokens. Returns `None` if there is no common token.
     fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
         let mut longest = None;
         for (at, (end, length)) in self.suffixes(other).enumerate() {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every token in a window that both sequences contain is in a run, each run is the same on both sides, and no run can be longer.
+        /// Every token in a window that both sequences contain is in a run. Each run is the same on both sides, and no run can be longer.
         #[test]
         fn runs_cover_the_windows_of_both(
             a in prop::collection::vec(0_u32..3, 0..40),

@@ -1,4 +1,4 @@
-//! Finds windows of words that are repeated in a collection: selects hashes by which texts are compared, and computes the runs of words in
+//! Finds windows of words that are repeated in a collection. Selects hashes by which texts are compared, and computes the runs of words in
 //! repeated windows. Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003)
 //! selects a few hashes per text. If two texts contain the same window of hashes, it selects the same hash in both.
 
@@ -12,7 +12,7 @@ pub(crate) fn run_length(length: usize) -> usize {
 
 /// Replaces the hashes of words by the hashes of all runs of `size` consecutive words, in order. Equal runs have equal hashes. Fewer than
 /// `size` words leave no hashes. The hash is a rolling hash (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM
-/// Journal of Research and Development 31, 1987), so the time per run does not depend on `size`. This hash only selects runs; a stronger
+/// Journal of Research and Development 31, 1987). So the time per run does not depend on `size`. This hash only selects runs; a stronger
 /// hash compares them.
 pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     let runs = (words.len() + 1).saturating_sub(size);
@@ -144,7 +144,7 @@ pub(crate) struct WordRun {
 /// Spans are all other words. A span ends where the next one begins, or where the document `kept_doc` has other words. In a span, up to
 /// `gap` consecutive words can be outside of windows.
 pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
-    // For each run: its words up to the end of its last window; its end, which can be after a gap; and the index of its first window.
+    // For each run, its words up to the end of its last window, its end, and the index of its first window. The end can be after a gap.
     let mut runs: Vec<(Range<usize>, usize, usize)> = Vec::new();
     let (mut start, mut is_next) = (0, false);
     loop {
@@ -192,7 +192,8 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
     runs.into_iter().enumerate().map(run).collect()
 }
 
-/// Returns two ends of the run that begins with the first window: the end of its last window, and the end of its words that are not kept.
+/// Returns two ends of the run that begins with the first window. These are the end of its last window, and the end of its words that are
+/// not kept.
 fn end_of_run(windows: &[RepeatedWindow], length: usize, gap: usize) -> (usize, usize) {
     let mut end = windows[0].at + length;
     for window in windows {

@@ -261,8 +261,8 @@ pub(crate) fn is_word_character(c: char) -> bool {
         .any(|group| group.contains(category(c)))
 }
 
-/// Returns whether Python's `str.isdigit` is true for the character: a decimal digit of any script, or a digit in a form such as a
-/// superscript or a circle (UAX #44, section 5.7, `Numeric_Type`).
+/// Returns whether Python's `str.isdigit` is true for the character. It is true for decimal digits of any script, and for digits in forms
+/// such as superscripts or circles (UAX #44, section 5.7, `Numeric_Type`).
 pub(crate) fn is_digit(c: char) -> bool {
     let kind = CodePointMapData::<NumericType>::new().get(c);
     kind == NumericType::Decimal || kind == NumericType::Digit
@@ -367,8 +367,8 @@ mod tests {
 
     /// The texts are from the first article of the Universal Declaration of Human Rights. The expected words come from ICU 72, an
     /// independent library in C++, through its Python bindings. For Chinese, Japanese and Khmer, the text is only a part of the article. In
-    /// other parts the libraries differ: ICU weighs words by their frequency, and ICU4X takes the longest word, so it divides 有理性 into 有理
-    /// and 性.
+    /// other parts the libraries differ: ICU weighs words by their frequency, and ICU4X takes the longest word. So ICU4X divides 有理性 into
+    /// 有理 and 性.
     #[test]
     fn known_words_of_six_scripts() {
         for (text, expected) in [

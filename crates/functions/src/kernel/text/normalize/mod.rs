@@ -109,7 +109,7 @@ impl Normalizer {
     }
 
     /// Applies all steps in one pass over ASCII bytes. Returns `false` if a step cannot process single bytes. The pass ignores the state
-    /// between pieces, which only affects white space at the start of a piece: later pieces start with a letter that these steps keep.
+    /// between pieces, which only affects white space at the start of a piece. Later pieces start with a letter that these steps keep.
     fn fused(&mut self, piece: &str) -> bool {
         let mut fused = Fused::default();
         for step in &self.steps {
