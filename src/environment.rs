@@ -172,14 +172,12 @@ mod tests {
         std::fs::read_to_string(sources().join(file)).unwrap()
     }
 
-    /// Returns the Rust sources without tests, by path.
     fn code() -> BTreeMap<PathBuf, String> {
-        let files =
-            walkdir::WalkDir::new(sources().join("src")).into_iter().map(|file| file.unwrap().into_path());
+        let files = walkdir::WalkDir::new(sources().join("src")).into_iter();
+        let files = files.map(|file| file.unwrap().into_path());
         let rust = files.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
-        let code =
-            rust.map(|path| (path.clone(), read(&path).split("#[cfg(test)]").next().unwrap().to_owned()));
-        code.collect()
+        let code = |path: &PathBuf| read(path).split("#[cfg(test)]").next().unwrap().to_owned();
+        rust.map(|path| (path.clone(), code(&path))).collect()
     }
 
     #[test]
@@ -225,10 +223,8 @@ mod tests {
         assert_eq!(environment.seconds(&RETRY).unwrap(), 0);
         assert_eq!(environment.seconds(&LEASE).unwrap(), LEASE.default);
         let error = environment.seconds(&REQUEST).unwrap_err().to_string();
-        assert!(
-            error.contains("RESEMBLANCE_REQUEST_SECONDS is \"0\": expected whole seconds from 1"),
-            "{error}"
-        );
+        let expected = "RESEMBLANCE_REQUEST_SECONDS is \"0\": expected whole seconds from 1";
+        assert!(error.contains(expected), "{error}");
     }
 
     #[cfg(feature = "cluster")]

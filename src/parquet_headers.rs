@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_with_more_values_than_bytes_is_refused() {
+    fn pages_larger_than_their_bytes_or_the_budget_are_refused() {
         let most = [0xfe, 0xff, 0xff, 0xff, 0x0f];
         let page = |values: &[u8]| [header(2, 20, 3, values), vec![1, 2, 3]].concat();
         check_headers(&[page(&[10]), page(&[40])].concat(), 20).unwrap();
@@ -346,10 +346,6 @@ mod tests {
             let error = check_headers(&damaged, 20).unwrap_err().to_string();
             assert!(error.contains("declares"), "{error}");
         }
-    }
-
-    #[test]
-    fn a_page_larger_than_the_budget_is_refused() {
         let pages = [header(0, 20, 1, &[]), vec![7], header(0, 21, 0, &[])].concat();
         check_headers(&pages, 21).unwrap();
         let error = check_headers(&pages, 20).unwrap_err().to_string();

@@ -194,10 +194,6 @@ mod tests {
             let message = url(address).unwrap_err().to_string();
             assert!(!message.contains("hush"), "{message}");
         }
-    }
-
-    #[test]
-    fn addresses_without_credentials_are_accepted() {
         for address in [
             "s3://bucket",
             "s3://bucket/user@example.org/12:30.csv",

@@ -77,7 +77,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns each member with its representative.
     fn members(pairs: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, u64> {
         let mut greedy = Greedy::default();
         let members: Vec<_> =
@@ -88,16 +87,7 @@ mod tests {
         members
     }
 
-    #[test]
-    fn a_chain_falls_apart() {
-        let chain = (1..9).map(|low| (low + 1, low)).collect();
-        assert_eq!(members(&chain), [(2, 1), (4, 3), (6, 5), (8, 7)].into());
-        assert_eq!(members(&[(9, 1), (9, 2), (70, 9), (700, 2)].into()), [(9, 1), (700, 2)].into());
-        assert_eq!(members(&BTreeSet::new()), BTreeMap::new());
-    }
-
     proptest! {
-        /// Compares the representatives with the definition, node by node.
         #[test]
         fn each_node_has_the_first_representative_that_it_is_paired_with(
             pairs in prop::collection::btree_set((0_u64..40, 0_u64..40), 0..120),

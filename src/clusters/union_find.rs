@@ -199,10 +199,6 @@ mod tests {
         }
         assert_eq!(components.len(), 599_998);
         assert!((17.3..17.5).contains(&least) && (25.9..26.1).contains(&most), "{least} to {most}");
-    }
-
-    #[test]
-    fn more_nodes_than_it_can_number_are_refused_beforehand() {
         let components = Components::default();
         assert!(components.bytes_with_room(4_000_000_000).is_some());
         assert!(components.bytes_with_room(u32::MAX as usize).is_none());
@@ -221,13 +217,6 @@ mod tests {
             parts.end(&mut |row| assert!(found.insert(row.node, row.representative).is_none()));
         }
         found
-    }
-
-    #[test]
-    fn a_component_falls_into_parts() {
-        assert_eq!(parts(&[(2, 1), (5, 3), (7, 5)].into()), [(2, 1), (5, 3), (7, 3)].into());
-        assert_eq!(parts(&[(9, 8), (9, 2), (8, 7)].into()), [(7, 2), (8, 2), (9, 2)].into());
-        assert_eq!(parts(&BTreeSet::new()), BTreeMap::new());
     }
 
     proptest! {

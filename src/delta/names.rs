@@ -143,10 +143,6 @@ mod tests {
         assert_eq!(found.needed(Some(7)), Err(UnreadableLog::MissingCommit(commit(5))));
         let compacted = format!("{:020}.{:020}.compacted.json", 1, 3);
         assert_eq!(with(&[others.map(str::to_owned).to_vec(), vec![compacted]].concat()), needed(&all));
-    }
-
-    #[test]
-    fn a_log_with_gaps_is_unusable() {
         let named =
             |version: u64| format!("{version:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json");
         assert_eq!(needed(&[]), Err(UnreadableLog::NoLog));

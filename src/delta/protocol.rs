@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_features_are_named() {
+    fn unknown_features_are_named_where_they_are_in_use() {
         for (version, features, mode, named) in [
             (4, &[][..], None, "version 4"),
             (3, &["typeWidening"], None, "`typeWidening`"),
@@ -207,10 +207,6 @@ mod tests {
             let found = reason(version, features, mode).unwrap();
             assert!(found.contains(named) && found.contains("copy"), "{found}");
         }
-    }
-
-    #[test]
-    fn a_feature_that_is_not_in_use_is_no_obstacle() {
         assert_eq!(reason(1, &[], None), None);
         assert_eq!(reason(2, &[], Some("none")), None);
         assert_eq!(reason(3, &["columnMapping", "deletionVectors", "timestampNtz"], None), None);
@@ -221,8 +217,7 @@ mod tests {
         let plain = table(&[("a", DataType::Utf8)]);
         let local = table(&[("a", DataType::Timestamp(TimeUnit::Microsecond, None))]);
         let first = Protocol::lowest(&plain, None);
-        assert_eq!(first.min_reader_version, 1);
-        assert_eq!(first.min_writer_version, 2);
+        assert_eq!((first.min_reader_version, first.min_writer_version), (1, 2));
         assert_eq!(first.reader_features, None);
         let raised = Protocol::lowest(&local, Some(&first));
         assert_eq!((raised.min_reader_version, raised.min_writer_version), (3, 7));
@@ -247,13 +242,12 @@ mod tests {
     }
 
     fn table(fields: &[(&str, DataType)]) -> Schema {
-        Schema::new(
-            fields.iter().map(|(name, kind)| Field::new(*name, kind.clone(), true)).collect::<Vec<_>>(),
-        )
+        let field = |(name, kind): &(&str, DataType)| Field::new(*name, kind.clone(), true);
+        Schema::new(fields.iter().map(field).collect::<Vec<_>>())
     }
 
     #[test]
-    fn every_type_that_a_table_has_is_one_of_delta() {
+    fn types_are_those_of_delta_or_named() {
         let zone = Some(Arc::from("Europe/Berlin"));
         for (data_type, expected) in [
             (DataType::Utf8, json!("string")),
@@ -278,10 +272,6 @@ mod tests {
             let field = json!({"name": "a b", "type": expected, "nullable": true, "metadata": {}});
             assert_eq!(schema, json!({"type": "struct", "fields": [field]}));
         }
-    }
-
-    #[test]
-    fn types_that_delta_does_not_have_are_named() {
         let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
         let error = schema_string(&table(&[("at", nanoseconds)])).unwrap_err();
         assert!(error.contains("`at`") && error.contains("microseconds"), "{error}");

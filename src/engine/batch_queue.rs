@@ -144,7 +144,6 @@ impl BatchQueue {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll};
 
     use arrow::array::{AsArray, UInt64Array};
     use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -154,6 +153,7 @@ mod tests {
     use datafusion::physical_plan::collect_partitioned;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+    use datafusion::physical_plan::test::exec::PanicExec;
     use futures::FutureExt;
     use futures::stream::BoxStream;
 
@@ -204,14 +204,10 @@ mod tests {
         }
     }
 
-    /// Returns a plan in which `tasks` tasks share the batches of `inputs`.
-    fn queue(
-        inputs: Vec<Arc<dyn PartitionStream>>,
-        partitions: usize,
-        tasks: usize,
-    ) -> Arc<dyn ExecutionPlan> {
+    /// Returns a plan in which tasks share the batches of `inputs`.
+    fn shared(inputs: Vec<Arc<dyn PartitionStream>>, queue: BatchQueue) -> Arc<dyn ExecutionPlan> {
         let input = StreamingTableExec::try_new(schema(), inputs, None, [], false, None).unwrap();
-        OperatorExec::plan(BatchQueue { partitions, tasks }, vec![Arc::new(input)]).unwrap()
+        OperatorExec::plan(queue, vec![Arc::new(input)]).unwrap()
     }
 
     #[tokio::test]
@@ -231,21 +227,16 @@ mod tests {
             stream::unfold(0, next).boxed()
         };
         let input = |_| -> Arc<dyn PartitionStream> { Arc::new(Made(schema(), counted)) };
-        let inputs = (0..12).map(input).collect();
-        let taken = collect_partitioned(queue(inputs, 20, 3), Arc::default()).await;
+        let plan = shared((0..12).map(input).collect(), BatchQueue { partitions: 20, tasks: 3 });
+        let taken = collect_partitioned(plan, Arc::default()).await;
         assert_eq!(taken.unwrap().iter().flatten().count(), 36);
         assert_eq!((MOST.load(Ordering::SeqCst), OPEN.load(Ordering::SeqCst)), (3, 0));
     }
 
     #[tokio::test]
     async fn a_panic_is_an_error() {
-        let panics = || {
-            stream::poll_fn(|_: &mut Context<'_>| -> Poll<Option<Result<RecordBatch>>> {
-                panic!("a panic of this test")
-            })
-            .boxed()
-        };
-        let plan = queue(vec![Arc::new(Made(schema(), panics))], 1, 1);
+        let input = Arc::new(PanicExec::new(schema(), 1));
+        let plan = OperatorExec::plan(BatchQueue { partitions: 1, tasks: 1 }, vec![input]).unwrap();
         let error = collect_partitioned(plan, Arc::default()).await.unwrap_err();
         assert!(matches!(error.find_root(), DataFusionError::ExecutionJoin(_)), "{error:?}");
     }
@@ -258,18 +249,11 @@ mod tests {
             let mut batches: Receiver<RecordBatch> = receiver.lock().take().unwrap();
             stream::poll_fn(move |context| batches.poll_recv(context).map(|batch| batch.map(Ok))).boxed()
         };
-        let plan = queue(vec![Arc::new(Made(schema(), sent))], 2, 1);
+        let plan = shared(vec![Arc::new(Made(schema(), sent))], BatchQueue { partitions: 2, tasks: 1 });
         let mut once = plan.execute(0, Arc::default()).unwrap();
-        let mut again = plan.execute(1, Arc::default()).unwrap();
+        let again = plan.execute(1, Arc::default()).unwrap();
         assert!(once.next().now_or_never().is_none(), "there is no batch yet");
-        let taken = tokio::spawn(async move {
-            let mut taken = 0;
-            while let Some(batch) = again.next().await {
-                batch.unwrap();
-                taken += 1;
-            }
-            taken
-        });
+        let taken = tokio::spawn(again.map(Result::unwrap).count());
         for _ in 0..5 {
             sender.send(RecordBatch::new_empty(schema())).await.unwrap();
         }

@@ -421,23 +421,13 @@ impl SeenTwice {
 mod tests {
     use std::collections::BTreeMap;
 
-    use arrow::array::{AsArray, RecordBatch, UInt64Array};
-    use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
-    use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool};
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::prelude::{SessionConfig, SessionContext};
 
     use super::*;
+    use crate::operator::fixtures::{numbers, pairs, session};
 
     const KEYS: u64 = 1_000;
     const ROWS: u64 = 300_000;
-
-    fn session(pool: usize) -> SessionContext {
-        let runtime =
-            RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool))).build_arc();
-        SessionContext::new_with_config_rt(SessionConfig::new(), runtime.unwrap())
-    }
 
     /// Returns the rows (key, number) of several partitions, exchanged by key into `buckets` partitions.
     fn exchanged(buckets: usize) -> Arc<dyn ExecutionPlan> {
@@ -446,15 +436,16 @@ mod tests {
         exchange(by_key(keyed_plan(&partitions), buckets), 2).unwrap()
     }
 
-    /// Returns the rows of `plan`, distributed by key by the engine.
     fn by_key(plan: Arc<dyn ExecutionPlan>, buckets: usize) -> Arc<dyn ExecutionPlan> {
         let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new("key", 0));
         Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(vec![key], buckets)).unwrap())
     }
 
-    fn rows_of(batch: &RecordBatch) -> Vec<(u64, u64)> {
-        let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
-        column(0).into_iter().zip(column(1)).collect()
+    type Plan = Arc<dyn ExecutionPlan>;
+
+    async fn read(plan: &Plan, partition: usize, context: Arc<TaskContext>) -> Vec<(u64, u64)> {
+        let batches = plan.execute(partition, context).unwrap().try_collect::<Vec<_>>();
+        batches.await.unwrap().iter().flat_map(pairs).collect()
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -466,13 +457,10 @@ mod tests {
             let mut bucket_of = BTreeMap::new();
             let mut rows = Vec::new();
             for bucket in 0..64 {
-                let mut batches = plan.execute(bucket, session.task_ctx()).unwrap();
-                while let Some(batch) = batches.try_next().await.unwrap() {
-                    for (key, number) in rows_of(&batch) {
-                        assert_eq!(*bucket_of.entry(key).or_insert(bucket), bucket);
-                        assert_eq!(key, number % KEYS);
-                        rows.push(number);
-                    }
+                for (key, number) in read(&plan, bucket, session.task_ctx()).await {
+                    assert_eq!(*bucket_of.entry(key).or_insert(bucket), bucket);
+                    assert_eq!(key, number % KEYS);
+                    rows.push(number);
                 }
             }
             rows.sort_unstable();
@@ -492,8 +480,7 @@ mod tests {
         let bytes = ROWS as usize * 16;
         let mut before = 2 * bytes;
         for bucket in 0..64 {
-            let batches = plan.execute(bucket, session.task_ctx()).unwrap();
-            batches.try_collect::<Vec<_>>().await.unwrap();
+            read(&plan, bucket, session.task_ctx()).await;
             let reserved = session.runtime_env().memory_pool.reserved();
             assert!(reserved < before, "{reserved} bytes after bucket {bucket}, {before} before it");
             before = reserved.max(1);
@@ -515,21 +502,18 @@ mod tests {
                 Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), rows).unwrap())
             };
             let kept = readable_again(below, 2).unwrap();
-            let read = async |bucket| {
-                let mut batches = kept.execute(bucket, session.task_ctx()).unwrap();
-                let mut numbers = Vec::new();
-                while let Some(batch) = batches.try_next().await.unwrap() {
-                    numbers.extend(batch.column(1).as_primitive::<UInt64Type>().values().to_vec());
-                }
+            let numbers = async |bucket| {
+                let rows = read(&kept, bucket, session.task_ctx()).await.into_iter();
+                let mut numbers: Vec<u64> = rows.map(|(_, number)| number).collect();
                 numbers.sort_unstable();
                 numbers
             };
             let mut all = Vec::new();
             for bucket in 0..8 {
-                let first = read(bucket).await;
+                let first = numbers(bucket).await;
                 // Rows that are read a second time hold no memory.
                 assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
-                assert_eq!(read(bucket).await, first, "bucket {bucket}");
+                assert_eq!(numbers(bucket).await, first, "bucket {bucket}");
                 all.extend(first);
             }
             all.sort_unstable();
@@ -537,7 +521,6 @@ mod tests {
         }
     }
 
-    /// Interrupting a run drops its plan in the same way.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_plan_that_is_dropped_half_way_gives_everything_back() {
         let session = session(4 << 20);
@@ -564,17 +547,11 @@ mod tests {
             let plan = self_join(times);
             let text = datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string();
             assert_eq!(text.contains("RepeatedKeysExec"), filters, "{text}");
-            let pairs = datafusion::physical_plan::collect(plan, session.task_ctx()).await.unwrap();
-            let mut found: Vec<_> = pairs.iter().flat_map(rows_of).collect();
+            let found = datafusion::physical_plan::collect(plan, session.task_ctx()).await.unwrap();
+            let mut found: Vec<_> = found.iter().flat_map(pairs).collect();
             found.sort_unstable();
             assert_eq!(found, (0..1_000).map(|doc| (doc, doc + 9_000)).collect::<Vec<_>>());
         }
-    }
-
-    fn context(pool: usize) -> Arc<TaskContext> {
-        let pool = Arc::new(GreedyMemoryPool::new(pool));
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
-        SessionContext::new_with_config_rt(SessionConfig::new(), runtime).task_ctx()
     }
 
     /// Returns rows (key, number). A third of the keys occur in two rows, in different partitions.
@@ -585,17 +562,10 @@ mod tests {
     }
 
     fn keyed_plan(rows: &[Vec<(u64, u64)>]) -> Arc<dyn ExecutionPlan> {
-        let column = |name| Field::new(name, DataType::UInt64, false);
-        let schema = Arc::new(Schema::new(vec![column("key"), column("number")]));
-        let batch = |rows: &[(u64, u64)]| {
-            let column =
-                |value: fn(&(u64, u64)) -> u64| UInt64Array::from_iter_values(rows.iter().map(value));
-            let columns = [column(|row| row.0), column(|row| row.1)].map(|column| Arc::new(column) as _);
-            RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap()
-        };
+        let batch = |rows: &[(u64, u64)]| numbers(["key", "number"], rows);
         let partitions: Vec<Vec<_>> =
             rows.iter().map(|rows| rows.chunks(1_000).map(batch).collect()).collect();
-        MemorySourceConfig::try_new_exec(&partitions, schema.clone(), None).unwrap()
+        MemorySourceConfig::try_new_exec(&partitions, batch(&[]).schema(), None).unwrap()
     }
 
     fn filter(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
@@ -605,8 +575,7 @@ mod tests {
     async fn filtered(filter: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Vec<(u64, u64)> {
         let mut found = Vec::new();
         for partition in 0..filter.output_partitioning().partition_count() {
-            let batches = filter.execute(partition, Arc::clone(context)).unwrap();
-            found.extend(batches.try_collect::<Vec<_>>().await.unwrap().iter().flat_map(rows_of));
+            found.extend(read(filter, partition, Arc::clone(context)).await);
         }
         found
     }
@@ -616,7 +585,7 @@ mod tests {
         let rows = keyed_rows();
         let mut times: BTreeMap<u64, usize> = BTreeMap::new();
         rows.iter().flatten().for_each(|row| *times.entry(row.0).or_default() += 1);
-        let context = context(1 << 30);
+        let context = session(1 << 30).task_ctx();
         let found = filtered(&filter(keyed_plan(&rows)), &context).await;
         let repeated = |found: &[(u64, u64)]| -> Vec<_> {
             found.iter().copied().filter(|row| times[&row.0] > 1).collect()
@@ -630,8 +599,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_memory_for_a_filter_all_rows_go_on() {
-        let (rows, context) = (keyed_rows(), context(16));
-        let filter = filter(keyed_plan(&rows));
-        assert_eq!(filtered(&filter, &context).await, rows.concat());
+        let (rows, context) = (keyed_rows(), session(16).task_ctx());
+        assert_eq!(filtered(&filter(keyed_plan(&rows)), &context).await, rows.concat());
     }
 }

@@ -253,12 +253,8 @@ mod tests {
             std::fs::create_dir(at(folder)).unwrap();
             std::fs::write(at(folder).join(LOCK), ownership::FOLDER).unwrap();
         }
-        for link in [
-            "resemblance-spill-1-dead/resemblance-rows",
-            "resemblance-spill-1-dead/more",
-            "resemblance-spill-3-link",
-        ] {
-            symlink(at("mine"), at(link)).unwrap();
+        for link in ["1-dead/resemblance-rows", "1-dead/more", "3-link"] {
+            symlink(at("mine"), at(&format!("{PREFIX}{link}"))).unwrap();
         }
         // Only root can change the owner of a folder. For other users, the folder `/` is foreign.
         let given = chown(at("resemblance-spill-2-foreign"), Some(4_711), None).is_ok();

@@ -334,6 +334,10 @@ mod tests {
             DataFusionError::Context("while planning".into(), Box::new(DataFusionError::from(own))).into();
         assert_eq!(through.kind(), Kind::Job);
         assert_eq!(through.to_string(), "unknown key `sise`");
+        let own = Error::input("reading a.csv failed").because(Error::input("the store").because("refused"));
+        let shared = DataFusionError::Shared(std::sync::Arc::new(own.into()));
+        let through: Error = shared.context("while scanning").into();
+        assert_eq!(distinct_messages(&through), ["reading a.csv failed", "the store", "refused"]);
     }
 
     #[test]
@@ -349,26 +353,16 @@ mod tests {
     #[tokio::test]
     async fn a_panic_of_a_task_is_a_bug_whoever_passes_it_on() {
         let panic = async || tokio::spawn(async { panic!("on purpose") }).await.unwrap_err();
-        let store = object_store::Error::JoinError { source: panic().await };
-        assert_eq!(Error::from(store).kind(), Kind::Bug);
-        let store = object_store::Error::JoinError { source: panic().await };
-        let errors = [
-            DataFusionError::ObjectStore(Box::new(store)).context("while listing"),
-            DataFusionError::ExecutionJoin(Box::new(panic().await)),
-            DataFusionError::External(Box::new(panic().await)),
+        let store = async || object_store::Error::JoinError { source: panic().await };
+        let errors: [Error; 4] = [
+            store().await.into(),
+            DataFusionError::ObjectStore(Box::new(store().await)).context("while listing").into(),
+            DataFusionError::ExecutionJoin(Box::new(panic().await)).into(),
+            DataFusionError::External(Box::new(panic().await)).into(),
         ];
         for error in errors {
-            let error = Error::from(error);
             assert_eq!(error.kind(), Kind::Bug, "{error}");
         }
-    }
-
-    #[test]
-    fn an_error_that_several_tasks_wait_for_keeps_its_innermost_cause() {
-        let own = Error::input("reading a.csv failed").because(Error::input("the store").because("refused"));
-        let shared = DataFusionError::Shared(std::sync::Arc::new(own.into()));
-        let through: Error = shared.context("while scanning").into();
-        assert_eq!(distinct_messages(&through), ["reading a.csv failed", "the store", "refused"]);
     }
 
     #[test]

@@ -146,10 +146,6 @@ mod tests {
         assert_eq!(total(&strata, 0.5), Estimate { value: 3.5, low: 3.5, high: 3.5 });
         assert_eq!(recall(7, total(&strata, 0.5)).unwrap().value, 7.0 / 10.5);
         assert_eq!(recall(0, total(&[], 1.0)), None);
-    }
-
-    #[test]
-    fn nothing_found_in_a_sample_is_not_nothing_at_all() {
         let stratum = Stratum { size: 1000, drawn: vec![0.0; 100] };
         let Estimate { value, low, high } = total([&stratum], 0.5);
         assert_eq!((value, low), (0.0, 0.0));

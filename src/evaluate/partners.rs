@@ -520,9 +520,8 @@ mod tests {
                         Measure::Jaccard => jaccard_of(shared, size, shingles) >= threshold,
                         Measure::Containment => containment_of(shared, size.min(shingles)) >= threshold,
                     };
-                    let pairs = [3, 7, 40, 41]
-                        .into_iter()
-                        .flat_map(|size| (0..=size.min(shingles)).map(move |shared| (size, shared)));
+                    let overlaps = |size: u64| (0..=size.min(shingles)).map(move |shared| (size, shared));
+                    let pairs = [3, 7, 40, 41].into_iter().flat_map(overlaps);
                     let fewest = pairs.filter(|&pair| similar(pair)).map(|(_, shared)| shared).min();
                     match (fewest, index.least(shingles)) {
                         (Some(fewest), Some(least)) => assert!(least > 0 && least <= fewest),

@@ -297,10 +297,8 @@ mod tests {
 
     /// A job with threshold 0.5 and three sets, of which 0 and 1 are a pair.
     fn scene() -> (Job, HashMap<u64, Set>) {
-        let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
-        let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
         let set = |id, cluster| (id, Set { hashes: [id, 0], group: 0, shingles: 10, documents: 1, cluster });
-        (job, [set(0, 2), set(1, 2), set(2, 0)].into())
+        (job::with_keys("score.threshold = 0.5"), [set(0, 2), set(1, 2), set(2, 0)].into())
     }
 
     #[test]

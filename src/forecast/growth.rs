@@ -451,10 +451,6 @@ mod tests {
         let references = Share { is_linear: true, ..SHARE };
         assert_eq!(in_source([3.0, 10.0], references, f64::MAX)[0].round(), 100.0);
         assert_eq!(in_source([3.0, 10.0], SHARE, f64::MAX)[0].round(), 1_000.0);
-    }
-
-    #[test]
-    fn a_sample_of_everything_has_no_range_and_one_without_a_pair_has() {
         assert_eq!(in_source([0.0, 9.0], Share { of_all: 1.0, ..SHARE }, f64::MAX), [9.0; 3]);
         assert_eq!(in_source([0.0; 2], SHARE, f64::MAX).map(f64::round), [0.0, 0.0, 300.0]);
     }

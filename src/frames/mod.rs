@@ -173,24 +173,21 @@ pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
 mod tests {
     use std::collections::BTreeSet;
 
-    use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
+    use arrow::array::{AsArray, RecordBatch};
     use arrow::datatypes::UInt64Type;
     use datafusion::prelude::{SessionContext, lit};
 
     use super::*;
+    use crate::operator::fixtures;
 
     fn frame(session: &SessionContext, names: [&str; 2], rows: &[(u64, u64)]) -> DataFrame {
-        let (a, b): (Vec<u64>, Vec<u64>) = rows.iter().copied().unzip();
-        let columns = names.into_iter().zip([a, b].map(|of| Arc::new(UInt64Array::from(of)) as ArrayRef));
-        session.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
+        session.read_batch(fixtures::numbers(names, rows)).unwrap()
     }
 
     async fn numbers(frame: DataFrame) -> BTreeSet<u64> {
         let batches = frame.collect().await.unwrap();
-        batches
-            .iter()
-            .flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>().values().to_vec())
-            .collect()
+        let first = |batch: &RecordBatch| batch.column(0).as_primitive::<UInt64Type>().values().to_vec();
+        batches.iter().flat_map(first).collect()
     }
 
     /// Repeats the rows for every run and adds the run's number.
@@ -216,23 +213,18 @@ mod tests {
         let session = SessionContext::new();
         let clusters = frame(&session, ["id", "cluster_id"], &[(1, 1), (2, 1)]);
         let documents = frame(&session, ["doc", "id"], &[(1, 1), (2, 2)]);
-        type Plan<'a> = Box<dyn Fn(u64) -> DataFrame + 'a>;
-        let plans: [(&str, Plan<'_>); 3] = [
-            (
-                "founders",
-                Box::new(|runs| reference::founders(by_run(&clusters, runs), None).unwrap().present),
-            ),
-            ("shared", Box::new(|runs| reference::shared_ids(by_run(&documents, runs)).unwrap())),
-            (
-                "staying",
-                Box::new(|runs| {
-                    let all = by_run(&documents, runs);
-                    merged::staying(all.clone(), all.select(vec![col("run"), col("doc")]).unwrap()).unwrap()
-                }),
-            ),
-        ];
-        for (name, plan) in plans {
-            let [small, large] = [10, 100].map(|runs| extent(plan(runs)));
+        let plans = |runs| {
+            let (clusters, documents) = (by_run(&clusters, runs), by_run(&documents, runs));
+            let later = documents.clone().select(vec![col("run"), col("doc")]).unwrap();
+            [
+                reference::founders(clusters, None).unwrap().present,
+                reference::shared_ids(documents.clone()).unwrap(),
+                merged::staying(documents, later).unwrap(),
+            ]
+            .map(extent)
+        };
+        let extents = plans(10).into_iter().zip(plans(100));
+        for (name, (small, large)) in ["founders", "shared", "staying"].iter().zip(extents) {
             assert_eq!(small.1, large.1, "{name} grows in depth");
             assert!(large.0 <= 10 * small.0 && small.0 < 100, "{name}: {small:?} {large:?}");
         }

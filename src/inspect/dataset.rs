@@ -369,10 +369,8 @@ mod tests {
         assert_eq!((other.id_column(None), other.proposed_id("title")), (None, Some("sku")));
         assert_eq!(other.proposed_id("title,sku"), None);
         let said = other.sentence("title", None, None);
-        assert!(
-            said.ends_with("ids are row numbers (or --id sku, whose inspected values are unique)"),
-            "{said}"
-        );
+        let proposed = "ids are row numbers (or --id sku, whose inspected values are unique)";
+        assert!(said.ends_with(proposed), "{said}");
         assert!(other.sentence("title", None, Some("row_number")).ends_with("ids are row numbers"));
         assert_eq!(dataset(&[("id", false, true, 1.0)]).id_column(None).as_deref(), Some("id"));
     }

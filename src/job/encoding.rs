@@ -191,10 +191,6 @@ mod tests {
         for name in names() {
             assert_eq!(name.parse::<Encoding>().unwrap().to_string(), name);
         }
-    }
-
-    #[test]
-    fn labels_stand_for_encodings_as_the_standard_has_it() {
         for (label, name) in [
             ("UTF8", "utf-8"),
             ("cp1252", "windows-1252"),

@@ -333,15 +333,3 @@ fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     }
     String::new()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_count_from_one() {
-        assert_eq!(line("a\nb\n", 0), 1);
-        assert_eq!(line("a\nb\n", 2), 2);
-        assert_eq!(line("", 0), 1);
-    }
-}

@@ -132,14 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // This value must not change as long as the tables have version 16. Otherwise, finished outputs would have to be made again.
-        assert_eq!(hash(&job(), &inputs()), "2656d32641c5895d81d96905debc6e8f");
-    }
-
-    #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = hash(&job(), &inputs());
+        // This value must not change as long as the tables have version 16. Otherwise, finished outputs would have to be made again.
+        assert_eq!(first, "2656d32641c5895d81d96905debc6e8f");
         let changes: [Change<Job>; 12] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("where", |j| j.source.condition = Condition::parse("stars > 2").ok()),

@@ -138,7 +138,6 @@ mod tests {
     use super::*;
     use crate::job::{file, resolve};
 
-    /// Returns a job with only these settings.
     fn job(sets: &[String]) -> Job {
         let read = file::read("", "job.toml", sets).unwrap_or_else(|e| panic!("{sets:#?}: {e:?}"));
         resolve(read).unwrap_or_else(|e| panic!("{sets:#?}: {e:?}"))

@@ -323,10 +323,6 @@ mod tests {
         for (n, &expected) in (0..).zip(&prime) {
             assert_eq!(is_prime(n), expected, "{n}");
         }
-    }
-
-    #[test]
-    fn the_moduli_that_have_names() {
         assert!(is_prime((1 << 31) - 1), "a Mersenne prime");
         assert!(!is_prime((1 << 32) - 1), "3 * 5 * 17 * 257 * 65537");
         assert!(is_prime(4_294_967_291), "the largest under 2^32");

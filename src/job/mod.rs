@@ -55,3 +55,10 @@ pub use crate::kernel::text::written_words::TextUnit;
 
 #[cfg(test)]
 pub(crate) use self::source::DOCUMENTS_COLUMNS;
+
+/// Returns a job with these keys and the defaults.
+#[cfg(test)]
+pub(crate) fn with_keys(keys: &str) -> Job {
+    let text = format!("source = {{ format = 'text', url = 'in' }}\noutput.url = 'out'\n{keys}");
+    resolve(file::read(&text, "job.toml", &[]).unwrap()).unwrap()
+}

@@ -143,10 +143,8 @@ mod tests {
         for line in SYNONYMS.lines() {
             let (ours, others) = line.split_once(": ").unwrap();
             assert!(exists(ours), "{ours}");
-            for other in others.split(' ') {
-                let other = ours
-                    .split_once('.')
-                    .map_or(other.to_owned(), |(section, _)| format!("{section}.{other}"));
+            let section = ours.split_once('.').map_or(String::new(), |(section, _)| format!("{section}."));
+            for other in others.split(' ').map(|other| format!("{section}{other}")) {
                 assert!(!exists(&other), "{other} exists");
                 assert!(seen.insert(other.clone()), "{other} is repeated");
             }
@@ -171,12 +169,10 @@ mod tests {
 
     #[test]
     fn texts_without_quotes_are_quoted() {
+        let list = "the items of a list need quotes: text = [\"title\", \"body\"]";
         for (line, expected) in [
-            ("text = [title, body]", Some("the items of a list need quotes: text = [\"title\", \"body\"]")),
-            (
-                "text = [ \"title\", body ] # both",
-                Some("the items of a list need quotes: text = [\"title\", \"body\"]"),
-            ),
+            ("text = [title, body]", Some(list)),
+            ("text = [ \"title\", body ] # both", Some(list)),
             ("format = parquet", Some("texts need quotes: format = \"parquet\"")),
             ("url = data/a b.csv # all", Some("texts need quotes: url = \"data/a b.csv\"")),
             ("threshold = 0,8", None),

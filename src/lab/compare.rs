@@ -414,23 +414,13 @@ mod tests {
     use super::*;
 
     fn measured(documents: usize, shingles: f64, signatures: f64, searches: [f64; 3]) -> SampleMeasurement {
-        let methods = ComparedMethod::ALL.into_iter().zip(searches).map(|(method, seconds)| Measurement {
-            method,
-            seconds,
-            total_seconds: shingles
-                + if method == ComparedMethod::Exact { 0.0 } else { signatures }
-                + seconds,
-            candidates: None,
-            pairs: 0,
-            recall: None,
-            precision: None,
-        });
-        SampleMeasurement {
-            documents,
-            shingles_seconds: shingles,
-            signatures_seconds: signatures,
-            methods: methods.collect(),
-        }
+        let measured = |(method, seconds): (ComparedMethod, f64)| {
+            let before = if method == ComparedMethod::Exact { shingles } else { shingles + signatures };
+            let (total_seconds, candidates, recall, precision) = (before + seconds, None, None, None);
+            Measurement { method, seconds, total_seconds, candidates, pairs: 0, recall, precision }
+        };
+        let methods = ComparedMethod::ALL.into_iter().zip(searches).map(measured).collect();
+        SampleMeasurement { documents, shingles_seconds: shingles, signatures_seconds: signatures, methods }
     }
 
     #[test]

@@ -296,11 +296,6 @@ mod tests {
         }
     }
 
-    fn shingle() -> Shingle {
-        let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nshingle.size = 3";
-        job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap().shingle
-    }
-
     /// A text of words that occur in no other text.
     fn text(number: usize) -> String {
         (0..200).map(|word| format!("w{number}x{word}")).collect::<Vec<_>>().join(" ")
@@ -308,7 +303,7 @@ mod tests {
 
     #[test]
     fn texts_are_as_similar_as_asked_for() {
-        let (settings, shingle) = (settings(), shingle());
+        let (settings, shingle) = (settings(), job::with_keys("shingle.size = 3").shingle);
         let mut planter = Planter::new(&settings, &shingle).unwrap();
         let mut found = std::collections::BTreeMap::new();
         for number in 0..600 {
@@ -338,7 +333,7 @@ mod tests {
 
     #[test]
     fn texts_without_a_shingle_have_no_variant() {
-        let shingle = shingle();
+        let shingle = job::with_keys("shingle.size = 3").shingle;
         let settings =
             CorpusSettings { copies: 0.5, near: 0.0, contained: 0.0, boilerplate: 0.0, ..settings() };
         let mut planter = Planter::new(&settings, &shingle).unwrap();

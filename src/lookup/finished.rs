@@ -284,20 +284,12 @@ mod tests {
     }
 
     #[test]
-    fn fewest_edits_come_first_and_far_ones_not_at_all() {
+    fn near_ids_are_few_and_the_nearest_come_first() {
         let found = near("bread.txt", &["tea.txt", "bred.txt", "bread.tx", "garden.txt"]);
         assert_eq!(found, ["bread.tx", "bred.txt", "tea.txt"]);
         assert_eq!(near("", &["a", "abc"]), ["a"]);
-    }
-
-    #[test]
-    fn a_part_of_a_path_is_near_it() {
         assert_eq!(near("tea.txt", &["notes/1987/english/tea.txt"]), ["notes/1987/english/tea.txt"]);
         assert!(near("a", &["long-and-far"]).is_empty());
-    }
-
-    #[test]
-    fn at_most_five_are_named() {
         assert_eq!(near("d1", &["d2", "d3", "d4", "d5", "d6", "d7", "d11"]), ["d11", "d2", "d3", "d4", "d5"]);
     }
 }

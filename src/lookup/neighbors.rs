@@ -475,28 +475,6 @@ pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Ite
 mod tests {
     use super::*;
 
-    fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
-        let sketch = Sketch { shingles: None, shingle_count: 1, signature: SignatureValues::Of32(vec![1]) };
-        let same =
-            Neighbor::new(Id::Text(id.into()), &sketch, Signature::Of32(&[1]), 1, None, [1, 1]).unwrap();
-        Neighbor { estimate, jaccard: Some(jaccard), ..same }
-    }
-
-    #[test]
-    fn ties_go_to_the_other_measure_and_then_to_the_smaller_id() {
-        let mut all = [
-            neighbor("c", 0.5, 0.9),
-            neighbor("b", 0.5, 0.9),
-            neighbor("a", 0.9, 0.5),
-            neighbor("d", 0.5, 0.95),
-        ];
-        let ids = |all: &[Neighbor]| all.iter().map(|n| n.id.to_string()).collect::<String>();
-        all.sort_by(|a, b| a.order(b, NeighborOrder::Estimate));
-        assert_eq!(ids(&all), "adbc");
-        all.sort_by(|a, b| a.order(b, NeighborOrder::Jaccard));
-        assert_eq!(ids(&all), "dbca");
-    }
-
     #[test]
     fn a_pair_is_measured_in_every_way() {
         let a = Sketch {

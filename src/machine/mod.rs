@@ -95,7 +95,6 @@ fn limit(root: &Path, line: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Returns a root folder with these files.
     fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -124,6 +123,8 @@ mod tests {
         let file = "sys/fs/cgroup/memory/memory.limit_in_bytes";
         assert_eq!(of(&[group, (file, "9000\n")]), Some(9_000));
         assert_eq!(of(&[group, (file, "9223372036854771712\n")]), Some(16_384_000));
+        assert_eq!(memory_below(root(&[]).path()), None);
+        assert_eq!(memory_below(root(&[("proc/meminfo", "MemTotal: many\n")]).path()), None);
     }
 
     #[test]
@@ -132,17 +133,9 @@ mod tests {
                       Max processes             95961                95961                processes\n\
                       Max open files            1024                 524288               files\n";
         assert_eq!(soft_limit_of_files(limits), Some(1_024));
-        assert_eq!(
-            soft_limit_of_files("Max open files            unlimited            unlimited            files"),
-            None
-        );
-        assert_eq!(soft_limit_of_files(""), None);
-    }
-
-    #[test]
-    fn a_system_without_these_files_does_not_say() {
-        assert_eq!(memory_below(root(&[]).path()), None);
-        assert_eq!(memory_below(root(&[("proc/meminfo", "MemTotal: many\n")]).path()), None);
+        for unknown in ["Max open files            unlimited            unlimited            files", ""] {
+            assert_eq!(soft_limit_of_files(unknown), None);
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -211,7 +211,7 @@ mod tests {
     use futures::TryStreamExt;
 
     use super::*;
-    use crate::operator::fixtures::{numbers, session, stream_of};
+    use crate::operator::fixtures::{numbers, pairs, session, stream_of};
 
     /// Returns rows whose buckets differ only in their lower bits. A third of the rows is in one bucket.
     fn rows(count: u64) -> Vec<BucketRow> {
@@ -221,12 +221,8 @@ mod tests {
 
     fn assert_grouped(mut found: Vec<BucketRow>, mut expected: Vec<BucketRow>) {
         let mut seen = BTreeSet::new();
-        let mut last = None;
-        for &(bucket, _) in &found {
-            if last != Some(bucket) {
-                assert!(seen.insert(bucket), "bucket {bucket} is in two places");
-                last = Some(bucket);
-            }
+        for rows in found.chunk_by(|one, next| one.0 == next.0) {
+            assert!(seen.insert(rows[0].0), "bucket {} is in two places", rows[0].0);
         }
         found.sort_unstable();
         expected.sort_unstable();
@@ -248,12 +244,8 @@ mod tests {
             let session = session(pool);
             let input = rows.chunks(1_000).map(|rows| numbers(["bucket", "doc"], rows)).collect();
             let grouped = group_by_bucket(stream_of(input), session.task_ctx()).await.unwrap();
-            let mut found = Vec::new();
-            for batch in grouped.try_collect::<Vec<_>>().await.unwrap() {
-                let column = |at: usize| as_uint64_array(batch.column(at)).unwrap().values().to_vec();
-                found.extend(column(0).into_iter().zip(column(1)));
-            }
-            assert_grouped(found, rows.clone());
+            let found = grouped.try_collect::<Vec<_>>().await.unwrap();
+            assert_grouped(found.iter().flat_map(pairs).collect(), rows.clone());
             assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
         }
     }

@@ -17,8 +17,7 @@ use super::sketches::Scorer;
 use crate::job::Score;
 use crate::plan::Batches;
 
-/// A session with a memory pool of `pool` bytes.
-pub(super) fn session(pool: usize) -> SessionContext {
+pub(crate) fn session(pool: usize) -> SessionContext {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool)));
     SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap())
 }
@@ -44,8 +43,7 @@ pub(super) fn sketches(documents: impl IntoIterator<Item = (u64, Vec<u64>)>) -> 
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// Two columns of numbers.
-pub(super) fn numbers(names: [&str; 2], rows: &[(u64, u64)]) -> RecordBatch {
+pub(crate) fn numbers(names: [&str; 2], rows: &[(u64, u64)]) -> RecordBatch {
     let (one, two): (Vec<u64>, Vec<u64>) = rows.iter().copied().unzip();
     let column = |numbers| -> ArrayRef { Arc::new(UInt64Array::from(numbers)) };
     RecordBatch::try_from_iter([(names[0], column(one)), (names[1], column(two))]).unwrap()
@@ -60,11 +58,14 @@ pub(super) fn stream_of(batches: Vec<RecordBatch>) -> SendableRecordBatchStream 
 /// Returns the documents of each scored pair, and checks that no pair is repeated.
 pub(super) async fn scored(batches: Batches) -> Result<BTreeSet<(u64, u64)>> {
     let mut found = BTreeSet::new();
-    for batch in batches.try_collect::<Vec<_>>().await? {
-        let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
-        for pair in column(0).into_iter().zip(column(1)) {
-            assert!(found.insert(pair), "{pair:?} came twice");
-        }
+    for pair in batches.try_collect::<Vec<_>>().await?.iter().flat_map(pairs) {
+        assert!(found.insert(pair), "{pair:?} came twice");
     }
     Ok(found)
+}
+
+/// The first two columns, which are numbers.
+pub(crate) fn pairs(batch: &RecordBatch) -> Vec<(u64, u64)> {
+    let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
+    column(0).into_iter().zip(column(1)).collect()
 }

@@ -225,6 +225,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::operator::fixtures::numbers;
 
     fn batch(rows: &[[u64; 4]]) -> RecordBatch {
         let column = |at: usize| Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row[at]))) as _;
@@ -233,7 +234,6 @@ mod tests {
     }
 
     proptest! {
-        /// Holds for any division into batches.
         #[test]
         fn every_row_has_the_values_of_the_first_one(
             rows in proptest::collection::btree_map([0..3_u64, 0..3, 0..40], any::<u64>(), 0..60),
@@ -250,39 +250,32 @@ mod tests {
                 let (now, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));
                 rest = later;
                 let marked = operator.mark(&batch(now), &mut first).unwrap();
-                let numbers = |at: usize| marked.column(at).as_primitive::<UInt64Type>();
+                let column = |at: usize| marked.column(at).as_primitive::<UInt64Type>();
                 for (at, row) in now.iter().enumerate() {
                     let first = firsts[&[row[0], row[1]]];
-                    prop_assert_eq!(numbers(3).value(at), first[3]);
+                    prop_assert_eq!(column(3).value(at), first[3]);
                     prop_assert_eq!(marked.column(4).as_boolean().value(at), first == *row);
-                    prop_assert_eq!(numbers(2).value(at), row[2]);
+                    prop_assert_eq!(column(2).value(at), row[2]);
                 }
             }
         }
-    }
 
-    proptest! {
-        /// Holds for any division into batches.
         #[test]
         fn every_key_has_one_list(
-            rows in proptest::collection::vec((0..9_u64, any::<u64>()), 0..60),
+            mut rows in proptest::collection::vec((0..9_u64, any::<u64>()), 0..60),
             sizes in proptest::collection::vec(0..9_usize, 60),
         ) {
-            let mut rows = rows;
             rows.sort();
             let mut expected: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
             rows.iter().for_each(|(key, value)| expected.entry(*key).or_default().push(*value));
-            let number = |name| Field::new(name, DataType::UInt64, false);
-            let columns = Arc::new(Schema::new(vec![number("key"), number("value")]));
-            let (schema, mut open) = (lists_schema(&columns), OpenKey::default());
+            let batch = |rows: &[(u64, u64)]| numbers(["key", "value"], rows);
+            let (schema, mut open) = (lists_schema(&batch(&[]).schema()), OpenKey::default());
             let mut found = Vec::new();
             let (mut rest, mut sizes) = (&rows[..], sizes.into_iter().chain(std::iter::repeat(7)));
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));
                 rest = later;
-                let column = |of: fn(&(u64, u64)) -> u64| Arc::new(UInt64Array::from_iter_values(now.iter().map(of)));
-                let batch = RecordBatch::try_new(Arc::clone(&columns), vec![column(|row| row.0), column(|row| row.1)]);
-                found.extend(open.add(&batch.unwrap(), &schema).unwrap());
+                found.extend(open.add(&batch(now), &schema).unwrap());
             }
             found.extend(open.end(&schema).unwrap());
             let lists = found.iter().flat_map(|batch| {

@@ -7,7 +7,7 @@ pub(crate) mod clusters;
 pub mod dense_pairs;
 pub(crate) mod filters;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub(crate) mod keyed_rows;
 mod node;
 pub(crate) mod prefixes;

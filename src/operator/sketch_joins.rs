@@ -352,7 +352,6 @@ mod tests {
     const HOME_DOCUMENTS: u64 = 1_000;
     const HOME_SHINGLES: u64 = 500;
 
-    /// Returns a key. Keys are spread like hashes.
     fn key(document: u64) -> u64 {
         document.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
@@ -363,7 +362,6 @@ mod tests {
         (start..start + HOME_SHINGLES).collect()
     }
 
-    /// The keys of a document and the previous document.
     fn neighbours(document: u64) -> (u64, u64) {
         let (one, other) = (key(document - 1), key(document));
         (one.min(other), one.max(other))
@@ -375,8 +373,8 @@ mod tests {
             starts.map(|start| fixtures::sketches((start..start + 50).map(|d| (key(d), home_set(d)))));
         let pairs: Vec<_> = (1..HOME_DOCUMENTS).map(neighbours).collect();
         let pairs = pairs.chunks(100).map(|pairs| numbers(["a", "b"], pairs));
-        let (session, sketches, pairs) =
-            (session(pool), stream_of(sketches.collect()), stream_of(pairs.collect()));
+        let (sketches, pairs) = (stream_of(sketches.collect()), stream_of(pairs.collect()));
+        let session = session(pool);
         let found = fixtures::scored(score_home(sketches, pairs, scorer(), session.task_ctx())).await?;
         assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
         Ok(found)
@@ -417,10 +415,8 @@ mod tests {
 
     /// All pairs whose smaller document is in a segment.
     fn pairs(segment: u64) -> Vec<(u64, u64)> {
-        segment_documents(segment)
-            .into_iter()
-            .flat_map(|a| (a + 1..SEGMENT_DOCUMENTS).map(move |b| (a, b)))
-            .collect()
+        let pairs = |a: u64| (a + 1..SEGMENT_DOCUMENTS).map(move |b| (a, b));
+        segment_documents(segment).into_iter().flat_map(pairs).collect()
     }
 
     async fn segment_scored(

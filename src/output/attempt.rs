@@ -180,10 +180,6 @@ mod tests {
         assert!(removed.ends_with(".resemblance"), "{removed}");
         assert_eq!(Attempt::from_path(&removed), Some(attempt.clone()));
         assert_eq!(Attempt::from_path(&format!("{removed}.parquet")), None);
-    }
-
-    #[test]
-    fn copies_and_names_of_other_programs_tell_none() {
         let attempt = Attempt::random();
         let inside = attempt.part("pairs", 0);
         let name = inside.strip_prefix("pairs/").unwrap();

@@ -393,15 +393,11 @@ mod tests {
             assert!(is_marked(&inside, bytes.as_bytes()), "{inside}");
             assert!(is_marked(&inside, &bytes.as_bytes()[..3]) && is_marked(&inside, b""), "{inside}");
             assert!(!is_marked(&inside, b"{\"mine\": true}"), "{inside}");
-            assert!(!is_marked(
-                &inside.replace("_work/", "_work/backup/").replace("pairs/", "pairs/x/"),
-                b""
-            ));
+            let moved = inside.replace("_work/", "_work/backup/").replace("pairs/", "pairs/x/");
+            assert!(!is_marked(&moved, b""), "{moved}");
         }
         assert!(!is_marked("_work/scores.0123456789abcdef.json", stage.as_bytes()));
-        assert!(!is_marked(
-            &format!("_work/attempts/{}.json", Attempt::random()),
-            b"{\n  \"attempt\": \"0\""
-        ));
+        let other = format!("_work/attempts/{}.json", Attempt::random());
+        assert!(!is_marked(&other, b"{\n  \"attempt\": \"0\""));
     }
 }

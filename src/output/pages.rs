@@ -254,10 +254,9 @@ mod tests {
 
     use super::{with_pages, *};
 
-    /// Returns the metadata of a file with these columns. Its pages have the settings of the table with this name.
+    /// Returns the metadata of a file with some columns of the table with this name, and with the settings of its pages.
     fn metadata(table: &str, columns: Vec<(&str, ArrayRef)>) -> ParquetMetaData {
         let rows = RecordBatch::try_from_iter(columns).unwrap();
-        // The file contains only some of the table's columns.
         let properties = with_pages(WriterProperties::builder(), table).set_dictionary_enabled(false);
         let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties.build())).unwrap();
         for first in (0..rows.num_rows()).step_by(256) {
@@ -268,7 +267,6 @@ mod tests {
         reader.parse_and_finish(&bytes).unwrap()
     }
 
-    /// Returns the numbers of the rows that are read.
     fn read(rows: RowSelection) -> Vec<usize> {
         let (mut at, mut read) = (0, Vec::new());
         for selector in rows.iter() {
@@ -280,8 +278,7 @@ mod tests {
         read
     }
 
-    /// Returns the metadata of three files with 3,000 documents each. By default, Parquet writers truncate bounds to a length at which the
-    /// paths do not differ yet.
+    /// Documents of three files. By default, Parquet writers truncate bounds to a length at which the paths do not differ yet.
     fn documents(table: &str) -> ParquetMetaData {
         let sources = (0..9_000).map(|row| source(row / 3_000));
         let positions = Int64Array::from_iter_values((0..9_000).map(|row| row % 3_000));
@@ -294,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_in_few_pages() {
+    fn places_are_in_few_pages_of_files_with_bounds() {
         let wanted = |places: &[(i64, &[i64])]| {
             let places = places.iter().map(|(file, at)| (source(*file).into_bytes(), at.to_vec()));
             read(LookedUpRows::Places(places.collect()).rows(&documents("documents")))
@@ -309,11 +306,13 @@ mod tests {
         assert_eq!(wanted(&[(7, &[5])]), [0; 0]);
         let rows = wanted(&[(0, &[3, 2_700]), (2, &[2_999])]);
         assert!([3, 2_700, 8_999].iter().all(|row| rows.contains(row)) && rows.len() < 9_000);
+        let places = BTreeMap::from([(source(1).into_bytes(), vec![5])]);
+        assert_eq!(read(LookedUpRows::Places(places).rows(&documents("rejects"))).len(), 9_000);
     }
 
     #[test]
     fn numbers_are_in_few_pages() {
-        // The test uses every third number, so that other numbers are between the bounds of a page, or between two pages.
+        // Other numbers are between the bounds of a page, or between two pages.
         let numbers = (-30_000..30_000_i64).map(|number| 3 * number);
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
         let metadata = metadata("buckets", vec![("bucket", column)]);
@@ -327,11 +326,5 @@ mod tests {
         let ends: Vec<usize> = wanted(&[-90_000, 89_997]);
         assert_eq!((ends.first(), ends.last()), (Some(&0), Some(&59_999)));
         assert!(ends.len() <= 2 * 8_192);
-    }
-
-    #[test]
-    fn files_without_bounds_are_read_whole() {
-        let places = BTreeMap::from([(source(1).into_bytes(), vec![5])]);
-        assert_eq!(read(LookedUpRows::Places(places).rows(&documents("rejects"))).len(), 9_000);
     }
 }

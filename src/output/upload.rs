@@ -244,7 +244,7 @@ impl Digest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use datafusion::prelude::SessionContext;
@@ -252,15 +252,13 @@ mod tests {
 
     use super::*;
 
-    fn outputs() -> (Vec<Layout>, tempfile::TempDir) {
+    /// Returns an output in memory and one in a folder.
+    pub(crate) fn outputs() -> ([Layout; 2], tempfile::TempDir) {
         let session = SessionContext::new();
         session.register_object_store(&"memory://".parse().unwrap(), Arc::new(InMemory::new()));
         let folder = tempfile::tempdir().unwrap();
         let local = folder.path().join("to").to_str().unwrap().to_owned();
-        (
-            vec![Layout::open(&session, "memory:///to").unwrap(), Layout::open(&session, &local).unwrap()],
-            folder,
-        )
+        (["memory:///to", local.as_str()].map(|url| Layout::open(&session, url).unwrap()), folder)
     }
 
     /// Two tasks begin the same file before one of them has ended. This happens if a stage is submitted again while its tasks still run.

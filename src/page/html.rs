@@ -101,52 +101,17 @@ pub(crate) fn shingle_name(job: &Job, size: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Axis, Scale, Series};
     use super::*;
-
-    fn page(text: &str) -> HtmlPage {
-        let chart = Chart {
-            title: text.into(),
-            caption: text.into(),
-            x: Axis::new(text, Scale::Log),
-            y: Axis::new(text, Scale::FromZero),
-            series: vec![Series::new(text, vec![(1.0, 1.0), (10.0, 2.0)])],
-        };
-        let table = HtmlTable {
-            caption: text.into(),
-            header: vec![text.into(), "count".into()],
-            rows: vec![vec![text.into(), "1,000".into()], vec!["b".into(), "-".into()]],
-        };
-        let section = Section {
-            heading: text.into(),
-            text: vec![text.into()],
-            charts: vec![chart],
-            tables: vec![table],
-        };
-        HtmlPage { title: text.into(), intro: vec![text.into()], sections: vec![section] }
-    }
-
-    #[test]
-    fn whatever_is_said_is_text() {
-        let html = html(&page("<script>alert(\"a\" & 'b')</script>")).unwrap();
-        assert!(!html.contains("<script"), "{html}");
-        assert!(html.contains("&#60;script&#62;alert(&#34;a&#34; &#38; &#39;b&#39;)"), "{html}");
-    }
-
-    #[test]
-    fn a_page_needs_nothing_from_elsewhere() {
-        let html = html(&page("plain")).unwrap();
-        let rest = html.replace("http://www.w3.org/2000/svg", "");
-        for outside in ["http:", "https:", "url(", "@import", "<script", "<link", "<img", "src="] {
-            assert!(!rest.contains(outside), "{outside}");
-        }
-        assert!(html.contains("<figcaption>plain</figcaption>"));
-    }
 
     #[test]
     fn columns_of_numbers_stand_to_the_right() {
-        let html = html(&page("plain")).unwrap();
+        let rows = [["a", "1,000"], ["b", "-"]].map(|row| row.map(str::to_owned).to_vec()).to_vec();
+        let header = ["name", "count"].map(str::to_owned).to_vec();
+        let tables = vec![HtmlTable { caption: "plain".into(), header, rows }];
+        let section = Section { heading: "plain".into(), text: Vec::new(), charts: Vec::new(), tables };
+        let page = HtmlPage { title: "plain".into(), intro: Vec::new(), sections: vec![section] };
+        let html = html(&page).unwrap();
         assert!(html.contains("<th scope=\"col\" class=\"number\">count</th>"), "{html}");
-        assert!(html.contains("<td>plain</td><td class=\"number\">1,000</td>"), "{html}");
+        assert!(html.contains("<td>a</td><td class=\"number\">1,000</td>"), "{html}");
     }
 }

@@ -213,17 +213,7 @@ pub(crate) fn in_order([a, b]: [&[MarkedPassage]; 2]) -> Vec<(usize, usize)> {
 /// Shingles of two words.
 #[cfg(test)]
 pub(crate) fn two_words() -> Shingle {
-    use crate::job::{ShingleHash, Short, Unit, Words};
-    Shingle {
-        normalize: ["nfkc", "lowercase", "collapse-whitespace"].map(|step| step.parse().unwrap()).to_vec(),
-        unit: Unit::Word,
-        words: Words::Unicode,
-        size: 2,
-        separator: " ".into(),
-        hash: ShingleHash::Xxh3,
-        short: Short::Reject,
-        min_words: 0,
-    }
+    crate::job::with_keys("shingle = { size = 2, words = 'unicode', short = 'reject' }").shingle
 }
 
 #[cfg(test)]
@@ -234,49 +224,46 @@ mod tests {
     use crate::job::Unit;
 
     /// The marks of both texts: the number and the marked text.
-    fn marked<'t>(texts: [&'t str; 2], by: &Shingle) -> [Vec<(usize, &'t str)>; 2] {
+    fn marked(texts: [&str; 2], by: &Shingle) -> [String; 2] {
         let [a, b] = CommonPassages::find(texts, by).unwrap().marks();
-        let text = |of: &'t str, marks: Vec<MarkedPassage>| {
-            marks.into_iter().map(|mark| (mark.number, &of[mark.at])).collect()
+        let shown = |of: &str, marks: Vec<MarkedPassage>| {
+            let marks = marks.into_iter().map(|mark| format!("{} {}", mark.number, &of[mark.at]));
+            marks.collect::<Vec<_>>().join("|")
         };
-        [text(texts[0], a), text(texts[1], b)]
+        [shown(texts[0], a), shown(texts[1], b)]
     }
 
     #[test]
     fn moved_and_copied_passages_have_the_number_of_their_partner() {
-        let by = two_words();
-        assert_eq!(
-            marked(["One two. Then three four! x", "y: three FOUR, one\ntwo; three four."], &by),
-            [
-                vec![(1, "One two"), (2, "three four")],
-                vec![(2, "three FOUR"), (1, "one\ntwo"), (2, "three four")]
-            ]
-        );
-        // A part of a passage has the number of the passage.
-        assert_eq!(
-            marked(["a b c d", "b c x a b c d y c d"], &by),
-            [vec![(1, "a b c d")], vec![(1, "b c"), (1, "a b c d"), (1, "c d")]]
-        );
-        // Two passages overlap in the first text.
-        assert_eq!(
-            marked(["a b c d e", "a b c x c d e"], &by),
-            [vec![(1, "a b c"), (2, "d e")], vec![(1, "a b c"), (1, "c"), (2, "d e")]]
-        );
-        assert_eq!(marked(["a a a", "a a"], &by), [vec![(1, "a a a")], vec![(1, "a a")]]);
-        assert_eq!(marked(["a b a b", "x a b"], &by), [vec![(1, "a b"), (1, "a b")], vec![(1, "a b")]]);
-        assert_eq!(marked(["one two", "two one"], &by), [vec![], vec![]]);
-        assert_eq!(marked(["", "one"], &by), [vec![], vec![]]);
-        // Equal texts that are shorter than a shingle.
-        assert_eq!(marked(["One", "one."], &by), [vec![(1, "One")], vec![(1, "one")]]);
-    }
-
-    #[test]
-    fn characters_are_compared_like_shingles_of_characters() {
-        let by = Shingle { unit: Unit::Char, size: 5, ..two_words() };
-        assert_eq!(
-            marked(["x The  cat \u{c9}t", "the cat \u{e9}! cat s"], &by),
-            [vec![(1, "The  cat \u{c9}")], vec![(1, "the cat \u{e9}"), (1, "cat")]]
-        );
+        let (words, chars) = (two_words(), Shingle { unit: Unit::Char, size: 5, ..two_words() });
+        for (by, a, b, of_a, of_b) in [
+            (
+                &words,
+                "One two. Then three four! x",
+                "y: three FOUR, one\ntwo; three four.",
+                "1 One two|2 three four",
+                "2 three FOUR|1 one\ntwo|2 three four",
+            ),
+            // A part of a passage has the number of the passage.
+            (&words, "a b c d", "b c x a b c d y c d", "1 a b c d", "1 b c|1 a b c d|1 c d"),
+            // Two passages overlap in the first text.
+            (&words, "a b c d e", "a b c x c d e", "1 a b c|2 d e", "1 a b c|1 c|2 d e"),
+            (&words, "a a a", "a a", "1 a a a", "1 a a"),
+            (&words, "a b a b", "x a b", "1 a b|1 a b", "1 a b"),
+            (&words, "one two", "two one", "", ""),
+            (&words, "", "one", "", ""),
+            // Equal texts that are shorter than a shingle.
+            (&words, "One", "one.", "1 One", "1 one"),
+            (
+                &chars,
+                "x The  cat \u{c9}t",
+                "the cat \u{e9}! cat s",
+                "1 The  cat \u{c9}",
+                "1 the cat \u{e9}|1 cat",
+            ),
+        ] {
+            assert_eq!(marked([a, b], by), [of_a, of_b], "{a} {b}");
+        }
     }
 
     #[test]

@@ -305,6 +305,10 @@ mod tests {
     use super::super::passages::two_words;
     use super::*;
 
+    fn bracketed(a: &str, b: &str, width: usize) -> Vec<String> {
+        lines(a, b, width, PassageMark::Brackets)
+    }
+
     fn lines(a: &str, b: &str, width: usize, mark: PassageMark) -> Vec<String> {
         let view = View { width, mark, shingle: &two_words() };
         let layout = side_by_side(["a", "b"], [a, b], view).unwrap();
@@ -315,12 +319,13 @@ mod tests {
 
     #[test]
     fn common_passages_are_marked_and_stand_beside_each_other() {
+        let found = bracketed("one two three four", "zero ONE two, three five", 49);
         assert_eq!(
-            lines("one two three four", "zero ONE two, three five", 49, PassageMark::Brackets),
-            ["[1: one two three] four | zero [1: ONE two,", "                        | three] five"],
+            found,
+            ["[1: one two three] four | zero [1: ONE two,", "                        | three] five"]
         );
         assert_eq!(
-            lines("x one two three", "y y y y y y y y y y y y one two three", 29, PassageMark::Brackets),
+            bracketed("x one two three", "y y y y y y y y y y y y one two three", 29),
             [
                 "x             | y y y y y y y",
                 "              | y y y y y",
@@ -331,17 +336,9 @@ mod tests {
     }
 
     #[test]
-    fn moved_and_copied_passages_are_marked_with_the_number_of_their_partner() {
-        assert_eq!(
-            lines("a b. x c d", "c d. a b, c d", 63, PassageMark::Brackets),
-            ["[1: a b]. x [2: c d]           | [2: c d]. [1: a b], [2: c d]"],
-        );
-    }
-
-    #[test]
     fn line_breaks_and_indentation_stay() {
         assert_eq!(
-            lines("if x:\r\n\tgo on\n\n    end", "  a\rb  c", 43, PassageMark::Brackets),
+            bracketed("if x:\r\n\tgo on\n\n    end", "  a\rb  c", 43),
             [
                 "if x:                |   a",
                 "    go on            | b  c",
@@ -350,15 +347,12 @@ mod tests {
             ],
         );
         // Indentation never fills a line, and a line that is wrapped is not indented.
-        assert_eq!(
-            lines("                one two", "x", 23, PassageMark::Brackets),
-            ["     one   | x", "two        |"],
-        );
+        assert_eq!(bracketed("                one two", "x", 23), ["     one   | x", "two        |"]);
         // A passage is beside its partner even if it begins a line.
-        assert_eq!(
-            lines("one two", "x\n\n  one two", 43, PassageMark::Brackets),
-            ["                     | x", "                     |", "[1: one two]         |   [1: one two]"],
-        );
+        let found = bracketed("one two", "x\n\n  one two", 43);
+        let expected =
+            ["                     | x", "                     |", "[1: one two]         |   [1: one two]"];
+        assert_eq!(found, expected);
     }
 
     #[test]
@@ -378,33 +372,28 @@ mod tests {
 
     #[test]
     fn nothing_in_common_is_not_marked() {
-        assert_eq!(lines("one two", "one three", 23, PassageMark::Brackets), ["one two    | one three"]);
-        assert_eq!(lines("", "one", 23, PassageMark::Brackets), ["           | one"]);
-        assert_eq!(lines("", "", 23, PassageMark::Brackets), Vec::<String>::new());
+        assert_eq!(bracketed("one two", "one three", 23), ["one two    | one three"]);
+        assert_eq!(bracketed("", "one", 23), ["           | one"]);
+        assert_eq!(bracketed("", "", 23), Vec::<String>::new());
     }
 
     #[test]
-    fn wide_characters_take_two_columns_and_long_words_are_cut() {
-        assert_eq!(
-            lines("日本語日本語", "abcdefghijklm", 23, PassageMark::Brackets),
-            ["日本語日本 | abcdefghij", "語         | klm"],
-        );
+    fn wide_characters_take_two_columns_and_control_characters_do_not_act() {
+        let found = bracketed("日本語日本語", "abcdefghijklm", 23);
+        assert_eq!(found, ["日本語日本 | abcdefghij", "語         | klm"]);
         // A combining accent takes no column.
-        assert_eq!(lines("e\u{301}tude", "x", 23, PassageMark::Brackets), ["e\u{301}tude      | x"]);
+        assert_eq!(bracketed("e\u{301}tude", "x", 23), ["e\u{301}tude      | x"]);
+        let found = bracketed("a\u{2028}b", "\x1b[2J\u{202e}", 23);
+        assert_eq!(found, ["a b        | \u{fffd}[2J\u{fffd}"]);
     }
 
-    #[test]
-    fn control_characters_do_not_act() {
-        assert_eq!(
-            lines("a\u{2028}b", "\x1b[2J\u{202e}", 23, PassageMark::Brackets),
-            ["a b        | \u{fffd}[2J\u{fffd}"]
-        );
+    fn part(text: &str, passage: Option<usize>) -> TextPart {
+        TextPart { text: text.into(), passage }
     }
 
     #[test]
     fn long_texts_are_cut_on_a_page() {
         let texts = ["one two \u{e9}\u{e9}\u{e9} one two", "x one two"];
-        let part = |text: &str, passage| TextPart { text: text.into(), passage };
         let [a, b] = sides(["a".into(), "b".into()], texts, 9, &two_words()).unwrap();
         assert_eq!((a.shown, a.characters, b.shown, b.characters), (9, 19, 9, 9));
         assert_eq!(a.parts, [part("one two", Some(1)), part(" \u{e9}", None)]);
@@ -415,9 +404,9 @@ mod tests {
 
     #[test]
     fn parts_are_the_text() {
-        let part = |text: &str, passage| TextPart { text: text.into(), passage };
+        let found = parts("\u{e9} one\r\n\ttwo\u{0}\u{202e} x", &[MarkedPassage { at: 3..12, number: 7 }]);
         assert_eq!(
-            parts("\u{e9} one\r\n\ttwo\u{0}\u{202e} x", &[MarkedPassage { at: 3..12, number: 7 }]),
+            found,
             [part("\u{e9} ", None), part("one\n\ttwo", Some(7)), part("\u{fffd}\u{fffd} x", None)]
         );
         assert_eq!(parts("", &[]), []);

@@ -270,16 +270,9 @@ mod tests {
     fn command(folder: &std::path::Path) -> RunCommand {
         let job = folder.join("job.toml");
         std::fs::write(&job, "source = { format = 'text', url = 'in' }\noutput.url = 'out'").unwrap();
-        let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
-        let arguments = [
-            "resemblance",
-            "run",
-            &path("job.toml"),
-            "--record",
-            &path("record"),
-            "--metrics",
-            &path("metrics"),
-        ];
+        let [job, record, metrics] =
+            ["job.toml", "record", "metrics"].map(|name| folder.join(name).to_string_lossy().into_owned());
+        let arguments = ["resemblance", "run", &job, "--record", &record, "--metrics", &metrics];
         match Arguments::parse_from(arguments).command {
             Command::Run(run) => run,
             _ => panic!("this is no run"),
@@ -290,10 +283,8 @@ mod tests {
     fn a_run_that_panics_leaves_its_record_and_its_metrics() {
         panics::watch();
         let folder = tempfile::tempdir().unwrap();
-        let run = command(folder.path());
-        let error = run
-            .run_with(&Screen::new(true, LogFormat::Text, false), |_, _, _| panic!("in the run"))
-            .unwrap_err();
+        let screen = Screen::new(true, LogFormat::Text, false);
+        let error = command(folder.path()).run_with(&screen, |_, _, _| panic!("in the run")).unwrap_err();
         assert_eq!((error.kind(), error.kind().exit_code()), (Kind::Bug, 5));
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         let record: serde_json::Value = serde_json::from_str(&read("record")).unwrap();

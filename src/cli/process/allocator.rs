@@ -101,15 +101,11 @@ mod tests {
             assert!(given < 80, "{given} MiB, and {kept} MiB without it");
         }
 
-        /// Returns the MiB that the process of the test below uses after it has freed 320 MiB.
         fn held_by_a_process(gives_back: &str) -> u64 {
+            let test = "cli::process::allocator::tests::glibc::in_a_process_of_its_own";
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args([
-                "--exact",
-                "cli::process::allocator::tests::glibc::in_a_process_of_its_own",
-                "--ignored",
-            ]);
-            let output = command.arg("--nocapture").env(INSIDE, gives_back).output().unwrap();
+            command.args(["--exact", test, "--ignored", "--nocapture"]);
+            let output = command.env(INSIDE, gives_back).output().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             let number = text.split("holds ").nth(1).and_then(|rest| rest.split(' ').next());
             number.unwrap_or_else(|| panic!("{text}")).parse().unwrap()

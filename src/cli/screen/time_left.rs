@@ -175,6 +175,13 @@ mod tests {
         assert_eq!(run.seconds(20.0), Some(0.0));
         run.begins("rewrite");
         assert_eq!(run.seconds(20.0), None, "this is not of the run");
+        let mut run = TimeLeft::new(costs(false), &names(&["a", "b", "c"]));
+        run.begins("a");
+        run.ends("a", true);
+        assert_eq!(run.seconds(0.1), None);
+        run.begins("b");
+        run.reaches("b", 0.5);
+        assert_eq!(run.seconds(3.0), Some(5.0));
     }
 
     #[test]
@@ -183,28 +190,12 @@ mod tests {
         assert_eq!(run.seconds(0.0), Some(100.0));
         run.begins("a");
         run.reaches("a", 0.5);
-        // The forecast was 30 seconds, but 70 have passed. So the remaining stages are expected to be slower. The forecast counts like
-        // measured time for a tenth of the run.
+        // The forecast was 30 seconds, but 70 have passed. The forecast counts like measured time for a tenth of the run.
         assert_eq!(run.seconds(70.0), Some(70.0 * 80.0 / 40.0));
-    }
-
-    #[test]
-    fn nothing_is_left_at_the_end() {
         let mut run = TimeLeft::new(costs(true), &names(&["a"]));
         run.begins("a");
         run.ends("a", false);
         assert_eq!(run.seconds(30.0).map(f64::to_bits), Some(0.0_f64.to_bits()));
-    }
-
-    #[test]
-    fn a_stage_of_an_earlier_run_does_not_make_this_one_quick() {
-        let mut run = TimeLeft::new(costs(false), &names(&["a", "b", "c"]));
-        run.begins("a");
-        run.ends("a", true);
-        assert_eq!(run.seconds(0.1), None);
-        run.begins("b");
-        run.reaches("b", 0.5);
-        assert_eq!(run.seconds(3.0), Some(5.0));
     }
 
     #[test]

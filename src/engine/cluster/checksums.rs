@@ -166,12 +166,7 @@ mod tests {
     fn a_changed_byte_of_a_partition_its_header_or_its_index_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().to_str().unwrap();
-        let output = |is_sort_shuffle| ShuffleWritePartition {
-            partition_id: 1,
-            file_id: Some(7),
-            is_sort_shuffle,
-            ..Default::default()
-        };
+        let written = ShuffleWritePartition { partition_id: 1, file_id: Some(7), ..Default::default() };
         let files = TaskFiles { folder: root.into(), job: "job".into(), stage: 2, inputs: Vec::new() };
         for sorted in [false, true] {
             let file = create_shuffle_path(root, &files.job, 2, 1, Some(7), sorted).unwrap();
@@ -185,7 +180,8 @@ mod tests {
                 index.write_to_file(&get_index_path(&file)).unwrap();
             }
             assert!(check(&file, 1).is_err(), "a file without checksums");
-            files.write_checksums(&[output(sorted)]).unwrap();
+            let output = ShuffleWritePartition { is_sort_shuffle: sorted, ..written.clone() };
+            files.write_checksums(&[output]).unwrap();
             check(&file, 1).unwrap();
             let mut parts = vec![file.clone()];
             parts.extend(sorted.then(|| get_index_path(&file)));

@@ -147,12 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn a_side_that_is_divided_for_its_rows_is_not_held_by_the_scheduler() {
+    fn the_scheduler_holds_no_side_that_the_plan_does_not_hold() {
         let planned = planning(&Executors { count: 2, cores: 4, task_bytes: 64 << 20 });
         let optimizer = &planned.options().optimizer;
         let bytes = optimizer.hash_join_single_partition_threshold;
-        let most_rows = optimizer.hash_join_single_partition_threshold_rows;
-        assert_eq!((bytes, most_rows), (4 << 20, 65_536));
+        assert_eq!((bytes, optimizer.hash_join_single_partition_threshold_rows), (4 << 20, 65_536));
         let held_below = |rows, mode| {
             running(&planned, &joined(rows, mode), "job").ballista_config().broadcast_join_threshold_bytes()
         };
@@ -162,10 +161,6 @@ mod tests {
         }
         assert_eq!(held_below(70_000, PartitionMode::CollectLeft), bytes);
         assert_eq!(held_below(1_000_000, PartitionMode::Partitioned), bytes);
-    }
-
-    #[test]
-    fn a_plan_that_holds_no_side_is_run_by_a_scheduler_that_holds_none() {
         let executors = Executors { count: 1, cores: 2, task_bytes: 1 << 30 };
         let plan: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
         let threshold =
@@ -199,15 +194,12 @@ mod tests {
         let rows = plan("SELECT value FROM generate_series(1, 100)").await;
         assert_eq!(query_stage_partitions(&rows), partition_count(&rows));
         let grouped = plan("SELECT value % 7, count(*) FROM generate_series(1, 100) GROUP BY 1").await;
-        let scanned = {
-            let mut below = Arc::clone(&grouped);
-            while !below.is::<RepartitionExec>()
-                || !matches!(below.output_partitioning(), Partitioning::Hash(..))
-            {
-                below = Arc::clone(below.children()[0]);
-            }
-            partition_count(below.children()[0])
-        };
+        let mut below = &grouped;
+        while !below.is::<RepartitionExec>() || !matches!(below.output_partitioning(), Partitioning::Hash(..))
+        {
+            below = below.children()[0];
+        }
+        let scanned = partition_count(below.children()[0]);
         assert_eq!((partition_count(&grouped), query_stage_partitions(&grouped)), (3, 3 + scanned));
         assert!(!shuffles_texts(&grouped));
         let texts = "SELECT arrow_cast(value, 'Utf8View'), count(*) FROM generate_series(1, 100) GROUP BY 1";

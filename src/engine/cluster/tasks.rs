@@ -451,21 +451,6 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_found_among_the_causes_but_not_that_of_a_store() {
-        let spill = ArrowError::IoError("writing a batch".into(), full());
-        for error in [
-            DataFusionError::from(full()),
-            DataFusionError::from(spill).context("while sorting"),
-            BallistaError::IoError(full()).into_datafusion(),
-            std::io::Error::other(DataFusionError::from(full())).into(),
-        ] {
-            assert_eq!(fault(&error), Fault::DiskFull, "{error:?}");
-        }
-        let store = object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(full()) };
-        assert_eq!(fault(&store.into()), Fault::Other);
-    }
-
-    #[test]
     fn an_executor_ends_when_its_disk_stays_full_or_is_full_again() {
         let (well, twice) = (state(), state());
         explain(std::io::Error::from(ErrorKind::ConnectionReset).into(), &well);
@@ -480,8 +465,7 @@ mod tests {
 
     #[test]
     fn ballista_still_distinguishes_errors() {
-        let cancelled = BallistaError::Cancelled.into_datafusion();
-        assert_eq!(fault(&cancelled), Fault::Cancelled);
+        assert_eq!(fault(&BallistaError::Cancelled.into_datafusion()), Fault::Cancelled);
         let refused = std::io::Error::from(ErrorKind::ConnectionRefused);
         let error = explain(DataFusionError::from(refused).context("while reading"), &state());
         assert!(matches!(error, DataFusionError::IoError(_)), "{error:?}");
@@ -489,10 +473,19 @@ mod tests {
         assert_eq!(fault(&memory), Fault::Memory);
         let wrapped = BallistaError::DataFusionError(Box::new(memory)).into_datafusion();
         assert_eq!(fault(&wrapped), Fault::Memory);
-        let own = DataFusionError::from(Error::input("a.csv is damaged"));
-        assert_eq!(fault(&own), Fault::Ours);
-        let variable = DataFusionError::from(Error::job("the variable AWS_REGION cannot be used"));
-        assert_eq!(fault(&variable), Fault::Environment);
+        assert_eq!(fault(&Error::input("a.csv is damaged").into()), Fault::Ours);
+        assert_eq!(fault(&Error::job("the variable AWS_REGION cannot be used").into()), Fault::Environment);
+        let spill = ArrowError::IoError("writing a batch".into(), full());
+        for error in [
+            DataFusionError::from(full()),
+            DataFusionError::from(spill).context("while sorting"),
+            BallistaError::IoError(full()).into_datafusion(),
+            std::io::Error::other(DataFusionError::from(full())).into(),
+        ] {
+            assert_eq!(fault(&error), Fault::DiskFull, "{error:?}");
+        }
+        let store = object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(full()) };
+        assert_eq!(fault(&store.into()), Fault::Other);
     }
 
     #[test]
@@ -503,23 +496,39 @@ mod tests {
         let wrapped = BallistaError::DataFusionError(Box::new(own.into())).into_datafusion();
         assert_eq!(fault(&wrapped), Fault::Store);
         let own = Error::from_wire(&format!("{:?}", explain(wrapped, &state()))).unwrap();
-        assert_eq!(
-            own.one_line(),
-            format!(
-                "a task failed on the executor 10.0.0.7:50051: its storage does not answer: reading a.csv failed: \
-                 port 9 refused: {TRANSIENT}"
-            )
-        );
+        let told = "its storage does not answer: reading a.csv failed: port 9 refused";
+        assert_eq!(own.one_line(), format!("{ON_EXECUTOR}10.0.0.7:50051: {told}: {TRANSIENT}"));
     }
 
     fn failed(inner: DataFusionError) -> DataFusionError {
-        let inner = ballista_core::error::BallistaError::DataFusionError(Box::new(inner));
+        let inner = BallistaError::DataFusionError(Box::new(inner));
         let task = ballista_core::serde::protobuf::FailedTask::from(inner);
         DataFusionError::Execution(format!("Job abc failed: {}", task.error))
     }
 
     #[test]
-    fn own_errors_are_final_with_their_kind() {
+    fn failed_attempts_are_final_or_repeated() {
+        let away = Error::input(format!("s3://bucket/a: the storage answered 503: {TRANSIENT}"));
+        let away = Error::input("reading s3://bucket/a failed").because(away);
+        let disk = DataFusionError::from(full()).context("while sorting");
+        let disk = on_executor("10.0.0.7:50051", "no space is left on its disk", disk);
+        let exhausted = || DataFusionError::ResourcesExhausted("no more".into());
+        let reset = std::io::Error::from(ErrorKind::ConnectionReset);
+        for (error, kind, message, cause) in [
+            (failed(exhausted()), Some(Kind::Memory), "executors", "no more"),
+            (failed(Error::from(exhausted()).into()), Some(Kind::Memory), "executors", "no more"),
+            (failed(away.into()), None, "", "503"),
+            (failed(disk.into()), None, "10.0.0.7:50051", "no storage space"),
+            (failed(reset.into()), None, "", ""),
+            (DataFusionError::Execution("h2: broken pipe".into()), None, "", ""),
+        ] {
+            let (found, why) = match read_failure(&error) {
+                AttemptFailure::Final(why) => (Some(why.kind()), why),
+                AttemptFailure::Lost(why) => (None, why),
+            };
+            assert_eq!(found, kind, "{error}");
+            assert!(why.to_string().contains(message) && innermost(&why).contains(cause), "{why:?}");
+        }
         let error = failed(Error::input("a.csv is damaged").into());
         let AttemptFailure::Final(own) = read_failure(&error) else { panic!("{error}") };
         assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "a.csv is damaged"));
@@ -538,44 +547,7 @@ mod tests {
         assert_eq!(fault(&damaged.into()), Fault::Ours);
     }
 
-    #[test]
-    fn a_store_that_does_not_answer_is_tried_again() {
-        let away = Error::input(format!("s3://bucket/a: the storage answered 503: {TRANSIENT}"));
-        let error = failed(Error::input("reading s3://bucket/a failed").because(away).into());
-        let AttemptFailure::Lost(why) = read_failure(&error) else { panic!("{error}") };
-        assert!(innermost(&why).contains("503"), "{why:?}");
-    }
-
-    #[test]
-    fn a_task_is_tried_on_another_executor_and_the_innermost_cause_arrives() {
-        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        let full = DataFusionError::from(full).context("while sorting");
-        let error = failed(on_executor("10.0.0.7:50051", "no space is left on its disk", full).into());
-        let AttemptFailure::Lost(why) = read_failure(&error) else { panic!("{error}") };
-        assert!(why.to_string().contains("10.0.0.7:50051"), "{why}");
-        assert!(innermost(&why).contains("no storage space"), "{why:?}");
-    }
-
     fn innermost(error: &Error) -> String {
         crate::error::chain(error).last().unwrap().to_string()
-    }
-
-    #[test]
-    fn too_little_memory_is_final() {
-        let exhausted = || DataFusionError::ResourcesExhausted("no more".into());
-        for error in [exhausted(), Error::from(exhausted()).into()] {
-            let error = failed(error);
-            let AttemptFailure::Final(own) = read_failure(&error) else { panic!("{error}") };
-            assert_eq!(own.kind(), Kind::Memory);
-            assert!(own.to_string().contains("executors") && innermost(&own).contains("no more"), "{own:?}");
-        }
-    }
-
-    #[test]
-    fn transient_errors_are_tried_again() {
-        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-        for error in [failed(reset.into()), DataFusionError::Execution("h2: broken pipe".into())] {
-            assert!(matches!(read_failure(&error), AttemptFailure::Lost(_)), "{error}");
-        }
     }
 }

@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::clusters::Division;
-    use crate::job::{ClusterMethod, Measure, Score, ScoreBy};
+    use crate::job::{ClusterMethod, Score, ScoreBy};
     use crate::operator::bucket_pairs::PairRule;
     use crate::operator::clusters::Represent;
     use crate::operator::dense_pairs::{DensePairs, DensePass};
@@ -181,16 +181,15 @@ mod tests {
     use crate::output::write::{TableRows, TableTarget};
     use crate::source::SPLIT_COLUMN;
 
-    fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
+    type Plan = Arc<dyn ExecutionPlan>;
+
+    fn rows(types: &[DataType]) -> Plan {
         let fields: Vec<_> =
             (0..).zip(types).map(|(i, t)| Field::new(format!("c{i}"), t.clone(), true)).collect();
         MemorySourceConfig::try_new_exec(&[vec![]], Arc::new(Schema::new(fields)), None).unwrap()
     }
 
-    fn there_and_back(
-        plan: &Arc<dyn ExecutionPlan>,
-        inputs: &[Arc<dyn ExecutionPlan>],
-    ) -> Arc<dyn ExecutionPlan> {
+    fn there_and_back(plan: &Plan, inputs: &[Plan]) -> Plan {
         let (codec, converter, mut bytes) = (Codec::default(), DefaultPhysicalProtoConverter {}, Vec::new());
         codec.try_encode(Arc::clone(plan), &mut bytes, &converter).unwrap();
         codec.try_decode(&bytes, inputs, &TaskContext::default(), &converter).unwrap()
@@ -205,13 +204,7 @@ mod tests {
             bits in 10..24u32,
         ) {
             use DataType::{Boolean, Float64, UInt32, UInt64};
-            let score = Score {
-                threshold,
-                measure: Measure::Jaccard,
-                by: ScoreBy::Signature,
-                prefilter: true,
-                min_shared: 3,
-            };
+            let score = Score { threshold, by: ScoreBy::Signature, prefilter: true, min_shared: 3, ..Score::default() };
             let probe = Probe::All { left, right: left, segments };
             let first = FirstOfEach { key: 2, order: vec![ColumnOrder { descending: true, nulls_first: false }], of_first: 1 };
             let one = |types: &[DataType]| vec![rows(types)];
@@ -282,8 +275,7 @@ mod tests {
         let scan = || {
             let source = Arc::new(JsonSource::new(table.clone()));
             let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), source);
-            let scan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(scan.build());
-            scan
+            DataSourceExec::from_data_source(scan.build()) as Plan
         };
         let number = NumberRows { splits: [].into(), batch_rows: 77, partition_columns: Vec::new() };
         let plan = OperatorExec::plan(number, vec![scan()]).unwrap();
@@ -296,16 +288,14 @@ mod tests {
     #[test]
     fn readers_of_query_stages_that_run_again_fail_and_all_others_stay() {
         let context = |id: Option<&str>| {
-            let functions =
-                || (Default::default(), Default::default(), Default::default(), Default::default());
-            let (scalar, higher, aggregate, window) = functions();
+            let (scalar, higher, aggregate, window) = Default::default();
             let (id, config) = (id.map(str::to_owned), SessionConfig::new());
             TaskContext::new(id, "s".into(), config, scalar, higher, aggregate, window, Default::default())
         };
         let schema = Arc::new(Schema::empty());
         let reader =
             ShuffleReaderExec::try_new(3, vec![vec![]], schema, Partitioning::UnknownPartitioning(1));
-        let reader: Arc<dyn ExecutionPlan> = Arc::new(reader.unwrap());
+        let reader: Plan = Arc::new(reader.unwrap());
         for (id, stays) in [
             (None, true),
             (Some("TID 038FZPRKC2000/11.0/2.1"), true),

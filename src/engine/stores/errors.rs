@@ -311,39 +311,31 @@ mod tests {
             assert!(error.to_string().contains("s3://bucket/a/b: the storage answered"), "{error}");
             assert!(root(error));
         }
+        let error = answered("status code: 503 Service Unavailable: ");
+        let text = error.to_string();
+        assert_eq!(bucket_url().explain(None, error).to_string(), text);
     }
 
     #[test]
     fn a_final_error_is_not_an_io_error_and_has_advice() {
+        let refused =
+            |status: &str, code: &str| format!("status code: {status}: <Error><Code>{code}</Code></Error>");
         for (answer, advice) in [
-            ("status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>", "no bucket `bucket`"),
+            (refused("404 Not Found", "NoSuchBucket"), "no bucket `bucket`"),
+            (refused("403 Forbidden", "AccessDenied"), "do not allow this in `bucket`"),
+            (refused("403 Forbidden", "SignatureDoesNotMatch"), "AWS_SECRET_ACCESS_KEY"),
+            (refused("403 Forbidden", "InvalidAccessKeyId"), "AWS_ACCESS_KEY_ID"),
+            (refused("400 Bad Request", "ExpiredToken"), "AWS_SESSION_TOKEN"),
+            ("Received redirect without LOCATION, this".into(), "AWS_REGION"),
             (
-                "status code: 403 Forbidden: <Error><Code>AccessDenied</Code></Error>",
-                "do not allow this in `bucket`",
-            ),
-            (
-                "status code: 403 Forbidden: <Error><Code>SignatureDoesNotMatch</Code></Error>",
-                "AWS_SECRET_ACCESS_KEY",
-            ),
-            (
-                "status code: 403 Forbidden: <Error><Code>InvalidAccessKeyId</Code></Error>",
+                "Error performing PUT http://169.254.169.254/latest/api/token in 5s".into(),
                 "AWS_ACCESS_KEY_ID",
             ),
-            ("status code: 400 Bad Request: <Error><Code>ExpiredToken</Code></Error>", "AWS_SESSION_TOKEN"),
-            ("Received redirect without LOCATION, this", "AWS_REGION"),
-            ("Error performing PUT http://169.254.169.254/latest/api/token in 5s", "AWS_ACCESS_KEY_ID"),
         ] {
-            let error = answered(answer);
+            let error = answered(&answer);
             assert!(!is_transient(&error), "{error}");
             assert!(error.to_string().contains(advice), "{error}");
             assert!(!root(error));
         }
-    }
-
-    #[test]
-    fn an_explained_error_stays_as_it_is() {
-        let error = answered("status code: 503 Service Unavailable: ");
-        let text = error.to_string();
-        assert_eq!(bucket_url().explain(None, error).to_string(), text);
     }
 }

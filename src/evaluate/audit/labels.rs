@@ -200,22 +200,14 @@ mod tests {
         Ok(labels.rows.into_iter().map(|(key, row)| (key, row.row, row.label)).collect())
     }
 
-    fn refused(content: &str) -> String {
-        read_rows("labels.csv", content.as_bytes()).unwrap_err().to_string()
-    }
-
     #[test]
-    fn labels_of_people_and_programs_are_known() {
+    fn labels_of_people_programs_and_spreadsheets_are_known() {
         let content = "key,label\nk1,yes\nk2, N \nk3,?\nk4,\nk5,TRUE\nk6,0.0\n,\n";
         let expected =
             [Some(Label::Yes), Some(Label::No), Some(Label::Unsure), None, Some(Label::Yes), Some(Label::No)];
         let rows = read_rows("labels.csv", content.as_bytes()).unwrap();
         assert_eq!(rows.iter().map(|row| row.2).collect::<Vec<_>>(), expected);
         assert_eq!(rows[5], ("k6".to_owned(), 6, Some(Label::No)));
-    }
-
-    #[test]
-    fn byte_order_marks_and_delimiters_of_spreadsheets_are_known() {
         let excel = "\u{feff}pair;key;label\r\n1;k1;\"y\"\r\n2;k2;\r\n";
         assert_eq!(read_rows("Labels.CSV", excel.as_bytes()).unwrap().len(), 2);
         let tabs = "label\tkey\nno\tk1\n";
@@ -235,16 +227,18 @@ mod tests {
 
     #[test]
     fn errors_name_the_row() {
-        assert!(
-            refused("key,label\nk1,yes\nk2,maybe\u{1b}\n").contains("row 2: the label is \"maybe\\u{1b}\"")
-        );
-        assert!(refused("key,label\nk1,yes\nk1,yes\n").contains("row 2: it has the pair of row 1 again"));
-        assert!(refused("key,label\n,yes\n").contains("row 1: there is a label"));
-        assert!(refused("key,lable\nk1,yes\n").contains("lacks the column label"));
-        assert!(refused("").contains("lacks the column label"));
-        let latin = read_rows("l.csv", b"id_a,id_b,label\n\xe9,b,y\n").unwrap_err().to_string();
-        assert!(latin.contains("row 1 is not UTF-8"), "{latin}");
-        assert!(read_rows("labels.xlsx", b"PK").unwrap_err().to_string().contains(".csv or .parquet"));
-        assert!(read_rows("l.parquet", b"PAR1 no").unwrap_err().to_string().contains("cannot be read"));
+        for (name, content, fault) in [
+            ("l.csv", &b"key,label\nk1,yes\nk2,maybe\x1b\n"[..], "row 2: the label is \"maybe\\u{1b}\""),
+            ("l.csv", b"key,label\nk1,yes\nk1,yes\n", "row 2: it has the pair of row 1 again"),
+            ("l.csv", b"key,label\n,yes\n", "row 1: there is a label"),
+            ("l.csv", b"key,lable\nk1,yes\n", "lacks the column label"),
+            ("l.csv", b"", "lacks the column label"),
+            ("l.csv", b"id_a,id_b,label\n\xe9,b,y\n", "row 1 is not UTF-8"),
+            ("labels.xlsx", b"PK", ".csv or .parquet"),
+            ("l.parquet", b"PAR1 no", "cannot be read"),
+        ] {
+            let error = read_rows(name, content).unwrap_err().to_string();
+            assert!(error.contains(fault), "{error}");
+        }
     }
 }

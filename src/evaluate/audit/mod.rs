@@ -252,10 +252,6 @@ mod tests {
         assert!(found.low > 0.6 && found.low < 0.8 && found.high > 0.92 && found.high < 0.95, "{found:?}");
         assert_eq!(weighted(&[sample(5, 5, 1), sample(3, 3, 3)]).unwrap().value, 0.5);
         assert_eq!(weighted(&[sample(5, 0, 0), sample(0, 0, 0)]), None);
-    }
-
-    #[test]
-    fn a_stratum_without_labels_may_have_any_share() {
         let found = weighted(&[sample(500, 500, 500), sample(500, 0, 0)]).unwrap();
         assert_eq!((found.value, found.low, found.high), (1.0, 0.5, 1.0));
     }

@@ -167,9 +167,8 @@ mod tests {
         let words: Vec<&str> = vocabulary.text.split_terminator(' ').collect();
         assert_eq!(words.len(), 20_000);
         assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), 20_000);
-        assert!(
-            words.iter().all(|w| (2..=10).contains(&w.len()) && w.bytes().all(|b| b.is_ascii_lowercase()))
-        );
+        let is_word = |w: &&str| (2..=10).contains(&w.len()) && w.bytes().all(|b| b.is_ascii_lowercase());
+        assert!(words.iter().all(is_word));
         let mut out = String::new();
         vocabulary.push(19_999, &mut out);
         assert_eq!(out.trim_end(), words[19_999]);
@@ -188,11 +187,8 @@ mod tests {
             let found = f64::from(drawn[rank]);
             assert!((found - expected).abs() <= 5.0 * expected.sqrt(), "{rank}: {found}, {expected}");
         }
-        let letters: u64 = (0..20_000)
-            .map(|rank| {
-                u64::from(drawn[rank]) * u64::from(vocabulary.starts[rank + 1] - vocabulary.starts[rank] - 1)
-            })
-            .sum();
+        let lengths = vocabulary.starts.windows(2).map(|ends| u64::from(ends[1] - ends[0] - 1));
+        let letters: u64 = lengths.zip(&drawn).map(|(length, times)| length * u64::from(*times)).sum();
         let mean = letters as f64 / f64::from(DRAWS);
         assert!((4.5..5.5).contains(&mean), "{mean} letters in a word");
     }

@@ -445,28 +445,22 @@ pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use datafusion::prelude::SessionContext;
     use object_store::ObjectStoreExt;
-    use object_store::memory::InMemory;
 
     use super::record::CLAIMS;
     use super::*;
-
-    fn outputs() -> (Vec<Layout>, tempfile::TempDir) {
-        let session = SessionContext::new();
-        let url = url::Url::parse("memory://").unwrap();
-        session.register_object_store(&url, Arc::new(InMemory::new()));
-        let folder = tempfile::tempdir().unwrap();
-        let local = folder.path().join("out").to_str().unwrap().to_owned();
-        (
-            vec![Layout::open(&session, "memory:///out").unwrap(), Layout::open(&session, &local).unwrap()],
-            folder,
-        )
-    }
+    use crate::output::upload::tests::outputs;
 
     fn content(seconds: u64) -> Content {
         let (what, process) = ("test".into(), Process::own());
         Content { owner: true, beat: FIRST_BEAT, seconds, what, process, reading: Vec::new() }
+    }
+
+    async fn granted(output: &Layout, attempt: &Attempt, others: &mut Others) -> Claim {
+        match ask(output, attempt, "test", others).await.unwrap() {
+            ClaimAnswer::Granted(claim) => claim,
+            ClaimAnswer::Held(_) => panic!("no other process asked"),
+        }
     }
 
     /// Many processes ask at the same time and repeatedly. They communicate only by puts and listings.
@@ -498,7 +492,6 @@ mod tests {
                 task.await.unwrap();
             }
             assert!(grants.load(Ordering::SeqCst) > 0);
-            // No claim is left.
             assert!(claims(&output, None).await.unwrap().is_empty());
         }
     }
@@ -508,16 +501,10 @@ mod tests {
         let (outputs, _folder) = outputs();
         for output in outputs {
             let attempt = Attempt::random();
-            let ClaimAnswer::Granted(claim) =
-                ask(&output, &attempt, "test", &mut Others::default()).await.unwrap()
-            else {
-                panic!("no other process asked")
-            };
+            let claim = granted(&output, &attempt, &mut Others::default()).await;
             assert_eq!(claimants(&output).await.unwrap(), std::slice::from_ref(&attempt));
-            assert!(matches!(
-                ask(&output, &Attempt::random(), "test", &mut Others::default()).await.unwrap(),
-                ClaimAnswer::Held(_)
-            ));
+            let second = ask(&output, &Attempt::random(), "test", &mut Others::default()).await.unwrap();
+            assert!(matches!(second, ClaimAnswer::Held(_)));
             remove(&output, &path(&output, &attempt)).await.unwrap();
             let error = claim.verify().await.unwrap_err().to_string();
             assert!(error.contains("took"), "{error}");
@@ -533,17 +520,12 @@ mod tests {
             let version = put(&output, &attempt, &content).await.unwrap();
             let shown = Arc::new(ClaimView { content: Mutex::new(content.clone()), in_place: None });
             let mut own = Own { output: output.clone(), attempt: attempt.clone(), shown, version };
-            let bytes = |own: &Own| {
-                let path = path(&own.output, &own.attempt);
-                let output = own.output.clone();
-                async move { read(&output, &path).await.unwrap().map(|(bytes, _)| bytes) }
-            };
-            let first = bytes(&own).await.unwrap();
+            let bytes = async || read(&output, &path(&output, &attempt)).await.unwrap().unwrap().0;
+            let first = bytes().await;
             assert!(own.renew(false).await.unwrap() && own.renew(true).await.unwrap());
-            let second = bytes(&own).await.unwrap();
+            let second = bytes().await;
             assert!(first != second && first.len() == second.len(), "{first:?} {second:?}");
-            // Simulates an earlier put that succeeded although its response was lost. The stored version then differs from the expected
-            // version.
+            // An earlier put succeeded although its response was lost. The stored version then differs from the expected one.
             own.version.e_tag = own.version.e_tag.map(|_| "another".into());
             assert!(own.renew(false).await.unwrap() && own.renew(false).await.unwrap());
 
@@ -574,8 +556,7 @@ mod tests {
         }
     }
 
-    /// A foreign file in the folder of claims delays no process and is kept. An incomplete claim, as after a power cut, is removed after
-    /// some time.
+    /// A foreign file in the folder of claims delays no process and is kept. An incomplete claim is removed after some time.
     #[tokio::test]
     async fn what_is_no_claim_is_left_alone() {
         let (outputs, _folder) = outputs();
@@ -586,12 +567,7 @@ mod tests {
             }
             let long_ago = Instant::now().checked_sub(Duration::from_secs(LEASE.default)).unwrap();
             let mut others = Others([(path(&output, &dead), (Bytes::new(), long_ago))].into());
-            let ClaimAnswer::Granted(claim) =
-                ask(&output, &Attempt::random(), "test", &mut others).await.unwrap()
-            else {
-                panic!("no other process asked")
-            };
-            claim.release().await.unwrap();
+            granted(&output, &Attempt::random(), &mut others).await.release().await.unwrap();
             let left = output.list(CLAIMS).await.unwrap();
             let found = left.into_iter().map(|meta| meta.location).collect::<Vec<_>>();
             assert_eq!(found, [path(&output, &foreign)]);

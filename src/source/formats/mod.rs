@@ -26,7 +26,6 @@ pub(crate) fn format_of(format: Format) -> &'static SourceFormat {
 mod tests {
     use super::*;
 
-    /// A job without a format gets the format from the endings of its files.
     #[test]
     fn endings_determine_the_format() {
         for format in Format::ALL.iter().copied() {

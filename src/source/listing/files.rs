@@ -416,10 +416,8 @@ mod tests {
     fn a_folder_with_a_log_is_a_table() {
         let folders = |names: &[&str]| Vec::from_iter(table_folders(names.iter().copied()));
         assert_eq!(folders(&["_delta_log", "a.parquet"]), [""]);
-        assert_eq!(
-            folders(&["b/_delta_log/0.json", "b/_delta_log/1.json", "c/d/_delta_log"]),
-            ["b/", "c/d/"]
-        );
+        let two = ["b/_delta_log/0.json", "b/_delta_log/1.json", "c/d/_delta_log"];
+        assert_eq!(folders(&two), ["b/", "c/d/"]);
         assert!(folders(&["a.parquet", "not_delta_log/a", "b/_other"]).is_empty());
     }
 

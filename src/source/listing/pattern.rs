@@ -216,10 +216,6 @@ mod tests {
         assert_eq!(both("s3://other/proj/", "s3://b/proj"), (false, false));
         // Hidden folders are skipped.
         assert_eq!(both("s3://b/proj/", "s3://b/proj/_out"), (false, false));
-    }
-
-    #[test]
-    fn a_pattern_takes_in_what_it_can_match() {
         for (pattern, takes) in [
             ("s3://b/a/*.parquet", false),
             ("s3://b/a/*", true),

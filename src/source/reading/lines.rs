@@ -272,8 +272,7 @@ mod tests {
         }
     }
 
-    /// Cuts a text in chunks of `size` bytes, and checks that the pieces are the whole text. Returns the rows, and the text without the
-    /// rows at `gone`.
+    /// Checks that the pieces are the whole text. Returns the rows, and the text without the rows at `gone`.
     fn elements(text: &str, size: usize, gone: &[u64]) -> (Vec<(RowPlace, String)>, String) {
         let (mut cutter, mut rows) = (LineCutter::with_arrays(), Vec::new());
         let (mut whole, mut kept, mut kept_rows) = (String::new(), String::new(), 0);

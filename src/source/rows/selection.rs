@@ -240,7 +240,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A `RowSet`, or a part of it, contains the same rows as a set of numbers.
         #[test]
         fn it_is_a_set_of_rows(
             rows in prop::collection::btree_set(0u64..400, 0..120),

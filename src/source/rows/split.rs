@@ -127,18 +127,12 @@ mod tests {
     use super::*;
 
     fn file(name: &str) -> Arc<SourceFile> {
-        let meta = ObjectMeta {
-            location: Path::from(name),
-            last_modified: Default::default(),
-            size: 0,
-            e_tag: None,
-            version: None,
-        };
+        let (location, last_modified) = (Path::from(name), Default::default());
+        let meta = ObjectMeta { location, last_modified, size: 0, e_tag: None, version: None };
         Arc::new(SourceFile::new(name, name, ObjectStoreUrl::local_filesystem(), meta))
     }
 
     proptest! {
-        /// Every row of every file is in exactly one split.
         #[test]
         fn every_row_is_in_one_split(
             weights in prop::collection::vec(prop::collection::vec((0u64..1000, 1u64..50), 0..8), 1..6),

@@ -226,6 +226,7 @@ mod tests {
         let here = std::env::current_dir().unwrap().canonicalize().unwrap();
         let file = |path: &str| ("file".to_owned(), path.to_owned());
         let s3 = |key: &str| ("s3://lake".to_owned(), key.to_owned());
+        let azure = "abfss://c@a.dfs.core.windows.net";
         for (address, expected) in [
             (format!("{real}/reviews/"), file(&format!("{real}/reviews"))),
             (format!("{real}/day=*/part.csv"), file(&real)),
@@ -234,10 +235,7 @@ mod tests {
             ("s3://lake/reviews/".to_owned(), s3("reviews")),
             ("S3a://lake/reviews/day=*/x.parquet".to_owned(), s3("reviews")),
             ("s3://lake".to_owned(), s3("/")),
-            (
-                "abfss://c@a.dfs.core.windows.net/x".to_owned(),
-                ("abfss://c@a.dfs.core.windows.net".to_owned(), "x".to_owned()),
-            ),
+            (format!("{azure}/x"), (azure.to_owned(), "x".to_owned())),
         ] {
             assert_eq!(name(&address), expected, "{address}");
         }
@@ -247,9 +245,8 @@ mod tests {
     fn a_file_belongs_to_the_dataset_with_the_longest_address() {
         let inputs = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
             .map(|address| (address.to_owned(), None));
-        let file = |path: &str| read_file(path, None);
-        let paths = ["data/a.csv", "data/new/b.csv", "data2/c.csv", "s3://b/x/d.csv", "data"];
-        let files = paths.map(file);
+        let files = ["data/a.csv", "data/new/b.csv", "data2/c.csv", "s3://b/x/d.csv", "data"]
+            .map(|path| read_file(path, None));
         let found: Vec<Vec<&str>> = files_by_dataset(&inputs, &files)
             .into_iter()
             .map(|files| files.into_iter().map(|file| file.path.as_str()).collect())

@@ -173,18 +173,16 @@ mod tests {
     #[test]
     fn the_short_and_the_long_variables_lead_to_one_destination() {
         let short = ("OPENLINEAGE_URL", "http://marquez:5000");
+        let at_marquez = |key| to("http://marquez:5000/api/v1/lineage", key);
         let http = ("OPENLINEAGE__TRANSPORT__TYPE", "http");
         let long = ("OPENLINEAGE__TRANSPORT__URL", "https://lineage.example.org/");
         let auth = ("OPENLINEAGE__TRANSPORT__AUTH", r#"{"type": "api_key", "apiKey": "k"}"#);
         let cases: &[(&[(&str, &str)], EventDestination)] = &[
-            (&[short], to("http://marquez:5000/api/v1/lineage", None)),
-            (&[short, ("OPENLINEAGE_API_KEY", "k")], to("http://marquez:5000/api/v1/lineage", Some("k"))),
+            (&[short], at_marquez(None)),
+            (&[short, ("OPENLINEAGE_API_KEY", "k")], at_marquez(Some("k"))),
             (&[short, ("OPENLINEAGE_ENDPOINT", "events")], to("http://marquez:5000/events", None)),
             (&[http, short, long, auth], to("https://lineage.example.org/api/v1/lineage", Some("k"))),
-            (
-                &[http, short, ("OPENLINEAGE__TRANSPORT__AUTH__API_KEY", "k")],
-                to("http://marquez:5000/api/v1/lineage", Some("k")),
-            ),
+            (&[http, short, ("OPENLINEAGE__TRANSPORT__AUTH__API_KEY", "k")], at_marquez(Some("k"))),
             (&[("OPENLINEAGE__TRANSPORT__TYPE", "console")], EventDestination::Console),
         ];
         for (variables, expected) in cases {
@@ -193,11 +191,8 @@ mod tests {
         }
         let named = read(&[short, ("OPENLINEAGE_NAMESPACE", "nightly")]).unwrap().unwrap();
         assert_eq!(named.namespace, "nightly");
-        for none in [
-            &[][..],
-            &[short, ("OPENLINEAGE_DISABLED", "True")],
-            &[short, ("OPENLINEAGE__TRANSPORT__TYPE", "noop")],
-        ] {
+        let (off, noop) = (("OPENLINEAGE_DISABLED", "True"), ("OPENLINEAGE__TRANSPORT__TYPE", "noop"));
+        for none in [&[][..], &[short, off], &[short, noop]] {
             assert_eq!(read(none).unwrap(), None, "{none:?}");
         }
     }
@@ -206,6 +201,7 @@ mod tests {
     fn errors_name_the_variable_and_show_no_secret() {
         let http = ("OPENLINEAGE__TRANSPORT__TYPE", "http");
         let url = ("OPENLINEAGE_URL", "http://m");
+        let run = ("OPENLINEAGE_CONTEXT", r#"{"parent": {"run": {"runId": "1"}}}"#);
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[("OPENLINEAGE__TRANSPORT__TYPE", "kafka")], "OPENLINEAGE__TRANSPORT__TYPE"),
             (&[http], "OPENLINEAGE__TRANSPORT__URL"),
@@ -215,10 +211,7 @@ mod tests {
             (&[url, ("OPENLINEAGE_PARENT_ID", "airflow/dag/manual")], "OPENLINEAGE_PARENT_ID"),
             (&[url, ("OPENLINEAGE_PARENT_ID", ID)], "OPENLINEAGE_PARENT_ID"),
             (&[url, ("OPENLINEAGE_CONTEXT", "{")], "OPENLINEAGE_CONTEXT"),
-            (
-                &[url, ("OPENLINEAGE_CONTEXT", r#"{"parent": {"run": {"runId": "1"}}}"#)],
-                "OPENLINEAGE_CONTEXT",
-            ),
+            (&[url, run], "OPENLINEAGE_CONTEXT"),
         ];
         for (variables, part) in cases {
             let error = read(variables).unwrap_err().to_string();

@@ -170,6 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kernel::minhash::tests::overlapping;
 
     fn signature(shingles: &[u64], linear: &Linear) -> Vec<u32> {
         let mut out = Vec::new();
@@ -177,10 +178,11 @@ mod tests {
         out
     }
 
+    const SET: [u64; 6] = [0, 1, 1 << 31, (1 << 32) - 1, 12_345_678_901_234_567_890, u64::MAX];
+
     /// The expected values were computed with Python's integers, which do not overflow.
     #[test]
     fn known_signatures() {
-        let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
         for (modulus, draws, expected) in [
             (2147483647, 2147483646, [343404954, 386534401, 509867257, 40881797, 1328180123]),
             (4294967295, 4294967294, [131824711, 1348070426, 1663196711, 81763595, 1238872947]),
@@ -188,7 +190,7 @@ mod tests {
             (1009, 1000, [75, 248, 632, 11, 144]),
         ] {
             let linear = Linear::new(5, 42, modulus, draws).unwrap();
-            assert_eq!(signature(&set, &linear), expected, "{modulus} {draws}");
+            assert_eq!(signature(&SET, &linear), expected, "{modulus} {draws}");
         }
     }
 
@@ -199,18 +201,20 @@ mod tests {
             assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>(), (1..=50).collect());
         }
         assert_eq!(Linear::new(20, 7, 53, 50).unwrap().a, linear.a[..20], "the start of a longer one");
+        assert_eq!(Linear::new(5, 1, 7, 4), None, "five of four");
+        assert_eq!(Linear::new(5, 1, 7, 7), None, "zero modulo 7 is among them");
+        assert_eq!(Linear::new(5, 1, 1 << 32, 5), None);
+        assert!(signature(&[], &Linear::new(5, 1, 7, 6).unwrap()).is_empty());
     }
-
-    const GIVEN: [(u64, [u32; 4]); 3] =
-        [(2147483647, [0, 1, 1008, 67890]), (4294967291, [0, 4, 1008, 67890]), (1009, [0, 1, 6, 11])];
 
     /// The expected values were computed with Python: `min((a * (x % c) + b) % c for x in set)`.
     #[test]
     fn functions_may_have_given_coefficients() {
-        let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
         let given = [(1, 0), (4_294_967_295, 4_294_967_295), (7, 1008), (12_345, 67_890)];
-        for (modulus, expected) in GIVEN {
-            let found = signature(&set, &Linear::from_coefficients(&given, modulus).unwrap());
+        for (modulus, expected) in
+            [(2147483647, [0, 1, 1008, 67890]), (4294967291, [0, 4, 1008, 67890]), (1009, [0, 1, 6, 11])]
+        {
+            let found = signature(&SET, &Linear::from_coefficients(&given, modulus).unwrap());
             assert_eq!(found, expected, "{modulus}");
         }
         let drawn = Linear::new(5, 42, 1009, 1000).unwrap();
@@ -220,26 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn() {
-        assert_eq!(Linear::new(5, 1, 7, 4), None, "five of four");
-        assert_eq!(Linear::new(5, 1, 7, 7), None, "zero modulo 7 is among them");
-        assert_eq!(Linear::new(5, 1, 1 << 32, 5), None);
-    }
-
-    #[test]
-    fn an_empty_set_has_no_signature() {
-        assert!(signature(&[], &Linear::new(5, 1, 7, 6).unwrap()).is_empty());
-    }
-
-    #[test]
     fn agreement_estimates_jaccard() {
         const N: usize = 4096;
         let mut random = SplitMix64(5);
         for (shared, only) in [(1, 99), (50, 100), (200, 50), (2000, 500)] {
-            let mut draw = |n| (0..n).map(|_| random.next() >> 32).collect::<Vec<_>>();
-            let (both, mut a, mut b) = (draw(shared), draw(only), draw(only));
-            a.extend(&both);
-            b.extend(&both);
+            let sets = overlapping(shared, only, &mut random);
+            let [a, b] = sets.map(|set| set.into_iter().map(|n| n >> 32).collect::<Vec<_>>());
             let jaccard = shared as f64 / (shared + 2 * only) as f64;
             let sigma = (jaccard * (1.0 - jaccard) / N as f64).sqrt();
             for modulus in [MERSENNE_31, ONES_32, 4_294_967_291] {

@@ -252,12 +252,12 @@ mod tests {
 
     use super::*;
 
+    fn set(range: u64, most: usize) -> impl Strategy<Value = Vec<u64>> {
+        proptest::collection::btree_set(0..range, 0..most).prop_map(|set| set.into_iter().collect())
+    }
+
     /// Generates two overlapping sets with similar or very different sizes.
     fn two_sets() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
-        let set = |range: u64, most: usize| {
-            proptest::collection::btree_set(0..range, 0..most)
-                .prop_map(|set| set.into_iter().collect::<Vec<_>>())
-        };
         prop_oneof![
             (set(12, 10), set(12, 10)),
             (set(600, 500), set(600, 500)),
@@ -276,6 +276,12 @@ mod tests {
         (a.intersection(&b).count() as u64, a.union(&b).count() as u64)
     }
 
+    /// Returns a ratio of small numbers or the similarity of a pair, moved by `ulps` to another `f64`.
+    fn threshold(shared: u64, all: u64, (k, m, ulps, own): (u32, u32, i64, bool)) -> f64 {
+        let ratio = if own && all > 0 { shared as f64 / all as f64 } else { f64::from(k) / f64::from(m) };
+        if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -289,14 +295,9 @@ mod tests {
         }
 
         #[test]
-        fn the_threshold_is_exact(
-            (a, b) in two_sets(), k in 0u32..=60, m in 1u32..=60, ulps in -1i64..=1, own in any::<bool>(),
-        ) {
+        fn the_threshold_is_exact((a, b) in two_sets(), of in (0u32..=60, 1u32..=60, -1i64..=1, any::<bool>())) {
             let (both, either) = by_definition(&a, &b);
-            // The threshold is a ratio of small numbers or the similarity of the pair. `ulps` then moves the threshold to the
-            // next larger or smaller `f64`.
-            let ratio = if own && either > 0 { both as f64 / either as f64 } else { f64::from(k) / f64::from(m) };
-            let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
+            let threshold = threshold(both, either, of);
             let expected = (both as f64 / either as f64 >= threshold).then_some(both);
             prop_assert_eq!(shared_at_least(&a, &b, threshold), expected);
         }
@@ -312,56 +313,21 @@ mod tests {
                 None => prop_assert!(jaccard_of(len_a.min(len_b), len_a, len_b) < threshold || len_a + len_b == 0),
             }
         }
-    }
 
-    #[test]
-    fn empty_sets_are_not_similar() {
-        assert_eq!(shared_at_least(&[], &[], 0.0), None);
-        assert_eq!(shared_at_least(&[], &[1], 0.0), Some(0));
-        assert_eq!(shared_at_least(&[1], &[1], f64::NAN), None);
-        assert!(jaccard_of(0, 0, 0).is_nan());
-    }
-
-    #[test]
-    fn lists_are_read_as_sets() {
-        assert!(matches!(as_set(&[1, 2, 9]), Cow::Borrowed(_)));
-        assert_eq!(*as_set(&[2, 1, 2]), [1, 2]);
-    }
-
-    #[test]
-    fn nothing_reaches_more_than_the_whole() {
-        assert_eq!(shared_if_contained(&[1, 2], &[1, 2, 3], 1.0), Some(2));
-        assert_eq!(shared_if_contained(&[1, 2], &[1, 2, 3], 1.0_f64.next_up()), None);
-        assert_eq!(shared_if_contained(&[], &[1], 0.0), None);
-    }
-
-    proptest! {
         #[test]
-        fn what_is_missing_is_the_difference(
-            a in proptest::collection::btree_set(0u64..40, 0..30),
-            b in proptest::collection::btree_set(0u64..40, 0..30),
-        ) {
-            let list = |set: &BTreeSet<u64>| set.iter().copied().collect::<Vec<_>>();
-            let expected: Vec<u64> = a.difference(&b).copied().collect();
-            prop_assert_eq!(missing(&list(&a), &list(&b)), expected);
+        fn what_is_missing_is_the_difference(a in set(40, 30), b in set(40, 30)) {
+            let expected: Vec<u64> = a.iter().copied().filter(|element| !b.contains(element)).collect();
+            prop_assert_eq!(missing(&a, &b), expected);
         }
 
         #[test]
         fn the_containment_threshold_is_exact(
-            a in proptest::collection::btree_set(0u64..40, 0..30),
-            b in proptest::collection::btree_set(0u64..40, 0..30),
-            (k, m, ulps) in (0u32..=30, 1u32..=30, -1i64..=1),
-            own in any::<bool>(),
+            a in set(40, 30), b in set(40, 30), of in (0u32..=30, 1u32..=30, -1i64..=1, any::<bool>()),
         ) {
-            let shared = a.intersection(&b).count() as u64;
-            let smaller = a.len().min(b.len()) as u64;
-            // The threshold is a ratio of small numbers or the containment of the pair. `ulps` then moves the threshold to the
-            // next larger or smaller `f64`.
-            let ratio = if own && smaller > 0 { shared as f64 / smaller as f64 } else { f64::from(k) / f64::from(m) };
-            let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
-            let expected = (smaller > 0 && shared as f64 / smaller as f64 >= threshold).then_some(shared);
-            let list = |set: &BTreeSet<u64>| set.iter().copied().collect::<Vec<_>>();
-            prop_assert_eq!(shared_if_contained(&list(&a), &list(&b), threshold), expected);
+            let (both, smaller) = (by_definition(&a, &b).0, a.len().min(b.len()) as u64);
+            let threshold = threshold(both, smaller, of);
+            let expected = (smaller > 0 && both as f64 / smaller as f64 >= threshold).then_some(both);
+            prop_assert_eq!(shared_if_contained(&a, &b, threshold), expected);
         }
 
         #[test]
@@ -371,5 +337,22 @@ mod tests {
             prop_assert!(containment_of(least, len) >= threshold);
             prop_assert!(least == 0 || containment_of(least - 1, len) < threshold);
         }
+    }
+
+    #[test]
+    fn empty_sets_and_thresholds_over_one_have_no_pairs() {
+        assert_eq!(shared_at_least(&[], &[], 0.0), None);
+        assert_eq!(shared_at_least(&[], &[1], 0.0), Some(0));
+        assert_eq!(shared_at_least(&[1], &[1], f64::NAN), None);
+        assert!(jaccard_of(0, 0, 0).is_nan());
+        assert_eq!(shared_if_contained(&[1, 2], &[1, 2, 3], 1.0), Some(2));
+        assert_eq!(shared_if_contained(&[1, 2], &[1, 2, 3], 1.0_f64.next_up()), None);
+        assert_eq!(shared_if_contained(&[], &[1], 0.0), None);
+    }
+
+    #[test]
+    fn lists_are_read_as_sets() {
+        assert!(matches!(as_set(&[1, 2, 9]), Cow::Borrowed(_)));
+        assert_eq!(*as_set(&[2, 1, 2]), [1, 2]);
     }
 }

@@ -165,8 +165,7 @@ mod tests {
     const ELEMENTS: [fn(u64) -> u64; 4] =
         [|n| SplitMix64(n).next(), |n| SplitMix64(n).next() >> 32, |n| n, |n| n << 32];
 
-    /// Over many seeds, the mean of the estimate is the similarity. The variance is at most `J (1 - J) / t`, the variance with independent
-    /// permutations (Dahlgaard, Knudsen and Thorup). Bands agree as often as the S-curve predicts.
+    /// The variance is at most `J (1 - J) / t`, as with independent permutations (Dahlgaard, Knudsen and Thorup).
     #[test]
     fn the_estimate_is_unbiased() {
         const BINS: usize = 128;
@@ -228,11 +227,12 @@ mod tests {
     proptest! {
         #[test]
         fn kernels_agree_with_the_definition(
-            shingles in proptest::collection::vec(any::<u64>(), 1..100),
+            shingles in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..60], 1..100),
             bins in 1usize..70,
             seed in any::<u64>(),
         ) {
             let expected = by_definition(&shingles, bins, seed);
+            prop_assert_eq!(&signature(&shingles, bins, seed), &expected);
             let keys = Rounds::new(bins, seed).keys;
             let (shared, own) = keys.split_at(bins);
             for run in 0..3 {
@@ -246,17 +246,6 @@ mod tests {
                 let values: Vec<u32> = filled.iter().map(|&bin| bin as u32).collect();
                 prop_assert_eq!(&values, &expected);
             }
-        }
-
-        #[test]
-        fn order_and_repeats_do_not_matter(
-            mut shingles in proptest::collection::vec(0u64..60, 1..120),
-            bins in 1usize..40,
-        ) {
-            let drawn = signature(&shingles, bins, 3);
-            shingles.sort_unstable();
-            shingles.dedup();
-            prop_assert_eq!(drawn, signature(&shingles, bins, 3));
         }
     }
 }

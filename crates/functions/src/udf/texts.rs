@@ -527,8 +527,7 @@ mod tests {
     fn rows_keep_their_nulls() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a b"), None, Some("")]));
         let (word, one) = (ScalarValue::from("word"), ScalarValue::from(1_u64));
-        let literals = Literals { function: "shingle_texts", values: &[Some(&word), Some(&one)] };
-        let rows = shingle_texts_rows(&[texts], literals).unwrap();
+        let rows = shingle_texts_rows(&[texts], literals(&[Some(&word), Some(&one)])).unwrap();
         let rows: &ListArray = downcast(&rows).unwrap();
         assert_eq!((rows.value_length(0), rows.is_null(1), rows.value_length(2)), (2, true, 0));
     }
@@ -574,10 +573,6 @@ mod tests {
         assert_eq!(samples(Some("ab日本語xy"), 8, 12).unwrap().as_deref(), Some("語x"));
         assert_eq!(samples(Some("ab"), 2, 2).unwrap().as_deref(), Some(""));
         assert_eq!(samples(None, 0, 1).unwrap(), None);
-    }
-
-    #[test]
-    fn places_that_a_text_does_not_have_are_errors() {
         for (start, end) in [(3, 5), (0, 3), (2, 1)] {
             let error = samples(Some("a日"), start, end).unwrap_err().to_string();
             assert!(error.contains("are no part of a text of 4 bytes"), "{error}");
@@ -601,10 +596,6 @@ mod tests {
     fn spans_are_cut_in_any_order_and_whole_characters_stay() {
         assert_eq!(without("ab日本語xy", &[[8, 11], [0, 1]]).unwrap(), "b日本xy");
         assert_eq!(without("ab", &[]).unwrap(), "ab");
-    }
-
-    #[test]
-    fn spans_that_a_text_does_not_have_are_errors() {
         for span in [[1, 3], [3, 9]] {
             let error = without("a日", &[span]).unwrap_err().to_string();
             assert!(error.contains("a text of 4 bytes"), "{error}");

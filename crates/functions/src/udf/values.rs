@@ -260,10 +260,6 @@ mod tests {
         assert_eq!(order_key("NaN"), None);
         assert!(number_key("NaN") > number_key("inf") && number_key("inf") == order_key("inf"));
         assert_eq!(number_key("1.2.3"), None);
-    }
-
-    #[test]
-    fn a_key_shows_its_value() {
         for (text, expected) in
             [("9", (true, "9")), ("-2.5", (true, "-2.5")), ("n/a", (false, "\"n/a\"")), ("", (false, "\"\""))]
         {
@@ -273,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_is_kept_and_none_is_copied() {
+    fn bits_and_nulls_are_kept_and_other_types_are_refused() {
         let bits = [0, 1, i64::MAX as u64, 1 << 63, u64::MAX];
         let array: ArrayRef = Arc::new(UInt64Array::from(bits.to_vec()));
         let signed = reinterpret(&array, &DataType::Int64).unwrap();
@@ -281,10 +277,6 @@ mod tests {
         let found = signed.as_primitive::<Int64Type>().values().inner().as_ptr();
         assert_eq!(found, array.as_primitive::<UInt64Type>().values().inner().as_ptr());
         assert_eq!(&reinterpret(&signed, &DataType::UInt64).unwrap(), &array);
-    }
-
-    #[test]
-    fn a_slice_and_its_nulls_stay_what_they_are() {
         let rows = [Some(vec![Some(1_u32)]), None, Some(vec![Some(u32::MAX), Some(7)]), Some(vec![])];
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<UInt32Type, _, _>(rows));
         let signed = reinterpret(&lists.slice(1, 2), &DataType::new_list(DataType::Int32, true)).unwrap();
@@ -294,10 +286,6 @@ mod tests {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(-2), None, Some(3)]));
         let unsigned = reinterpret(&numbers.slice(1, 2), &DataType::UInt64).unwrap();
         assert_eq!(unsigned.as_primitive::<UInt64Type>(), &UInt64Array::from(vec![Some(u64::MAX - 1), None]));
-    }
-
-    #[test]
-    fn other_types_are_refused() {
         let array: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         for to in
             [DataType::UInt32, DataType::Int64, DataType::Float64, DataType::new_list(DataType::UInt64, true)]

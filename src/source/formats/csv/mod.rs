@@ -406,7 +406,6 @@ mod tests {
         job::resolve(job::file::read(&text, "a", &[]).unwrap()).unwrap().source
     }
 
-    /// Reads the head of a file from these chunks.
     fn read(chunks: &[&[u8]], header: bool) -> Result<(Vec<String>, bool)> {
         let source = source(header);
         let mut reader = HeadReader::new(&source, &"a.csv".into());
@@ -419,16 +418,12 @@ mod tests {
     }
 
     #[test]
-    fn a_header_ends_where_its_record_ends() {
+    fn a_header_ends_where_its_record_ends_and_rows_may_follow() {
         let text: &[u8] = b"\xEF\xBB\xBFid,\"a \"\"b\"\",\nc\",d\r\n1,2,3\n";
         let expected = vec!["id".to_owned(), "a \"b\",\nc".to_owned(), "d".to_owned()];
         assert_eq!(read(&[text], true).unwrap(), (expected.clone(), true));
         let single: Vec<&[u8]> = text.chunks(1).collect();
         assert_eq!(read(&single, true).unwrap(), (expected, true));
-    }
-
-    #[test]
-    fn a_file_may_have_no_rows() {
         let has_rows = |chunks: &[&[u8]]| read(chunks, true).unwrap().1;
         assert!(!has_rows(&[b"id,text"]));
         assert!(!has_rows(&[b"id,text\r\n\n"]));
@@ -437,10 +432,6 @@ mod tests {
         let columns = vec!["column_1".to_owned(), "column_2".to_owned()];
         assert_eq!(read(&[b"1,2"], false).unwrap(), (columns, true));
         assert_eq!(read(&[b""], false).unwrap(), (vec![], false));
-    }
-
-    #[test]
-    fn a_first_record_may_be_long_and_a_header_may_not() {
         let long = "x".repeat(2 * HEADER_BYTES);
         assert!(read(&[b"id,text\n", long.as_bytes(), b",2\n"], true).unwrap().1);
         let found = read(&[long.as_bytes(), b",", long.as_bytes(), b"\n3,4\n"], false).unwrap();
@@ -477,7 +468,6 @@ mod tests {
     }
 
     proptest! {
-        /// Only the field with the text changes, and it loses only the span.
         #[test]
         fn other_fields_keep_their_bytes(
             fields in prop::collection::vec("[aé,\"\r\n ]{0,8}", 1..4),

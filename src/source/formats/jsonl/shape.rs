@@ -219,10 +219,6 @@ mod tests {
         assert!(error.to_string().contains("strings and integers"), "{error}");
         assert!(kind("n", Role::Text).is_err());
         assert_eq!(kind("m", Role::Text).unwrap(), ValueKind::String);
-    }
-
-    #[test]
-    fn depth_is_no_error() {
         let deep = format!("{{\"x\":{}1{}, \"id\": 2}}", "{\"y\":".repeat(5_000), "}".repeat(5_000));
         let seen = shape(&[&deep]);
         assert_eq!(kind_of(&seen, &["id"], "id", Role::Id).unwrap(), ValueKind::Integer);

@@ -221,14 +221,6 @@ mod tests {
         all
     }
 
-    /// The example in section 2 of the paper.
-    #[test]
-    fn the_hashes_of_the_paper() {
-        let hashes = [77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98];
-        let chosen: Vec<u64> = chosen(&hashes, 4).into_iter().map(|at| hashes[at]).collect();
-        assert_eq!(chosen, [17, 17, 8, 39, 17]);
-    }
-
     proptest! {
         #[test]
         fn equal_runs_have_equal_hashes(words in prop::collection::vec(0_u64..3, 0..60), size in 1_usize..9) {
@@ -265,6 +257,44 @@ mod tests {
             let holds = |start: usize| runs.iter().any(|run| start <= *run && run + size <= start + length);
             let wanted: Vec<usize> = (0..(words + 1).saturating_sub(length)).filter(|&start| holds(start)).collect();
             prop_assert_eq!(found.into_iter().flatten().collect::<Vec<_>>(), wanted);
+        }
+
+        #[test]
+        fn runs_are_the_words_that_other_places_keep(
+            documents in prop::collection::vec(prop::collection::vec(0_u8..4, 0..30), 1..5),
+            length in 2_usize..6, gap in 0_usize..4
+        ) {
+            let windows = repeated(&documents, length);
+            let mut keeps = vec![false; documents.len()];
+            for (doc, (words, windows)) in documents.iter().zip(&windows).enumerate() {
+                // Returns whether a word is kept; `None` for a word outside of windows.
+                let state = |word: usize| {
+                    let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
+                    windows.iter().filter(holds).map(|w| w.is_first).max()
+                };
+                let (mut cut, mut end) = (vec![false; words.len()], 0);
+                for run in runs(windows, length, gap) {
+                    let (kept_doc, kept) = (run.kept_doc as usize, run.kept_at..run.kept_at + run.kept_words);
+                    keeps[kept_doc] = true;
+                    prop_assert!((kept_doc, run.kept_at) < (doc, run.words.start));
+                    prop_assert!(run.occurrences > 1 && run.kept_words <= run.words.len());
+                    if gap == 0 {
+                        prop_assert_eq!(&documents[kept_doc][kept], &words[run.words.clone()]);
+                    }
+                    if run.is_span {
+                        prop_assert!(end <= run.words.start && run.words.start < run.words.end);
+                        end = run.words.end;
+                        cut[run.words].fill(true);
+                    }
+                }
+                for (word, cut) in cut.into_iter().enumerate() {
+                    let wanted = state(word).map(|kept| !kept);
+                    prop_assert!(wanted.map_or(gap > 0 || !cut, |wanted| wanted == cut), "{}", word);
+                }
+            }
+            // Each document with a first occurrence is named.
+            let wanted: Vec<bool> = windows.iter().map(|all| all.iter().any(|window| window.is_first)).collect();
+            prop_assert_eq!(keeps, wanted);
         }
     }
 
@@ -311,63 +341,19 @@ mod tests {
 
     #[test]
     fn runs_by_example() {
-        // Two passages change places.
         assert_eq!(written(&["abcdefgh", "efghabcd"], 3, 0)[1], ["efgh 2 0@4", "abcd 2 0@0"]);
-        // The first document has the passage, and others have parts of it.
-        let parts = ["abcdef", "abcd", "cdef"];
-        assert_eq!(written(&parts, 3, 0)[1..], [["abcd 2 0@0"], ["cdef 2 0@2"]]);
+        assert_eq!(written(&["abcdef", "abcd", "cdef"], 3, 0)[1..], [["abcd 2 0@0"], ["cdef 2 0@2"]]);
         // The last document contains parts of the others, and these parts overlap.
-        let common = ["abcde", "defgh", "cdef", "abcdefgh"];
-        assert_eq!(written(&common, 3, 0)[3], ["abcde 3 0@0", "fgh 2 1@2"]);
+        let found = &written(&["abcde", "defgh", "cdef", "abcdefgh"], 3, 0)[3];
+        assert_eq!(found, &["abcde 3 0@0", "fgh 2 1@2"]);
         assert_eq!(written(&["aaaaaaaa"], 3, 0), [["aa 6 0@0", "aaa 6 0@0"]]);
-        let next = ["abcd", "bcde", "abcde"];
-        assert_eq!(written(&next, 4, 0)[2], ["a 2 0@0", "bcde 2 1@0"]);
+        assert_eq!(written(&["abcd", "bcde", "abcde"], 4, 0)[2], ["a 2 0@0", "bcde 2 1@0"]);
         // No span begins with the window of the second document.
-        let between = ["abcd", "cde", "defg", "abcdefg"];
-        assert_eq!(written(&between, 3, 0)[3], ["abcd 2 0@0", "efg 2 2@1", "[cde] 2 1@0"]);
+        let found = &written(&["abcd", "cde", "defg", "abcdefg"], 3, 0)[3];
+        assert_eq!(found, &["abcd 2 0@0", "efg 2 2@1", "[cde] 2 1@0"]);
         // Other words are between the parts.
         assert_eq!(written(&["abcxdef", "abcydef"], 3, 1)[1], ["abcydef 2 0@0"]);
         assert_eq!(written(&["abcxxdef", "abcydef"], 3, 1)[1], ["abcy 2 0@0", "def 2 0@5"]);
         assert_eq!(written(&["abcxdef", "abcydef"], 3, 0)[1], ["abc 2 0@0", "def 2 0@4"]);
-    }
-
-    proptest! {
-        #[test]
-        fn runs_are_the_words_that_other_places_keep(
-            documents in prop::collection::vec(prop::collection::vec(0_u8..4, 0..30), 1..5),
-            length in 2_usize..6, gap in 0_usize..4
-        ) {
-            let windows = repeated(&documents, length);
-            let mut keeps = vec![false; documents.len()];
-            for (doc, (words, windows)) in documents.iter().zip(&windows).enumerate() {
-                // Returns whether a word is kept; `None` for a word outside of windows.
-                let state = |word: usize| {
-                    let holds = |w: &&RepeatedWindow| (w.at..w.at + length).contains(&word);
-                    windows.iter().filter(holds).map(|w| w.is_first).max()
-                };
-                let (mut cut, mut end) = (vec![false; words.len()], 0);
-                for run in runs(windows, length, gap) {
-                    let (kept_doc, kept) = (run.kept_doc as usize, run.kept_at..run.kept_at + run.kept_words);
-                    keeps[kept_doc] = true;
-                    prop_assert!((kept_doc, run.kept_at) < (doc, run.words.start));
-                    prop_assert!(run.occurrences > 1 && run.kept_words <= run.words.len());
-                    if gap == 0 {
-                        prop_assert_eq!(&documents[kept_doc][kept], &words[run.words.clone()]);
-                    }
-                    if run.is_span {
-                        prop_assert!(end <= run.words.start && run.words.start < run.words.end);
-                        end = run.words.end;
-                        cut[run.words].fill(true);
-                    }
-                }
-                for (word, cut) in cut.into_iter().enumerate() {
-                    let wanted = state(word).map(|kept| !kept);
-                    prop_assert!(wanted.map_or(gap > 0 || !cut, |wanted| wanted == cut), "{}", word);
-                }
-            }
-            // Each document with a first occurrence is named.
-            let wanted: Vec<bool> = windows.iter().map(|all| all.iter().any(|window| window.is_first)).collect();
-            prop_assert_eq!(keeps, wanted);
-        }
     }
 }

@@ -283,34 +283,22 @@ pub(crate) mod tests {
         out
     }
 
-    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
+    /// The expected values come from Python: `xxhash`, `zlib.crc32`, and `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
+    /// The tokens are `re.findall(r"\b\w+\b", text)`.
     #[test]
-    fn known_xxh3_words() {
-        let fives = by(Unit::Word, 5, ShingleHash::Xxh3);
-        assert_eq!(set_of("a", &Shingle { size: 1, ..fives.clone() }), [9643915146934709058]);
-        assert_eq!(set_of("héllo, wörld ñ", &Shingle { size: 3, ..fives.clone() }), [15254957581189018832]);
-        assert!(set_of("a b", &Shingle { size: usize::MAX, ..fives }).is_empty());
-    }
-
-    /// The expected values were computed with the reference implementation of XXH3 (Python's `xxhash`).
-    #[test]
-    fn known_xxh3_characters() {
-        let threes = by(Unit::Char, 3, ShingleHash::Xxh3);
+    fn known_sets() {
+        let (words, chars) = (by(Unit::Word, 3, ShingleHash::Xxh3), by(Unit::Char, 3, ShingleHash::Xxh3));
+        assert_eq!(set_of("a", &Shingle { size: 1, ..words.clone() }), [9643915146934709058]);
+        assert_eq!(set_of("héllo, wörld ñ", &words), [15254957581189018832]);
+        assert!(set_of("a b", &Shingle { size: usize::MAX, ..words }).is_empty());
         let expected = [7599934886905450225, 8696274497037089104, 11233357625814872456, 11809769247464961317];
-        assert_eq!(set_of("abcdef", &threes), expected);
-        assert_eq!(set_of("naïve", &threes), [990508381971899460, 5939532578930859539, 12866152198629293938]);
-    }
-
-    /// The expected values were computed with Python's `zlib.crc32`.
-    #[test]
-    fn known_crc32() {
-        let found = set_of(QUICK, &by(Unit::Word, 3, ShingleHash::Crc32));
-        assert_eq!(found, [688936931, 709202338, 1272230570, 1834140213, 1897471436, 3249799493, 3573724801]);
-    }
-
-    /// The expected values were computed with Python: `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
-    #[test]
-    fn known_sha256_31() {
+        assert_eq!(set_of("abcdef", &chars), expected);
+        assert_eq!(set_of("naïve", &chars), [990508381971899460, 5939532578930859539, 12866152198629293938]);
+        let crc32 = by(Unit::Word, 3, ShingleHash::Crc32);
+        let expected = [688936931, 709202338, 1272230570, 1834140213, 1897471436, 3249799493, 3573724801];
+        assert_eq!(set_of(QUICK, &crc32), expected);
+        let tokens = Shingle { words: Words::WordCharacters, separator: ", ".into(), ..crc32 };
+        assert_eq!(set_of("it's don't-know 42", &tokens), [743952655, 3084914548, 3939684202, 3993413336]);
         assert_eq!(sha256_mod_31(b""), 524392846);
         let found = set_of("abcdef", &by(Unit::Char, 3, ShingleHash::Sha256Mod31));
         assert_eq!(found, [77440179, 841262361, 1946333667, 2046373753]);
@@ -318,55 +306,30 @@ pub(crate) mod tests {
         assert_eq!(found, [634360026, 896348737, 1330830894, 1349353119, 1398326572]);
     }
 
-    /// The expected values were computed with Python: `zlib.crc32(", ".join(tokens[i:i+3]).encode())` with `tokens = re.findall(r"\b\w+\b",
-    /// text)`.
-    #[test]
-    fn known_crc32_of_tokens() {
-        let tokens = Shingle {
-            words: Words::WordCharacters,
-            separator: ", ".into(),
-            ..by(Unit::Word, 3, ShingleHash::Crc32)
-        };
-        assert_eq!(set_of("it's don't-know 42", &tokens), [743952655, 3084914548, 3939684202, 3993413336]);
-    }
-
-    #[test]
-    fn a_dictionary_is_a_collections() {
-        let (mut scratch, mut out) = (ShingleBuffers::default(), vec![7]);
-        let by = by(Unit::Word, 1, ShingleHash::Dictionary);
-        assert!(shingles("b a", &by, &mut scratch, &mut out).is_err());
-        assert_eq!(out, [7]);
-    }
-
     /// The lower case of a sigma depends on the letter after it, which can be in the next piece of the text.
     #[test]
     fn a_sigma_before_a_cut_that_vanishes_is_not_the_last() {
-        let by = Shingle {
-            normalize: vec![
-                Normalize::SpacesToUnderscores,
-                Normalize::RemoveNonLetters,
-                Normalize::Lowercase,
-            ],
-            ..by(Unit::Char, 3, ShingleHash::Crc32)
-        };
+        let normalize =
+            vec![Normalize::SpacesToUnderscores, Normalize::RemoveNonLetters, Normalize::Lowercase];
+        let plain = by(Unit::Char, 3, ShingleHash::Crc32);
         let text = "ΑΣ the ".repeat(PIECE / 4);
         let normalized = text.replace(' ', "").to_lowercase();
         assert!(normalized.contains("ασt") && !normalized.contains("ας"));
-        let plain = Shingle { normalize: Vec::new(), ..by.clone() };
-        assert_eq!(set_of(&text, &by), set_of(&normalized, &plain));
+        assert_eq!(set_of(&normalized, &plain), set_of(&text, &Shingle { normalize, ..plain }));
     }
 
     #[test]
     fn what_was_there_before_stays() {
         let (mut scratch, mut out) = (ShingleBuffers::default(), vec![9, 9, 1]);
-        shingles("b a b a", &by(Unit::Word, 1, ShingleHash::Crc32), &mut scratch, &mut out).unwrap();
+        let words = by(Unit::Word, 1, ShingleHash::Crc32);
+        shingles("b a b a", &words, &mut scratch, &mut out).unwrap();
         assert_eq!(out, [9, 9, 1, 1908338681, 3904355907]);
-        let unknown = Shingle {
-            normalize: vec![Normalize::StopWords("xx".into())],
-            ..by(Unit::Word, 1, ShingleHash::Crc32)
-        };
-        assert!(shingles("b", &unknown, &mut scratch, &mut out).is_err());
-        assert_eq!(out.len(), 5);
+        let unknown = Shingle { normalize: vec![Normalize::StopWords("xx".into())], ..words };
+        // The numbers of a dictionary need a whole collection.
+        for wrong in [unknown, by(Unit::Word, 1, ShingleHash::Dictionary)] {
+            assert!(shingles("b a", &wrong, &mut scratch, &mut out).is_err());
+            assert_eq!(out.len(), 5);
+        }
     }
 
     /// For a long text with few distinct shingles, memory is proportional to the set.
@@ -374,9 +337,7 @@ pub(crate) mod tests {
     fn room_follows_the_distinct_shingles() {
         let text = "one two three four five six seven ".repeat(100_000);
         for (unit, distinct) in [(Unit::Word, 7), (Unit::Char, 34)] {
-            let mut out = Vec::new();
-            shingles(&text, &by(unit, 5, ShingleHash::Xxh3), &mut ShingleBuffers::default(), &mut out)
-                .unwrap();
+            let out = set_of(&text, &by(unit, 5, ShingleHash::Xxh3));
             assert_eq!(out.len(), distinct);
             assert!(out.capacity() <= 2 * (UNSORTED + BLOCK), "{}", out.capacity());
         }
@@ -386,17 +347,16 @@ pub(crate) mod tests {
     fn a_text_too_long_is_marked_as_such_in_bounded_room() {
         let text: String = (0..400_000).map(|n| format!("{n} ")).collect();
         let mut scratch = ShingleBuffers { most: 100_000, ..ShingleBuffers::default() };
-        let mut out = vec![7];
-        shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
+        let (words, mut out) = (by(Unit::Word, 1, ShingleHash::Xxh3), vec![7]);
+        shingles(&text, &words, &mut scratch, &mut out).unwrap();
         assert_eq!(out.len(), 1 + 100_001);
         assert!(out.capacity() <= 4 * 100_000 + UNSORTED + BLOCK, "{}", out.capacity());
         scratch.most = 400_000;
-        shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
+        shingles(&text, &words, &mut scratch, &mut out).unwrap();
         assert_eq!(out.len(), 1 + 100_001 + 400_000, "none too many");
     }
 
-    /// If the stop word at the start of a piece of text is removed, the rest can start with white space and a combining mark. By Unicode's
-    /// rules, these are one segment.
+    /// After a removed stop word, a piece can start with white space and a combining mark. By Unicode's rules, these are one segment.
     #[test]
     fn a_stop_word_between_pieces_changes_no_word() {
         let mut words = by(Unit::Word, 1, ShingleHash::Xxh3);
@@ -416,18 +376,11 @@ pub(crate) mod tests {
             prop_oneof![Just(ShingleHash::Xxh3), Just(ShingleHash::Crc32), Just(ShingleHash::Sha256Mod31)];
         let separator = prop_oneof![Just(" "), Just(", "), Just("")].prop_map(String::from);
         let short = prop_oneof![Just(Short::Reject), Just(Short::Whole), Just(Short::Empty)];
-        (any_steps(), unit, any_words(), 1usize..5, separator, hash, 0usize..4, short).prop_map(
-            |(normalize, unit, words, size, separator, hash, min_words, short)| Shingle {
-                normalize,
-                unit,
-                words,
-                size,
-                separator,
-                hash,
-                min_words,
-                short,
-            },
-        )
+        let parts = (any_steps(), unit, any_words(), 1usize..5, separator, hash, 0usize..4, short);
+        parts.prop_map(|(normalize, unit, words, size, separator, hash, min_words, short)| {
+            let plain = by(unit, size, hash);
+            Shingle { normalize, words, separator, min_words, short, ..plain }
+        })
     }
 
     fn set_by_definition(text: &str, by: &Shingle) -> Vec<u64> {

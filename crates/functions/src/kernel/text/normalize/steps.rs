@@ -243,7 +243,6 @@ pub(super) fn without(text: &str, words: Words, out: &mut String, mut leaves: im
 mod tests {
     use super::*;
 
-    /// Compares the result for every ASCII byte, with all settings, in texts of several lengths.
     #[test]
     fn each_byte_is_mapped_as_the_steps_say() {
         for settings in 0..8 {
