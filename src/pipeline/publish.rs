@@ -13,6 +13,7 @@ use super::stage::documents::count_left_out;
 use super::stage::search::dense_groups;
 use super::stage::totals::{Total, Totals};
 use super::tables::WorkTable;
+use crate::error::counts::plural;
 use crate::error::{Context, Error, Result};
 use crate::job::{Against, FORMAT_VERSION, Input, Job, Reference};
 use crate::machine;
@@ -148,8 +149,9 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     }
     if left_out > 0 {
         warnings.push(format!(
-            "large groups of identical documents are written as stars, which leaves out {left_out} pairs; \
-             output.expand and output.max_expand set the size from which this is done"
+            "large groups of identical documents are written as stars, which leaves out {left_out} {}; \
+             output.expand and output.max_expand set the size from which this is done",
+            plural(left_out, "pair")
         ));
     }
     if let Some(dense) = dense_groups(cx).await? {
@@ -160,9 +162,10 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
             let about = if dense.left_out.exact { "" } else { "about " };
             warnings.push(format!(
                 "{documents} documents share one of their rarest shingles with more than {} others and are paired with \
-                 leaders instead of each other, which leaves out {about}{left_out} pairs; output.max_expand sets this \
-                 number, and 0 asks for all pairs",
-                job.output.max_expand
+                 leaders instead of each other, which leaves out {about}{left_out} {}; output.max_expand sets this number, and \
+                 0 asks for all pairs",
+                job.output.max_expand,
+                plural(left_out, "pair")
             ));
         }
     }

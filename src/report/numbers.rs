@@ -13,11 +13,11 @@ use super::view::{
 use crate::address::masked;
 use crate::apply::{self, GroupCounts, alarms, decisions};
 use crate::error::Result;
+use crate::error::counts::{count, counted, either};
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
 use crate::lookup::rows::query;
-use crate::page::text::{count, counted, either};
 use crate::page::{job_settings, shingle_name};
 use crate::pipeline::numbers::one_number;
 use crate::schema::{Table, contract};
@@ -319,7 +319,7 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
     };
     missed.push(missed_by_method.to_owned());
     if let Some(left_out) = counts.dense_pairs_left_out.filter(|left_out| *left_out > 0) {
-        missed.push(format!("About {} pairs within dense groups were not written.", count(left_out)));
+        missed.push(format!("Not written: about {} within dense groups.", counted(left_out, "pair")));
     }
     Ok(RecallView {
         missed,
