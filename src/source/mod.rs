@@ -51,8 +51,8 @@ pub(crate) use self::listing::{
     Reach, every_file, is_companion, is_delta_table, list_again, list_quietly, same_store, without_pattern,
 };
 pub(crate) use self::other_files::{
-    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, other_data, other_file,
-    quoted,
+    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, is_binary, other_data,
+    other_file, quoted,
 };
 pub(crate) use self::reading::bytes::{BYTE_ORDER_MARK, FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::reading::documents::CUT;
