@@ -37,8 +37,9 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    // These warnings are not logged here, because skipped files are logged when the source is listed.
-    warnings.extend(input.listed().iter().flat_map(|listed| listed.skipped.clone()));
+    // These warnings are not logged here, because they are logged when the source is listed and opened.
+    warnings
+        .extend(input.listed().iter().flat_map(|listed| listed.skipped.clone()).chain(cx.warning.clone()));
     let mut origins = input.origins();
     let origin = (origins.len() == 1 && input.merged().is_none()).then(|| origins.remove(0));
     let written = |table: Table| manifest::Table { rows: cx.rows(table), files: cx.files(table) };

@@ -75,7 +75,7 @@ impl ParsedFormat for TextFormat {
             // The job can give the text any name.
             let name = source.text.iter().take(1);
             let values = name.map(|name| (name.clone(), column(value_name(0)))).collect();
-            Ok(ParsePlan { wanted: WantedValues::All(1), values, files: files.to_vec() })
+            Ok(ParsePlan::new(WantedValues::All(1), values, files.to_vec()))
         })
     }
 
