@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::decisions::{clustered, contained_only, removed_ids, represented, with_columns};
 use super::manifest::ApplySettings;
+use crate::error::counts::{counted, either, plural};
 use crate::error::{Error, Result};
 use crate::frames::groups;
 use crate::job::{Alarms, Job, Per};
 use crate::lookup::rows;
 use crate::output::Stored;
 use crate::output::manifest::Counts;
-use crate::page::text::{counted, either};
 use crate::schema::Table;
 
 /// The result of the check of one bound in `[alarms]`.
@@ -93,8 +93,9 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
             share.found = share.found.max(found);
             if found > most {
                 share.alarms.push(format!(
-                    "{removed} of {documents} documents{of_group} would be removed, a share of {found:.4}, and alarms.removed_share \
-                     allows {most}"
+                    "{removed} of {documents} {}{of_group} would be removed, a share of {found:.4}, and alarms.removed_share allows \
+                     {most}",
+                    plural(documents, "document")
                 ));
             }
         }
@@ -104,7 +105,8 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
             if largest as f64 > most {
                 let some = if of_group.is_empty() { "" } else { ", some" };
                 size.alarms.push(format!(
-                    "the cluster `{cluster}` has {largest} documents{some}{of_group}, and alarms.largest_cluster allows {most}"
+                    "the cluster `{cluster}` has {largest} {}{some}{of_group}, and alarms.largest_cluster allows {most}",
+                    plural(largest, "document")
                 ));
             }
         }

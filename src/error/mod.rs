@@ -1,5 +1,6 @@
 //! The error type. The kind of an error determines who must act, and the exit code of the process.
 
+pub(crate) mod counts;
 pub(crate) mod exit_codes;
 pub(crate) mod guard;
 pub(crate) mod library_errors;

@@ -17,6 +17,7 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 use futures::TryStreamExt;
 
 use super::sets::{Sets, clusters, keys};
+use crate::error::counts::counted;
 use crate::error::{Error, Result};
 use crate::frames::keep;
 use crate::job::{Compare, Score, ScoreBy, Shingle, ShingleHash};
@@ -184,8 +185,8 @@ impl PartnerSearch {
         let missing = drawn.len() - self.index.drawn.len().min(drawn.len());
         if missing > 0 {
             return Err(Error::input(format!(
-                "{missing} of {} drawn documents are no longer in the source: run the job again with --overwrite",
-                drawn.len()
+                "{missing} of {} no longer in the source: run the job again with --overwrite",
+                counted(drawn.len() as u64, "drawn document")
             )));
         }
         self.index.finish();

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::address;
 use crate::clusters::Components;
+use crate::error::counts::plural;
 use crate::error::{Context, Error, Result};
 use crate::frames;
 use crate::output::Stored;
@@ -73,8 +74,9 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
     let left_out = counts.pairs_left_out;
     if left_out > 0 {
         return Err(Error::job(format!(
-            "the output leaves out {left_out} pairs of identical documents (stars), so known pairs cannot be counted: run its job again \
-             with output.max_expand = 0, or name a file of known clusters"
+            "the output leaves out {left_out} {} of identical documents (stars), so known pairs cannot be counted: run its job again \
+             with output.max_expand = 0, or name a file of known clusters",
+            plural(left_out, "pair")
         )));
     }
     let in_order = |pairs: DataFrame, [a, b]: [&str; 2]| {

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 use super::sample::{SourceSample, beginning};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
+use crate::error::counts::either;
 use crate::job::{Job, Shingle, ShingleHash, Short};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingles::{shingle_texts, shingles_in_order};
@@ -150,9 +151,10 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
     let costs = job.candidates.method.uses_buckets() && of_document > OF_DOCUMENT && of_pair > OF_PAIR;
     costs.then(|| {
         let text = format!(
-            "{of_document:.0} candidates are expected for each document, and one in {of_pair:.0} is a pair: {} bands of {} rows are loose \
-             for a threshold of {}",
-            job.lsh.bands, job.lsh.rows, job.score.threshold
+            "{of_document:.0} candidates are expected for each document, and one in {of_pair:.0} is a pair: {} {} loose for a threshold of {}",
+            job.lsh.bands_of_rows(),
+            either(job.lsh.bands as u64, "is", "are"),
+            job.score.threshold
         );
         let set = ["candidates.method=prefix".to_owned(), "lsh.target_recall=0.95".to_owned()];
         risk(RiskKind::ManyCandidates, text, None, &set)

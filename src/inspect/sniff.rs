@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::job::{self, Csv, Encoding, Format};
 use crate::source::{
     COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, SourceFile, UNKNOWN, first_records,
-    other_data, other_file,
+    is_binary, other_data, other_file,
 };
 
 /// The delimiters that are tried, most usual first.
@@ -55,7 +55,7 @@ pub(super) async fn kind(
         (Some(Format::Jsonl), _) if may_be_document && alone => Err(&OTHER_JSON),
         (Some(Format::Jsonl), _) if may_be_document => Ok(Format::Text),
         (Some(format), _) => Ok(format),
-        _ if is_binary(&text) => Err(&UNKNOWN),
+        _ if is_binary(text.as_bytes()) => Err(&UNKNOWN),
         // A single file that could be a table is read as one, because a single text could not be compared.
         _ if alone && dialect(&text, head.whole).is_table => Ok(Format::Csv),
         _ => Ok(Format::Text),
@@ -69,12 +69,6 @@ fn is_compressed_sgml(path: &str) -> bool {
 
 fn has_stories(text: &str) -> bool {
     text.to_ascii_lowercase().contains("<reuters")
-}
-
-/// Returns whether more than 1 % of the characters are control characters that do not occur in texts.
-fn is_binary(text: &str) -> bool {
-    let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
-    text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
 /// Returns the ending of a name, with the ending of a compression. Returns an empty text if the ending does not start with a letter or is
@@ -184,13 +178,6 @@ mod tests {
         ] {
             assert_eq!(ending(name), expected, "{name}");
         }
-    }
-
-    #[test]
-    fn texts_have_few_control_characters() {
-        assert!(is_binary("\0\u{1}ab"));
-        assert!(!is_binary("") && !is_binary("a\tb\r\n\u{1b}[1m"));
-        assert!(!is_binary(&format!("\0{}", "a".repeat(99))));
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Method {
     /// Describes the candidates of a job in the words that pages show.
     pub(crate) fn describe(self, lsh: &Lsh) -> String {
         match self {
-            Method::Lsh => format!("{} bands of {} rows", lsh.bands, lsh.rows),
+            Method::Lsh => lsh.bands_of_rows(),
             Method::All => "every two documents".into(),
             Method::Prefix => "documents that share one of their rarest shingles".into(),
             Method::None => "none: only passages are found".into(),

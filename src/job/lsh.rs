@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::values::{Checked, require, wrong};
+use crate::error::counts::counted;
 use crate::kernel::lsh_bands::BucketHash;
 
 /// The default of `target_recall`. It is used if `[lsh]` sets neither bands nor a rule.
@@ -117,6 +118,11 @@ pub struct Lsh {
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {
+    /// Returns the numbers of bands and rows in words, as in `42 bands of 3 rows`.
+    pub(crate) fn bands_of_rows(&self) -> String {
+        format!("{} of {}", counted(self.bands as u64, "band"), counted(self.rows as u64, "row"))
+    }
+
     /// Returns whether bands have so few rows that documents with 16-bit values share buckets by chance.
     pub(crate) fn has_few_rows(&self) -> bool {
         self.rows < ROWS_OF_16_BITS

@@ -10,6 +10,7 @@ use super::{
     Reference, SameId, Score, ScoreBy, Source,
 };
 use crate::address::absolute_address;
+use crate::error::counts::counted;
 use crate::error::{Context, Error, Result};
 use crate::kernel::shingle::{Shingle, Short};
 use crate::kernel::signature::Bits;
@@ -153,9 +154,9 @@ impl Job {
         let short = self.candidates.method.uses_buckets() && self.minhash.bits == Bits::Of16;
         let few_bits = (short && self.lsh.has_few_rows()).then(|| {
             format!(
-                "values of 16 bits in bands of {} rows make candidates by chance: set minhash.bits = 32, or lsh.rows = \
+                "values of 16 bits in bands of {} make candidates by chance: set minhash.bits = 32, or lsh.rows = \
                  {ROWS_OF_16_BITS} or more",
-                self.lsh.rows
+                counted(self.lsh.rows as u64, "row")
             )
         });
         self.low_recall().into_iter().chain(few_bits).collect()

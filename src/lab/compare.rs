@@ -8,12 +8,11 @@ use serde::Serialize;
 use super::sample::LabSample;
 use super::timing::{Bench, Searched, Timed};
 use crate::engine::RunControl;
+use crate::error::counts::count;
 use crate::error::{Error, Result};
 use crate::job::{self, Job, Score, ScoreBy};
 use crate::page::text::{decimal, seconds, sentence};
-use crate::page::{
-    Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series, count, job_settings, settings_section,
-};
+use crate::page::{Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series, job_settings, settings_section};
 
 /// The maximum number of documents in a sample, which is held in memory.
 pub(crate) const MAX_SAMPLE: usize = 1_000_000_000;

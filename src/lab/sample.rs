@@ -12,6 +12,7 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 
+use crate::error::counts::counted;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::job::{Compare, DuplicateIds, Job, Measure, NewPairs, SameId, Shingle};
@@ -223,7 +224,8 @@ fn sizes(asked: &[usize], available: usize) -> (Vec<usize>, Option<String>) {
     let larger: Vec<String> = asked.range(available + 1..).map(usize::to_string).collect();
     let note = (!larger.is_empty()).then(|| {
         format!(
-            "the source has {available} documents that can be compared: instead of {}, all of them are taken",
+            "the source has {} that can be compared: instead of {}, all of them are taken",
+            counted(available as u64, "document"),
             larger.join(", ")
         )
     });

@@ -11,14 +11,14 @@ use super::compare::{MAX_REPEAT, MAX_SAMPLE, others};
 use super::sample::LabSample;
 use super::timing::{Bench, NamedJob, Searched};
 use crate::engine::RunControl;
+use crate::error::counts::count;
 use crate::error::{Error, Result};
 use crate::job::band_choice::choose_bands;
 use crate::job::{Bits, Job, Lsh, MAX_SHINGLE_SIZE, Score, ScoreBy, similarity, whole};
 use crate::kernel::measure::jaccard_of;
 use crate::page::text::{seconds, sentence};
 use crate::page::{
-    Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series, count, job_settings, settings_section,
-    shingle_name,
+    Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series, job_settings, settings_section, shingle_name,
 };
 
 /// The settings to measure, in every combination.

@@ -15,13 +15,13 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::rows;
+use crate::error::counts::either;
 use crate::error::spelling::near;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::Measure;
 use crate::output::manifest::ReferenceOutput;
 use crate::output::{Stored, read};
-use crate::page::text::either;
 use crate::schema::{IdType, Table};
 
 /// The maximum number of keys in a filter. With a filter, a scan reads other columns only for rows that pass the filter. With a join, it

@@ -256,8 +256,8 @@ async fn candidates(
 
 fn misfit(lsh: &Lsh) -> Error {
     Error::input(format!(
-        "the signatures in the output do not fit {} bands of {} rows: run its job again with --overwrite",
-        lsh.bands, lsh.rows
+        "the signatures in the output do not fit {}: run its job again with --overwrite",
+        lsh.bands_of_rows()
     ))
 }
 

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::as_string_array;
 use serde::{Deserialize, Serialize};
 
+use crate::error::counts::either;
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, ReadRanges};
 use crate::schema::SourceTypes;
@@ -388,8 +389,9 @@ impl Counts {
         }
         (rejects > documents).then(|| {
             format!(
-                "{rejects} of {all} documents were rejected, so most of them are not compared: look at their reasons in the table \
-                 rejects, and correct the settings of the source"
+                "{rejects} of {all} {} rejected, so most of them are not compared: look at their reasons in the table rejects, \
+                 and correct the settings of the source",
+                either(all, "document was", "documents were")
             )
         })
     }

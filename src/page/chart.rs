@@ -6,7 +6,8 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::palette::{self, AXIS, FAINT_INK, GRID, GROUND, INK, Look};
-use super::text::{count, decimal, without_forbidden};
+use super::text::{decimal, without_forbidden};
+use crate::error::counts::count;
 use crate::error::{Context, Error, Result};
 
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::chart::Chart;
-use super::text::count;
+use crate::error::counts::count;
 use crate::error::{Error, Result};
 use crate::job::{Job, Modulus, ScoreBy};
 

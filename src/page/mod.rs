@@ -16,4 +16,4 @@ pub(crate) use html::{
 pub(crate) use pairs::{PAIRS_MARK, PairOnPairsPage, PairsPage};
 pub(crate) use side_by_side::{EXCERPT, sides};
 pub use side_by_side::{Side, TextPart};
-pub(crate) use text::{PageWords, count};
+pub(crate) use text::PageWords;

@@ -5,8 +5,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use super::passages::{CommonPassages, MarkedPassage, in_order};
-use super::text::count;
 use crate::error::Result;
+use crate::error::counts::count;
 use crate::error::visible::acts;
 use crate::job::Shingle;
 

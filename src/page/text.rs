@@ -1,7 +1,6 @@
 //! Formats ids, texts and numbers for pages and terminals.
 
-use indicatif::HumanCount;
-
+use crate::error::counts::{count, counted};
 use crate::error::visible::visible;
 
 /// The maximum number of characters that are shown of an id.
@@ -69,26 +68,6 @@ pub(crate) trait PageWords {
     fn or_none(&self, id: &Option<String>) -> String {
         id.as_deref().map_or("(none)".to_owned(), one_line)
     }
-}
-
-/// Formats a count with commas between thousands.
-pub(crate) fn count(n: u64) -> String {
-    HumanCount(n).to_string()
-}
-
-/// Formats a count with its noun: `1 pair`, `1,000 pairs`.
-pub(crate) fn counted(n: u64, noun: &str) -> String {
-    format!("{} {}", count(n), plural(n, noun))
-}
-
-/// Returns the noun in the singular for 1, otherwise in the plural.
-pub(crate) fn plural(n: u64, noun: &str) -> String {
-    format!("{noun}{}", either(n, "", "s"))
-}
-
-/// Returns `one` if `n` is 1, and otherwise `other`, as in `1 text has` and `2 texts have`.
-pub(crate) fn either<'a>(n: u64, one: &'a str, other: &'a str) -> &'a str {
-    if n == 1 { one } else { other }
 }
 
 /// Formats a number of bytes, in the largest unit of which there is at least one.

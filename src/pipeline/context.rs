@@ -24,6 +24,8 @@ pub(crate) struct StageContext<'a> {
     pub(super) job: &'a Job,
     /// The types that the source's columns have in tables.
     pub(super) types: SourceTypes,
+    /// A sentence about files of the source that lack columns.
+    pub(super) warning: Option<String>,
     pub(super) input: &'a RunInput,
     pub(super) reference: Option<&'a ReferenceDocuments>,
     /// The documents of the source, including documents that repeat an earlier document's id.

@@ -12,8 +12,8 @@ use crate::frames::documents::{documents, reused, reused_columns};
 use crate::job::{self, InputFile, Job, Limit, Reuse, ShingleHash, Source, fingerprint, first_difference};
 use crate::output::manifest::{Origin, ReferenceOutput, Run as Manifest};
 use crate::output::{Layout, Stored};
-use crate::schema::{SourceTypes, Table};
-use crate::source::{self, InputComparison, Listed, ReadRequest};
+use crate::schema::Table;
+use crate::source::{self, Documents, InputComparison, Listed, ReadRequest};
 
 /// The input of a run: see [`job::Input`].
 pub(crate) struct RunInput {
@@ -100,17 +100,18 @@ impl RunInput {
         }
     }
 
-    /// Opens the documents for the first stage, with the columns of [`documents`], or of [`reused`] if outputs are read. Also returns the
-    /// types of the source's columns in tables.
-    pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<(DataFrame, SourceTypes)> {
-        let (documents, types) = match &self.outputs {
+    /// Opens the documents for the first stage, with the columns of [`documents`], or of [`reused`] if outputs are read.
+    pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<Documents> {
+        let read = match &self.outputs {
             None => self.texts(session, job, &job.source).await?,
-            Some(outputs) => (stored_documents(outputs, job)?, outputs.types()),
+            Some(outputs) => {
+                Documents { frame: stored_documents(outputs, job)?, types: outputs.types(), warning: None }
+            }
         };
         if let Some(reference) = &self.reference {
-            reference.check_types(job, &types)?;
+            reference.check_types(job, &read.types)?;
         }
-        Ok((documents, types))
+        Ok(read)
     }
 
     /// The documents that `limit` draws from the files.
@@ -121,22 +122,17 @@ impl RunInput {
         limit: Limit,
     ) -> Result<DataFrame> {
         let source = Source { limit: Some(limit), ..job.source.clone() };
-        Ok(self.texts(session, job, &source).await?.0)
+        Ok(self.texts(session, job, &source).await?.frame)
     }
 
-    /// The documents that `source` reads from the listed files, and the types of its columns.
-    async fn texts(
-        &self,
-        session: &SessionContext,
-        job: &Job,
-        source: &Source,
-    ) -> Result<(DataFrame, SourceTypes)> {
+    /// The documents that `source` reads from the listed files.
+    async fn texts(&self, session: &SessionContext, job: &Job, source: &Source) -> Result<Documents> {
         let Some(listed) = &self.listed else {
             return Err(Error::bug("there is no source to read texts from"));
         };
         let request = ReadRequest { wanted: None, shingle: Some(&job.shingle) };
         let read = source::read(session, source, listed, request).await?;
-        Ok((documents(read.frame)?, read.types))
+        Ok(Documents { frame: documents(read.frame)?, ..read })
     }
 
     pub(crate) fn listed(&self) -> Option<&Listed> {

@@ -108,7 +108,7 @@ fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
         return Ok(());
     }
     if !is_zero(nan) {
-        tracing::warn!("{KEY}: `{column}` is NaN in {nan} documents, which come last");
+        tracing::warn!("{KEY}: `{column}` is NaN in {nan} of the documents, which come last");
     }
     if let ScalarValue::Binary(Some(key)) = disordered {
         return Err(Error::input(format!(

@@ -23,7 +23,6 @@ mod verify;
 
 use std::sync::Arc;
 
-use datafusion::prelude::DataFrame;
 use tokio::sync::OnceCell;
 
 use crate::engine::{Engine, RunControl};
@@ -32,7 +31,7 @@ use crate::job::{self, Job};
 use crate::output::attempt::Attempt;
 use crate::output::claim::{Claim, ClaimWait};
 use crate::output::{Layout, attempt, delta};
-use crate::schema::SourceTypes;
+use crate::source::Documents;
 use context::StageContext;
 pub use existing::{OnExisting, Outcome};
 use existing::{PreviousResult, finished};
@@ -124,7 +123,7 @@ struct ClaimedRun<'a> {
 
 impl ClaimedRun<'_> {
     /// Runs the stages until they finish, the run is stopped, or the claim is lost.
-    async fn watched(&self, control: &RunControl, read: (DataFrame, SourceTypes)) -> Result<Outcome> {
+    async fn watched(&self, control: &RunControl, read: Documents) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
         let lost = self.claim.lost();
@@ -140,11 +139,7 @@ impl ClaimedRun<'_> {
         }
     }
 
-    async fn stages(
-        &self,
-        control: &RunControl,
-        (documents, types): (DataFrame, SourceTypes),
-    ) -> Result<Outcome> {
+    async fn stages(&self, control: &RunControl, read: Documents) -> Result<Outcome> {
         let Self { job, input, engine, existing, output, claim, fingerprint } = *self;
         // Another run may have finished since the first check.
         if existing == OnExisting::Fail
@@ -154,7 +149,7 @@ impl ClaimedRun<'_> {
             return Ok(finished);
         }
         let replaced = PreviousResult::read(output).await?;
-        delta::check(output, job, &types).await?;
+        delta::check(output, job, &read.types).await?;
         let record = attempt::AttemptRecord {
             attempt: claim.attempt().to_string(),
             fingerprint: fingerprint.to_owned(),
@@ -172,10 +167,11 @@ impl ClaimedRun<'_> {
         let cx = StageContext {
             runner: Runner::new(engine, (output, claim), control, fingerprint, key),
             job,
-            types,
+            types: read.types,
+            warning: read.warning,
             input,
             reference: input.reference.as_ref(),
-            documents,
+            documents: read.frame,
             join: OnceCell::new(),
             bytes_of_sketch: OnceCell::new(),
         };

@@ -13,6 +13,7 @@ use super::stage::documents::count_left_out;
 use super::stage::search::dense_groups;
 use super::stage::totals::{Total, Totals};
 use super::tables::WorkTable;
+use crate::error::counts::plural;
 use crate::error::{Context, Error, Result};
 use crate::job::{Against, FORMAT_VERSION, Input, Job, Reference};
 use crate::machine;
@@ -36,8 +37,9 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    // These warnings are not logged here, because skipped files are logged when the source is listed.
-    warnings.extend(input.listed().iter().flat_map(|listed| listed.skipped.clone()));
+    // These warnings are not logged here, because they are logged when the source is listed and opened.
+    warnings
+        .extend(input.listed().iter().flat_map(|listed| listed.skipped.clone()).chain(cx.warning.clone()));
     let mut origins = input.origins();
     let origin = (origins.len() == 1 && input.merged().is_none()).then(|| origins.remove(0));
     let written = |table: Table| manifest::Table { rows: cx.rows(table), files: cx.files(table) };
@@ -148,8 +150,9 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     }
     if left_out > 0 {
         warnings.push(format!(
-            "large groups of identical documents are written as stars, which leaves out {left_out} pairs; \
-             output.expand and output.max_expand set the size from which this is done"
+            "large groups of identical documents are written as stars, which leaves out {left_out} {}; \
+             output.expand and output.max_expand set the size from which this is done",
+            plural(left_out, "pair")
         ));
     }
     if let Some(dense) = dense_groups(cx).await? {
@@ -160,8 +163,9 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
             let about = if dense.left_out.exact { "" } else { "about " };
             warnings.push(format!(
                 "{documents} documents share a rare shingle with more than {} others and are paired with leaders, which leaves out \
-                 {about}{left_out} pairs; output.max_expand sets this number, and 0 asks for all pairs",
-                job.output.max_expand
+                 {about}{left_out} {}; output.max_expand sets this number, and 0 asks for all pairs",
+                job.output.max_expand,
+                plural(left_out, "pair")
             ));
         }
     }

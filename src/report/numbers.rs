@@ -13,11 +13,11 @@ use super::view::{
 use crate::address::masked;
 use crate::apply::{self, GroupCounts, alarms, decisions};
 use crate::error::Result;
+use crate::error::counts::{count, counted, either};
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
 use crate::lookup::rows::query;
-use crate::page::text::{count, counted, either};
 use crate::page::{job_settings, shingle_name};
 use crate::pipeline::numbers::one_number;
 use crate::schema::{Table, contract};
@@ -87,12 +87,17 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     })
 }
 
-/// Names a dataset by the last part of its first URL that is no pattern, and the number of further URLs.
+/// Names a dataset by the last part of its URL that is no pattern. Several URLs are named by their common folder, or without one, by the
+/// first URL and the number of the others.
 pub(crate) fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
-    let first = masked(first);
-    let name = first.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '[']))?;
-    Some(if more.is_empty() { name.to_owned() } else { format!("{name} and {} more", more.len()) })
+    let folders = first.rmatch_indices('/').map(|(at, _)| &first[..at]);
+    let mut folders = folders.filter(|folder| !folder.is_empty() && !folder.ends_with([':', '/']));
+    let folder = folders.find(|folder| more.iter().all(|url| url.starts_with(&format!("{folder}/"))));
+    let whole = if more.is_empty() { Some(first.as_str()) } else { folder };
+    let shown = masked(whole.unwrap_or(first));
+    let name = shown.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '[']))?;
+    Some(whole.map_or_else(|| format!("{name} and {} more", more.len()), |_| name.to_owned()))
 }
 
 fn sentence(numbers: &ReportNumbers, method: Method) -> String {
@@ -319,7 +324,7 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
     };
     missed.push(missed_by_method.to_owned());
     if let Some(left_out) = counts.dense_pairs_left_out.filter(|left_out| *left_out > 0) {
-        missed.push(format!("About {} pairs within dense groups were not written.", count(left_out)));
+        missed.push(format!("Not written: about {} within dense groups.", counted(left_out, "pair")));
     }
     Ok(RecallView {
         missed,
@@ -384,4 +389,25 @@ pub(super) fn settings(job: &Job) -> Vec<Setting> {
     ];
     let settings = job_settings(job).into_iter().chain(more);
     settings.map(|(name, value)| Setting { name: name.to_owned(), value: masked(&value) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataset_has_the_name_of_its_folder() {
+        for (urls, name) in [
+            (&["/data/a.csv"][..], "a.csv"),
+            (&["/data/in/**/*.csv"], "in"),
+            (&["/data/in/a.txt", "/data/in/sub/b.txt"], "in"),
+            (&["s3://bucket/in/a.txt", "s3://bucket/in/b.txt"], "in"),
+            (&["s3://one/a.txt", "s3://two/a.txt"], "a.txt and 1 more"),
+            (&["/data/a.txt", "/other/b.txt"], "a.txt and 1 more"),
+            (&["a.txt", "b.txt", "c.txt"], "a.txt and 2 more"),
+        ] {
+            let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+            assert_eq!(dataset(&urls).as_deref(), Some(name), "{urls:?}");
+        }
+    }
 }

@@ -4,10 +4,11 @@ use askama::Template;
 
 use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, SimilarityBin};
 use crate::error::Result;
+use crate::error::counts::count;
 use crate::evaluate::audit::{Judged, JudgedStratum};
 use crate::evaluate::{Estimate, Recall};
 use crate::page::text::decimal;
-use crate::page::{self, Axis, Chart, PageWords, Scale, Series, count};
+use crate::page::{self, Axis, Chart, PageWords, Scale, Series};
 
 #[derive(Template)]
 #[template(path = "report.html", config = "src/page/askama.toml")]

@@ -23,6 +23,7 @@ use super::work::{
     finished_part, put_part, rejected_path, written,
 };
 use super::{as_parquet, parquet, rows};
+use crate::error::counts::counted;
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::kernel::text::common_passages::SpanCutter;
@@ -196,9 +197,9 @@ async fn rewrite_file(
     let has_more = work.source.leaves_rows_out() && counts.read > expected.read;
     if (!has_more && counts.read != expected.read) || counts.rejected != expected.rejected {
         return Err(Error::input(format!(
-            "{} has {} documents, but the output knows {} of them: run the job again with --overwrite",
+            "{} has {}, but the output knows {} of them: run the job again with --overwrite",
             file.path(),
-            counts.read,
+            counted(counts.read, "document"),
             expected.read
         )));
     }

@@ -145,6 +145,9 @@ pub struct Reason {
     pub name: String,
     /// The meaning of the value.
     pub doc: String,
+    /// Advice for users who want to compare such a document. Only `rejects` has it.
+    #[serde(default)]
+    pub remedy: String,
 }
 
 /// The types of columns. Contract files write them by their Arrow names. No type is unsigned, because some engines cannot read unsigned

@@ -118,9 +118,17 @@ pub(crate) struct TextStep {
 /// The plan for parsing files, made from their first bytes.
 pub(crate) struct ParsePlan {
     pub wanted: WantedValues,
+    /// A sentence about files that lack columns or rows.
+    pub warning: Option<String>,
     /// The columns of the files, with the expressions of their values.
     pub values: NamedExpressions,
     pub files: Vec<Arc<SourceFile>>,
+}
+
+impl ParsePlan {
+    pub(super) fn new(wanted: WantedValues, values: NamedExpressions, files: Vec<Arc<SourceFile>>) -> Self {
+        Self { wanted, warning: None, values, files }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

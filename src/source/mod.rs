@@ -51,8 +51,8 @@ pub(crate) use self::listing::{
     Reach, every_file, is_companion, is_delta_table, list_again, list_quietly, same_store, without_pattern,
 };
 pub(crate) use self::other_files::{
-    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, other_data, other_file,
-    quoted,
+    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, is_binary, other_data,
+    other_file, quoted,
 };
 pub(crate) use self::reading::bytes::{BYTE_ORDER_MARK, FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::reading::documents::CUT;
@@ -93,6 +93,8 @@ pub struct Documents {
     pub frame: DataFrame,
     /// The types of the table columns that depend on the source.
     pub types: SourceTypes,
+    /// A sentence about files that lack columns.
+    pub(crate) warning: Option<String>,
 }
 
 /// The documents that are read, and their form.
@@ -133,7 +135,7 @@ pub async fn read(
 ) -> Result<Documents> {
     let ReadRequest { wanted, shingle } = request;
     let all = wanted.is_none();
-    let SourceRows { mut rows, values, types, .. } =
+    let SourceRows { mut rows, values, types, warning, .. } =
         open_rows(ctx, source, &listed.files, wanted, shingle).await?;
     // Wanted documents already passed the filter in an earlier read.
     if all {
@@ -153,7 +155,7 @@ pub async fn read(
     ];
     selected.extend(has_column(CUT).then(|| columns::column(CUT)));
     selected.extend(columns::carried(&values, &types.columns)?);
-    Ok(Documents { frame: rows.select(selected)?, types })
+    Ok(Documents { frame: rows.select(selected)?, types, warning })
 }
 
 /// Reads the documents at `places` in `sources`. The number of each source is the origin of its documents in `places`. Returns the number
@@ -253,6 +255,7 @@ struct SourceRows {
     rows: DataFrame,
     values: NamedExpressions,
     types: SourceTypes,
+    warning: Option<String>,
     /// The number of files that the condition excludes by their paths.
     files_left_out: u64,
 }
@@ -283,14 +286,14 @@ async fn open_rows(
     if !format.is_one_document() {
         to_read = without_empty_files(to_read);
     }
-    let (rows, mut values, types) = match format.reading {
+    let (rows, mut values, types, warning) = match format.reading {
         Reading::ParquetScan => {
             let opened = parquet::table(ctx, source, &columns, &to_read, wanted).await?;
             let mut rows = ctx.read_table(Arc::new(opened.table))?;
             if let Some(defect) = opened.defect {
                 rows = rows.with_column("defect", defect)?;
             }
-            (rows, opened.values, opened.types)
+            (rows, opened.values, opened.types, None)
         }
         Reading::Parser(parsed) => {
             let plan = parsed.plan(ctx, source, &columns.in_files, &to_read).await?;
@@ -304,11 +307,11 @@ async fn open_rows(
             let carried = source.columns.iter().map(text).collect();
             let types = SourceTypes { id: IdType::Utf8, columns: carried };
             let table = ParsedTable::new(parser, &plan.files, wanted.as_ref());
-            (ctx.read_table(Arc::new(table))?, plan.values, types)
+            (ctx.read_table(Arc::new(table))?, plan.values, types, plan.warning)
         }
     };
     values.extend(columns.path_values());
-    Ok(SourceRows { rows, values, types, files_left_out })
+    Ok(SourceRows { rows, values, types, warning, files_left_out })
 }
 
 /// Removes empty files. Some frameworks write such files.

@@ -16,7 +16,7 @@ pub(crate) struct OtherFile {
 }
 
 /// The number of bytes in which [`OtherFile::inside`] is searched.
-const SEARCHED: usize = 64 * 1024;
+pub(crate) const SEARCHED: usize = 64 * 1024;
 /// The maximum number of files that a sentence names.
 const NAMED: usize = 20;
 
@@ -73,13 +73,30 @@ const EXCEL_CSV: OtherFile =
     kind("CSV whose first line is `sep=`", &[], b"", "`tail -n +2 FILE > NEW.csv` removes this line");
 /// Files in a format that is not known.
 pub(crate) const UNKNOWN: OtherFile =
-    kind("no known format", &[], b"", "convert it to text, CSV, JSON lines or Parquet");
+    kind("not text, and no known format", &[], b"", "convert it to text, CSV, JSON lines or Parquet");
 
 /// Returns the kind of a file that begins with `bytes`, or `None` if it may contain text or data.
 pub(crate) fn other_file(bytes: &[u8]) -> Option<&'static OtherFile> {
     let searched = bytes.get(..SEARCHED).unwrap_or(bytes);
     let begins = |(at, magic): &(usize, &[u8])| bytes.get(*at..).is_some_and(|rest| rest.starts_with(magic));
     KINDS.iter().find(|kind| kind.magic.iter().any(begins) && memmem::find(searched, kind.inside).is_some())
+}
+
+/// Like [`other_file`], for text in UTF-8. Also recognises bytes that are no text, by their control characters.
+pub(crate) fn other_text(bytes: &[u8]) -> Option<&'static OtherFile> {
+    other_file(bytes).or_else(|| is_binary(bytes).then_some(&UNKNOWN))
+}
+
+/// Returns whether more than 1 % of the first characters are control characters that do not occur in texts. Texts in UTF-16 with a byte
+/// order mark are not binary.
+pub(crate) fn is_binary(bytes: &[u8]) -> bool {
+    let searched = bytes.get(..SEARCHED).unwrap_or(bytes);
+    let is_control = |byte: &&u8| matches!(byte, 0..b'\t' | 0x0e..0x1a | 0x1c..b' ');
+    // The bytes 0x80 to 0xBF continue a character.
+    let begins = |byte: &&u8| !matches!(byte, 0x80..0xc0);
+    let controls = searched.iter().filter(is_control).count();
+    let is_utf_16 = bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF");
+    !is_utf_16 && controls * 100 > searched.iter().filter(begins).count()
 }
 
 /// Like [`other_file`], for a file that should contain rows. Also recognises CSV that begins with the delimiter for Excel.
@@ -139,6 +156,17 @@ mod tests {
             (Vec::new(), None),
         ] {
             assert_eq!(other_file(&bytes).map(|kind| kind.title), title);
+        }
+    }
+
+    #[test]
+    fn texts_have_few_control_characters() {
+        for text in ["", "a\tb\r\n\u{1b}[1m", &format!("\0{}", "é".repeat(99))] {
+            assert_eq!(other_text(text.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(other_text(b"\xFF\xFEw\0i\0d\0e\0"), None);
+        for bytes in [&b"\0\x01ab"[..], &[0x93, 0, 0xb2, 0xff, 7, 0x81], b"w\0i\0d\0e\0"] {
+            assert_eq!(other_text(bytes), Some(&UNKNOWN), "{bytes:?}");
         }
     }
 

@@ -75,4 +75,6 @@ fn a_dry_run_counts_and_writes_nothing() {
     }
     assert_eq!(counted["removed"], applied.gone().len());
     assert_eq!(counted["dry_run"], true);
+    std::fs::write(applied.path("in/a.parquet"), "").unwrap();
+    program!["apply", applied.path("out"), "--dry-run"].assert().refused(3, &["source has changed"]);
 }

@@ -175,7 +175,8 @@ fn a_summary_begins_with_what_makes_the_result_doubtful() {
     let nothing =
         "source.where leaves no document (rows left out: 5, files left out: 0): correct the condition";
     let rejected = "3 of 5 documents were rejected, so most of them are not compared";
-    for (sets, warning) in [(&["--set", "source.where=id = 'none'"][..], nothing), (&[], rejected)] {
+    let one = (&["--set", "source.where=id = 'd3'"][..], "1 of 1 document was rejected");
+    for (sets, warning) in [(&["--set", "source.where=id = 'none'"][..], nothing), one, (&[], rejected)] {
         let scene = with_empty_texts();
         let run = scene.command(&[&["run", "job.toml"][..], sets].concat()).assert();
         run.warned(&[warning]);

@@ -37,6 +37,11 @@ fn check_prints_choice_curve_and_recall_without_data() {
     std::fs::remove_file(scene.path("in.jsonl")).unwrap();
     let check = ["check", "job.toml", "--no-data", "--set", "score.threshold=0.8"];
     scene.command(&check).assert().shown(&["16 bands of 6 rows", "<- threshold"]);
+    let one = ["--set", "lsh.bands=1", "--set", "lsh.rows=1", "--set", "minhash.bits=16"];
+    scene
+        .command(&[&check[..], &one].concat())
+        .assert()
+        .shown(&["1 band of 1 row", "in bands of 1 row make"]);
     let checked = printed(&mut scene.command(&check));
     // 1 - (1 - 0.8^6)^16
     let recall = checked["expected_recall_at_threshold"].as_f64().unwrap();

@@ -130,11 +130,14 @@ fn rejects_are_written_with_their_reasons() {
     assert_eq!(records[0], ["source", "position", "id", "reason", "remedy"]);
     let first = records[1..].iter().map(|record| &record[..4]);
     assert!(first.eq(expected.iter().map(|row| row.as_slice())), "{records:?}");
+    let advice = ["name it itself", "fill in the text, or remove", "--text", "correct the row"];
+    let remedies = records[1..].iter().map(|record| &record[4]);
+    assert!(remedies.zip(advice).all(|(remedy, advice)| remedy.contains(advice)), "{records:?}");
     let lines = std::fs::read_to_string(write("rejects.jsonl")).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
         lines[1],
-        json!({"source": file, "position": 1, "id": "b", "reason": "empty_text", "remedy": null})
+        json!({"source": file, "position": 1, "id": "b", "reason": "empty_text", "remedy": records[2][4]})
     );
     assert_eq!((lines.len(), &lines[0]["position"]), (4, &Value::Null));
     let table = parquet(&write("rejects.parquet"));

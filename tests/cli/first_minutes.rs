@@ -171,6 +171,8 @@ fn other_files_in_a_folder_of_one_format_are_skipped() {
     write_file(&folder, "data/sub/b.csv", many(100));
     call(&["find"], &[&data]).shown(&["among 120 documents\n"]);
     call(&["find"], &[&data.join("*.csv")]).shown(&["among 60 documents\n"]);
+    let pattern = data.join("*.csv").display().to_string();
+    program!["init", "-o", "-", &pattern].assert().shown(&[&format!("{pattern:?}"), "text = \"body\""]);
     let companions =
         ["README.md", "LICENSE", ".gitattributes", "dataset_info.json", "Thumbs.db", "notes.txt"];
     for name in companions {
@@ -243,7 +245,8 @@ fn mixed_or_unknown_formats_are_an_error_with_advice() {
     let documents = ["1.json", "2.json"].map(|name| write_file(&folder, name, "{\n\"a\": 1\n}"));
     call(&["find"], &[&documents[0], &documents[1]]).shown(&["\n1 pair"]);
     let picture = write_file(&folder, "pictures/a.png", (0..=255).collect::<Vec<u8>>());
-    call(&["find"], &[picture.parent().unwrap()]).refused(2, &["a.png (no known format)", "convert it"]);
+    call(&["find"], &[picture.parent().unwrap()])
+        .refused(2, &["a.png (not text, and no known format)", "convert it"]);
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn zip(inside: &str) -> Vec<u8> {
 fn other_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     // Larger than all texts together.
     let pdf = [b"%PDF-1.7\n".as_slice(), &[b'x'; 100_000]].concat();
+    let mut random = Random(7);
     vec![
         ("report.pdf", pdf, "`pdftotext "),
         ("letter.docx", zip("[Content_Types].xml word/document.xml"), "`pandoc -t plain -o "),
@@ -45,6 +46,12 @@ fn other_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         // The bytes decide, not the ending.
         ("scan.txt", b"\x89PNG\r\n\x1A\n and more".to_vec(), "`tesseract "),
         ("data.bin", (0..=255).collect(), "convert it to text"),
+        // Bytes without a pattern, under the name of a text.
+        (
+            "bytes.txt",
+            std::iter::repeat_with(|| random.below(256) as u8).take(5_000).collect(),
+            "convert it to text",
+        ),
     ]
 }
 
@@ -71,7 +78,7 @@ fn files_without_text_are_named_with_their_remedy() {
     // Paths are absolute wherever the command runs.
     let mut relative = resemblance();
     relative.current_dir(folder.path()).args(["find", "in", "-t", "0.3", "--rejects", "rejects.csv"]);
-    relative.assert().shown(&["among 2 files; not compared: 6 not_text"]);
+    relative.assert().shown(&["among 2 files; not compared: 7 not_text"]);
     let records = csv_records(&std::fs::read_to_string(folder.path().join("rejects.csv")).unwrap());
     assert_eq!(records.len(), other_files().len() + 1, "{records:?}");
     for (name, _, advice) in other_files() {
@@ -95,14 +102,16 @@ fn a_job_rejects_files_without_text() {
     let source = format!("format = 'text'\nurl = {:?}", folder.path().join("in"));
     for encoding in ["utf-8", "detect"] {
         let ran = run_job(&folder, &source, &[&format!("source.encoding={encoding}")]);
-        ran.warned(&["report.pdf (PDF)", "`pdftotext ", "not_text"]);
+        ran.warned(&[
+            "report.pdf (PDF)",
+            "`pdftotext ",
+            "not_text",
+            "bytes.txt (not text, and no known format)",
+        ]);
         let rejects = table(&folder.path().join("out"), "rejects");
         let rows: Vec<_> = strings(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect();
-        for (name, reason) in &rows {
-            let is_known = name != "data.bin";
-            assert!(!is_known || reason == "not_text", "{name} is {reason} in {encoding}");
-        }
-        assert!(rows.len() >= other_files().len() - 1, "{rows:?}");
+        assert!(rows.iter().all(|(_, reason)| reason == "not_text"), "{encoding}: {rows:?}");
+        assert_eq!(rows.len(), other_files().len(), "{encoding}: {rows:?}");
     }
 }
 

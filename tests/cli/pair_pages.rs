@@ -72,6 +72,12 @@ fn a_page_of_a_folder_has_its_name_and_the_measure_of_the_pairs() {
     let name = folder.path().file_name().unwrap().to_string_lossy();
     assert!(html.contains(&format!("<h1>Similar documents in <bdi>{name}</bdi></h1>")), "{html}");
     assert!(html.contains("<span class=\"faint\">contained share 1.000</span></li>"), "{html}");
+    // The source of this output is a list of files, because the folder also holds a PDF.
+    let [out, clean] = ["out", "clean"].map(|name| outside.path().join(name));
+    program!["dedup", "-q", folder.path(), "--output", &out, "--to", &clean].assert().success();
+    program!["show", &out, "--html", &page].assert().success();
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains(&format!("<title>Similar documents in {name}</title>")), "{html}");
 }
 
 #[test]

@@ -270,7 +270,10 @@ fn an_order_that_decides_nothing_is_reported() {
     let text = job_text_of("csv", folder.path().join("in"), folder.path().join("out"));
     std::fs::write(folder.path().join("job.toml"), text).unwrap();
     for (keep, expected) in [
-        ("n desc", &["`n` is NaN in 1 documents", "all documents with a `n` have the same one, 7"][..]),
+        (
+            "n desc",
+            &["`n` is NaN in 1 of the documents", "all documents with a `n` have the same one, 7"][..],
+        ),
         ("n in (7, 8)", &["no document has the value `8` of `n`"]),
         ("length desc", &[]),
     ] {

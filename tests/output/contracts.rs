@@ -105,6 +105,7 @@ fn reasons_of_rejects_equal_the_rule() {
     for rejects in [Table::Rejects, Table::ReferenceRejects].map(contract) {
         let listed: Vec<_> = rejects.reasons.iter().map(|r| format!("'{}'", r.name)).collect();
         assert!(rejects.rules.contains(&format!("reason IN ({})", listed.join(", "))));
+        assert!(rejects.reasons.iter().all(|r| r.remedy.is_empty() == (rejects.table != Table::Rejects)));
     }
 }
 

@@ -195,11 +195,12 @@ fn a_manifest_names_the_files_of_a_folder_that_were_skipped() {
     let folder = Folder::new();
     fs::create_dir(folder.path("in")).unwrap();
     folder.write("in/a.csv", "id,text\n1,one two three four\n");
+    folder.write("in/b.csv", "id,body\n2,one two three four\n");
     folder.write("in/none.csv", "");
     (0..7).for_each(|at| folder.write(&format!("in/{at}.pdf"), "x"));
     let warnings = run(&folder.job("csv", "in", "")).unwrap().manifest.warnings.join("\n");
-    let parts =
-        "do not end in .csv, .tsv, .txt are skipped: |4.pdf and 2 more|empty files are skipped: |none.csv";
+    let parts = "do not end in .csv, .tsv, .txt are skipped: |4.pdf and 2 more|empty files are skipped: |none.csv|\
+        b.csv has no column `text`, which is null in its rows, has a column `body`";
     for part in parts.split('|') {
         assert!(warnings.contains(part), "{part} is not in: {warnings}");
     }

@@ -153,11 +153,10 @@ fn recall(job: &Job) -> String {
     if is_lsh {
         let _ = writeln!(
             text,
-            "{} of {}, {choice}; {} of {} permutations used; the S-curve is steepest near {:.4}",
-            print::counted(lsh.bands as u64, "band"),
-            print::counted(lsh.rows as u64, "row"),
+            "{}, {choice}; {} of {} used; the S-curve is steepest near {:.4}",
+            lsh.bands_of_rows(),
             lsh.bands * lsh.rows,
-            job.minhash.permutations,
+            print::counted(job.minhash.permutations as u64, "permutation"),
             band_choice::threshold(lsh.bands, lsh.rows),
         );
     }

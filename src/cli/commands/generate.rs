@@ -220,7 +220,7 @@ impl Generated {
                 [file] => file.clone(),
                 files => print::counted(files.len() as u64, "file"),
             };
-            numbers.line(*rows, noun, &format!(" ({} bytes) in {files}", print::count(*bytes)));
+            numbers.line(*rows, noun, &format!(" ({}) in {files}", print::counted(*bytes, "byte")));
         }
         let reason = " of the source left out: they have no id or no text, or cannot be read";
         numbers.line(self.left_out.filter(|&rows| rows > 0), "row", reason);

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use datafusion::prelude::{col, lit};
-use datafusion::scalar::ScalarValue;
+use datafusion::prelude::{case, col, lit};
 use parquet::arrow::ArrowWriter;
 use serde::Serialize;
 
@@ -17,13 +16,13 @@ use crate::frames::utf8;
 use crate::job::{Format, Job, ParsedArgument};
 use crate::lookup::rows::{self, CsvStyle};
 use crate::lookup::{self, Finished};
-use crate::schema::Table;
+use crate::schema::{Table, contract};
 
 /// The columns of the file.
 const COLUMNS: [&str; 5] = ["source", "position", "id", "reason", "remedy"];
 
 /// The reason for files that were skipped because they have another format or are hidden.
-pub(crate) const LEFT_OUT: &str = "left_out";
+const LEFT_OUT: &str = "left_out";
 /// The reason for files that contain no text. A job that reads them gives the same reason.
 pub(crate) const NOT_TEXT: &str = "not_text";
 
@@ -33,11 +32,17 @@ pub(crate) struct SkippedFile {
     source: String,
     /// [`LEFT_OUT`] or [`NOT_TEXT`].
     pub(crate) reason: &'static str,
-    remedy: Option<String>,
+    remedy: String,
 }
 
 impl SkippedFile {
-    pub(crate) fn new(path: &str, reason: &'static str, remedy: Option<String>) -> Self {
+    /// The file at `path` with the reason [`LEFT_OUT`].
+    pub(crate) fn left_out(path: &str) -> Self {
+        let remedy = "name it itself to compare it, together with other files of its format";
+        Self::new(path, LEFT_OUT, remedy.to_owned())
+    }
+
+    pub(crate) fn new(path: &str, reason: &'static str, remedy: String) -> Self {
         let source = address::absolute_address(path).unwrap_or_else(|_| path.to_owned());
         Self { source, reason, remedy }
     }
@@ -73,7 +78,7 @@ impl RejectsFile {
     }
 
     /// Writes the rejects of the finished `job`, and the `skipped` files with their reasons and remedies, sorted by file and position.
-    /// Position and id are null for skipped files. The remedy is null for all other rows.
+    /// Position and id are null for skipped files.
     ///
     /// # Errors
     /// If the tables cannot be read, or if the file exists or cannot be written.
@@ -96,8 +101,12 @@ impl RejectsFile {
 async fn rejects(job: &Job, skipped: &[SkippedFile]) -> Result<RecordBatch> {
     let session = lookup::session(&job.engine)?;
     let finished = Finished::open(&session, &job.output.url).await?;
-    let no_remedy = lit(ScalarValue::Utf8(None)).alias("remedy");
-    let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason"), no_remedy];
+    let reasons = contract(Table::Rejects).reasons.iter();
+    let mut remedies = case(col("reason"));
+    reasons
+        .for_each(|reason| remedies = remedies.when(lit(reason.name.as_str()), lit(reason.remedy.as_str())));
+    let remedy = remedies.end()?.alias("remedy");
+    let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason"), remedy];
     let rejects = finished.table(Table::Rejects)?.select(columns)?;
     let fields = rejects.schema().fields().iter();
     let columns: Vec<_> = fields.map(|field| (field.name().as_str(), field.data_type().clone())).collect();

@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use crate::address::secrets::masked;
 use crate::environment::Environment;
+pub(crate) use crate::error::counts::{count, counted, either, plural};
 use crate::error::library_errors::is_no_permission;
 use crate::error::visible::{escaped, visible};
 use crate::error::{Error, Kind, Result, distinct_messages};
 use crate::page::side_by_side::COLOURS;
-pub(crate) use crate::page::text::{bytes, count, counted, either, plural};
+pub(crate) use crate::page::text::bytes;
 
 /// Writes a result to standard output. Escapes control characters, except in the colours of this program.
 pub(crate) fn result(text: &str) -> Result<()> {

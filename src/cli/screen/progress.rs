@@ -145,14 +145,14 @@ impl Progress for Bar {
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
         // Most stages write only after they have read all of their input, so the line first shows the rows that were read.
-        let (read, written) = (print::count(rows_in), print::count(rows_out));
+        let (read, written) = (print::counted(rows_in, "row"), print::count(rows_out));
         let stage = self.stage.lock();
         let rows = match (rows_in > rows_out, rows_out > 0, stage.unit) {
             (_, true, Some(_)) => format!("{written} written"),
             (_, false, Some(_)) => "nothing written yet".to_owned(),
-            (true, true, None) => format!("{read} rows read, {written} written"),
-            (true, false, None) => format!("{read} rows read"),
-            (false, _, None) => format!("{written} rows"),
+            (true, true, None) => format!("{read} read, {written} written"),
+            (true, false, None) => format!("{read} read"),
+            (false, _, None) => print::counted(rows_out, "row"),
         };
         self.bar.set_message(format!("{}{rows}", stage.tasks));
     }

@@ -7,6 +7,7 @@ use super::interface::{
     AllSketches, Error, Job, Planned, Result, Stage, StageContext, StagePlan, StageTables, Table,
     WorkColumns, WorkTable, boxed, not_null, null,
 };
+use crate::error::counts::counted;
 use crate::frames::{self, columns, utf8};
 use crate::job::{DuplicateIds, Input, Reuse, SameId, ShingleHash, Source};
 use crate::output::manifest::Counts;
@@ -198,19 +199,19 @@ pub(super) static SKETCHES: Stage =
         .with_tables(sketch_tables);
 
 fn describe_sketches(job: &Job) -> String {
-    let permutations = job.minhash.permutations;
+    let permutations = counted(job.minhash.permutations as u64, "permutation");
     if let Input::Reuse(Reuse { output, keeps_shingles }) = &job.input {
         let kept = if *keeps_shingles { "signatures and shingles" } else { "signatures" };
-        return format!("take the {kept} of {output}, {permutations} permutations");
+        return format!("take the {kept} of {output}, {permutations}");
     }
     if let Input::Merge(outputs) = &job.input {
         return format!("take the documents of {}", outputs.join(", "));
     }
     if job.shingle.hash == ShingleHash::Dictionary {
-        return format!("take the numbers of the shingles, {permutations} permutations");
+        return format!("take the numbers of the shingles, {permutations}");
     }
     format!(
-        "read {} from {}, cut {}-{} shingles, {permutations} permutations",
+        "read {} from {}, cut {}-{} shingles, {permutations}",
         job.source.text.join(" + "),
         job.source.urls.join(", "),
         job.shingle.size,

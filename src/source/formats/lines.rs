@@ -52,7 +52,7 @@ impl ParsedFormat for TextLines {
                 values.push((name.clone(), column(value_name(wanted.len()))));
                 wanted.push(name);
             }
-            Ok(ParsePlan { wanted: WantedValues::Columns(wanted), values, files: files.to_vec() })
+            Ok(ParsePlan::new(WantedValues::Columns(wanted), values, files.to_vec()))
         })
     }
 

@@ -47,7 +47,7 @@ impl ParsedFormat for Reuters {
                 None => Err(missing(source, name, "Reuters stories", COLUMNS.map(str::to_owned))),
             };
             let values = columns.iter().copied().map(value).collect::<Result<NamedExpressions>>()?;
-            Ok(ParsePlan { wanted: WantedValues::All(COLUMNS.len()), values, files: files.to_vec() })
+            Ok(ParsePlan::new(WantedValues::All(COLUMNS.len()), values, files.to_vec()))
         })
     }
 

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes::{Chunks, FileBytes, decoded, decompress, read_bytes, split_mark};
 use super::documents::{CUT, DocumentBatch, DocumentSink, FileProgress};
+use crate::error::counts::counted;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::source::file::SourceFile;
@@ -248,7 +249,7 @@ impl OpenFile {
         if sink.is_full() {
             return Ok(true);
         }
-        let failed = || format!("reading {} failed after {} rows", sink.path(), sink.count());
+        let failed = || format!("reading {} failed after {}", sink.path(), counted(sink.count(), "row"));
         match self.chunks.try_next().await.context(failed)? {
             Some(chunk) => {
                 self.bytes.add(chunk.len() as u64);

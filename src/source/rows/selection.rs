@@ -14,6 +14,7 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
+use crate::error::counts::plural;
 use crate::error::{Context, Error, Result};
 
 /// A set of row numbers of a file, as bits in 64-bit words.
@@ -226,8 +227,9 @@ impl DocumentPlaces {
 /// Returns the error for a file that has only `rows` documents, although document number `last` is needed.
 pub(in crate::source) fn too_few(source: &str, rows: u64, last: u64) -> Error {
     Error::input(format!(
-        "{source} has {rows} documents, but number {last}, counted from 0, must be read again: the file was changed, \
-         so run the job again"
+        "{source} has {rows} {}, but number {last}, counted from 0, must be read again: the file was changed, \
+         so run the job again",
+        plural(rows, "document")
     ))
 }
 

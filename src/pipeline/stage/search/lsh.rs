@@ -3,6 +3,7 @@
 use super::dense::settle;
 use super::pair_limit;
 use super::prefix::{HOT_FREQUENCIES, by_prefixes, check_pairs, describe_dense};
+use crate::error::counts::counted;
 use crate::frames::candidates::{candidates, may_match_by_buckets};
 use crate::frames::columns;
 use crate::frames::sketches::bands;
@@ -31,11 +32,10 @@ impl WorkTable {
 pub(super) static LSH: CandidateSearch = CandidateSearch {
     describe: |job| {
         format!(
-            "pair documents that share one of {} buckets of {} rows (in a bucket of more than {} documents, those \
-             that share one of their rarest shingles{})",
-            job.lsh.bands,
-            job.lsh.rows,
-            job.lsh.hot_bucket,
+            "pair documents that share a bucket of {} (in a bucket of more than {}, those that share one of their rarest \
+             shingles{})",
+            job.lsh.bands_of_rows(),
+            counted(job.lsh.hot_bucket, "document"),
             describe_dense(job)
         )
     },

@@ -36,7 +36,7 @@ pub(super) const CSV: SourceFormat = SourceFormat {
 const CONCURRENT_HEADS: usize = 32;
 /// The maximum length of a header, in bytes.
 const HEADER_BYTES: usize = 1024 * 1024;
-/// The maximum number of columns that a warning names.
+/// The maximum number of files that a warning names, and of columns for each file.
 const SHOWN: usize = 5;
 
 struct CsvFormat;
@@ -74,12 +74,13 @@ impl ParsedFormat for CsvFormat {
                     return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
                 }
             }
-            warn_of_other_columns(columns, &with_columns);
+            let warning = other_columns(columns, &with_columns);
+            warning.iter().for_each(|warning| tracing::warn!("{warning}"));
             let wanted: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
             let values = wanted.iter().enumerate().map(|(at, name)| (name.clone(), column(value_name(at))));
             let values = values.collect();
             let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
-            Ok(ParsePlan { wanted: WantedValues::Columns(wanted), values, files })
+            Ok(ParsePlan { warning, ..ParsePlan::new(WantedValues::Columns(wanted), values, files) })
         })
     }
 
@@ -376,8 +377,8 @@ impl<'a> HeadReader<'a> {
     }
 }
 
-/// Warns about files that lack wanted columns, and about files with columns that the first file lacks.
-fn warn_of_other_columns(wanted: &[&str], heads: &[&CsvHead]) {
+/// Returns a sentence about files that lack wanted columns, and about files with columns that the first file lacks.
+fn other_columns(wanted: &[&str], heads: &[&CsvHead]) -> Option<String> {
     let first: HashSet<&String> = heads.first().into_iter().flat_map(|head| &head.columns).collect();
     let difference = |head: &&CsvHead| {
         let missing = wanted.iter().filter(|name| head.count(name) == 0);
@@ -388,10 +389,10 @@ fn warn_of_other_columns(wanted: &[&str], heads: &[&CsvHead]) {
         let parts: Vec<String> = missing.chain(new).take(SHOWN).collect();
         (!parts.is_empty()).then(|| format!("{} {}", head.file.path, parts.join(", ")))
     };
-    let others: Vec<String> = heads.iter().filter_map(difference).collect();
-    if let Some(first) = others.first() {
-        tracing::warn!(files = others.len(), "not all files have the same columns: {first}");
-    }
+    let mut others: Vec<String> = heads.iter().filter_map(difference).collect();
+    let more = others.split_off(others.len().min(SHOWN)).len();
+    let more = if more > 0 { format!("; and {more} more files") } else { String::new() };
+    (!others.is_empty()).then(|| format!("not all files have the same columns: {}{more}", others.join("; ")))
 }
 
 #[cfg(test)]

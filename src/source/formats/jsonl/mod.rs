@@ -91,7 +91,7 @@ impl ParsedFormat for JsonLines {
                 wanted.push(JsonValue { name: name.to_owned(), path, inside: None, kind });
             }
             let files = samples.into_iter().filter(|sample| sample.rows > 0).map(|sample| sample.file);
-            Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files: files.collect() })
+            Ok(ParsePlan::new(WantedValues::Fields(wanted), values, files.collect()))
         })
     }
 

@@ -18,6 +18,7 @@ use object_store::ObjectStore;
 use serde::{Deserialize, Serialize};
 
 use super::reader::{pinned_scan, split_index};
+use crate::error::counts::counted;
 use crate::error::guard::guarded_async;
 use crate::error::{Context, Error};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, only_input};
@@ -273,8 +274,9 @@ impl Numbering {
         let split = self.split(index)?;
         match split.expected_rows() {
             Some(rows) if rows != found => Err(Error::input(format!(
-                "{} has {found} rows where its footer says {rows}: the file is damaged, restore it",
-                split.file.path
+                "{} has {} where its footer says {rows}: the file is damaged, restore it",
+                split.file.path,
+                counted(found, "row")
             ))
             .into()),
             _ => Ok(()),
@@ -300,7 +302,7 @@ impl Numbering {
             };
         };
         let split = splits.get(index);
-        let rows = found + split.map_or(0, |split| split.first_row);
+        let rows = counted(found + split.map_or(0, |split| split.first_row), "row");
         let ended = match split.and_then(Split::expected_rows) {
             Some(rows) => found >= rows,
             None => self.last_batch < self.number.batch_rows,
@@ -308,9 +310,9 @@ impl Numbering {
         match next {
             Some(next) if ended => format!("reading {next} failed"),
             Some(next) if split.is_some_and(|split| split.rows.is_none()) => {
-                format!("reading {} failed after {rows} rows, or {next} at its start", path(index))
+                format!("reading {} failed after {rows}, or {next} at its start", path(index))
             }
-            _ => format!("reading {} failed after {rows} rows", path(index)),
+            _ => format!("reading {} failed after {rows}", path(index)),
         }
     }
 }

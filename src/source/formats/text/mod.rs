@@ -18,7 +18,7 @@ use crate::source::format::{
     DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, TextStep,
     WantedValues,
 };
-use crate::source::other_files::other_file;
+use crate::source::other_files::{SEARCHED, other_text};
 use crate::source::reading::bytes::{BYTE_ORDER_MARK, marked_compression};
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, value_name};
@@ -75,7 +75,7 @@ impl ParsedFormat for TextFormat {
             // The job can give the text any name.
             let name = source.text.iter().take(1);
             let values = name.map(|name| (name.clone(), column(value_name(0)))).collect();
-            Ok(ParsePlan { wanted: WantedValues::All(1), values, files: files.to_vec() })
+            Ok(ParsePlan::new(WantedValues::All(1), values, files.to_vec()))
         })
     }
 
@@ -117,12 +117,12 @@ struct TextReader {
 }
 
 impl TextReader {
-    fn start(&self) -> Vec<u8> {
-        self.chunks.iter().flatten().copied().take(START_BYTES).collect()
+    fn start(&self, bytes: usize) -> Vec<u8> {
+        self.chunks.iter().flatten().copied().take(bytes).collect()
     }
 
     fn step(&self) -> Option<&'static TextStep> {
-        step(&self.source, &self.path, &self.start())
+        step(&self.source, &self.path, &self.start(START_BYTES))
     }
 
     /// Whether the file is too long for its step.
@@ -141,11 +141,11 @@ impl DocumentReader for TextReader {
         let chunk = std::mem::take(chunk);
         self.chunks.extend((!chunk.is_empty()).then_some(chunk));
         if self.is_too_long() {
-            self.chunks = vec![self.start().into()];
+            self.chunks = vec![self.start(START_BYTES).into()];
         }
         if let Some(shingle) = self.cut.as_ref().filter(|_| before < LONG_TEXT && self.bytes >= LONG_TEXT)
             && self.step().is_none()
-            && other_file(&self.start()).is_none()
+            && other_text(&self.start(SEARCHED)).is_none()
         {
             let mut long = LongTextReader::new(shingle)?;
             self.chunks.drain(..).for_each(|chunk| long.take(&chunk, false));
@@ -168,7 +168,7 @@ impl DocumentReader for TextReader {
             chunks => chunks.concat().into(),
         };
         self.chunks.clear();
-        if let Some(kind) = other_file(&text) {
+        if let Some(kind) = other_text(&text) {
             return documents.push_other_file(kind);
         }
         documents.push_text(match (step, document(text)) {
