@@ -1,5 +1,6 @@
 //! Parses the messages of errors in other libraries. This is necessary if the type of an error is private, or is lost between processes.
-//! The tests make the library produce each message, so they fail if an upgrade changes a message.
+//! The tests make the library produce each message, so they fail if an upgrade changes a message. The messages of the TOML parser are in
+//! `job::toml_errors`.
 
 use http::StatusCode;
 
@@ -74,26 +75,6 @@ pub(crate) fn json_at_byte(message: &str) -> String {
     message.replace(" at line 1 column ", " at byte ")
 }
 
-/// Replaces Rust terms in a message of the TOML parser.
-pub(crate) fn plain_toml(message: &str) -> String {
-    const WORDS: [(&str, &str); 5] = [
-        ("expected usize", "expected a whole number, 0 or more"),
-        ("expected u64", "expected a whole number, 0 or more"),
-        ("expected f64", "expected a number"),
-        ("expected a sequence", "expected a list of strings"),
-        ("expected a boolean", "expected true or false"),
-    ];
-    let plain = message.replace("unknown field", "unknown key").replace("unknown variant", "unknown value");
-    let plain = plain.replace("wanted string or table", "expected a string");
-    if let Some((head, _)) = plain.split_once("expected struct ") {
-        return format!("{head}expected a section of keys");
-    }
-    WORDS
-        .iter()
-        .find_map(|(rust, word)| plain.strip_suffix(rust).map(|head| format!("{head}{word}")))
-        .unwrap_or(plain)
-}
-
 /// Returns whether the message of an error only repeats the message of its cause after a label, as in `Arrow error: ...`.
 pub(crate) fn is_label_of(message: &str, cause: &str) -> bool {
     let is_label =
@@ -138,22 +119,6 @@ pub(crate) fn is_no_permission(message: &str) -> bool {
     cfg!(unix) && (message.contains("(os error 13)") || message.contains("(os error 30)"))
 }
 
-/// Returns whether a message of the TOML parser reports a missing field.
-pub(crate) fn is_missing_field(message: &str) -> bool {
-    message.starts_with("missing field")
-}
-
-/// Returns whether a message of the TOML parser reports an unknown key or value. Such a message lists the allowed keys or values in
-/// backticks.
-pub(crate) fn is_unknown_word(message: &str) -> bool {
-    message.starts_with("unknown")
-}
-
-/// Returns whether a message from [`plain_toml`] concerns a key that does not exist.
-pub(crate) fn is_unknown_key(message: &str) -> bool {
-    message.starts_with("unknown key")
-}
-
 /// Returns whether a message of the operating system reports a full disk, for an error whose type was lost.
 pub(crate) fn is_full_disk(message: &str) -> bool {
     // ENOSPC and EDQUOT.
@@ -168,7 +133,6 @@ mod tests {
     use object_store::aws::{AmazonS3, AmazonS3Builder};
     use object_store::path::Path;
     use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig};
-    use serde::Deserialize;
 
     use super::*;
     use crate::error::one_line;
@@ -310,47 +274,5 @@ mod tests {
         let message = serde_json::from_str::<serde_json::Value>("{\"a\": nil}").unwrap_err().to_string();
         assert_eq!(json_at_byte(&message), "expected ident at byte 8");
         assert_eq!(json_without_place(&message), "expected ident");
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its errors are of interest")]
-    struct Sample {
-        count: usize,
-        big: Option<u64>,
-        share: Option<f64>,
-        names: Option<Vec<String>>,
-        flag: Option<bool>,
-        word: Option<Word>,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "lowercase")]
-    enum Word {
-        One,
-        Two,
-    }
-
-    #[test]
-    fn job_files_that_are_wrong() {
-        let message = |text: &str| toml::from_str::<Sample>(text).unwrap_err().message().to_owned();
-        assert!(is_missing_field(&message("big = 1")));
-        for (text, plain) in [
-            ("count = \"a\"", "expected a whole number, 0 or more"),
-            ("count = 1\nbig = \"a\"", "expected a whole number, 0 or more"),
-            ("count = 1\nshare = \"a\"", "expected a number"),
-            ("count = 1\nnames = 1", "expected a list of strings"),
-            ("count = 1\nflag = 1", "expected true or false"),
-            ("count = 1\nword = 1", "expected a string"),
-        ] {
-            let message = message(text);
-            assert_ne!(plain_toml(&message), message);
-            assert!(plain_toml(&message).ends_with(plain), "{message}");
-        }
-        let (key, value) = (message("count = 1\nsise = 1"), message("count = 1\nword = \"three\""));
-        assert!(is_unknown_word(&key) && is_unknown_word(&value), "{key} {value}");
-        assert!(plain_toml(&key).starts_with("unknown key `sise`"), "{key}");
-        assert!(plain_toml(&value).starts_with("unknown value `three`"), "{value}");
-        assert!(value.contains("`two`"), "{value}");
     }
 }

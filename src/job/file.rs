@@ -22,8 +22,8 @@ use super::score::Score;
 use super::shingle::ShingleSection;
 use super::source::SourceSection;
 use super::suggestions;
+use super::toml_errors::{is_missing_field, is_unknown_key, is_unknown_word, plain_toml};
 use crate::address::secrets::{self, masked};
-use crate::error::library_errors::{is_missing_field, is_unknown_key, is_unknown_word, plain_toml};
 use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 

@@ -23,6 +23,7 @@ mod score;
 mod shingle;
 mod source;
 mod suggestions;
+mod toml_errors;
 mod values;
 mod where_and_limit;
 

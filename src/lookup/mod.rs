@@ -7,8 +7,7 @@ pub mod passage;
 pub mod reread;
 pub mod rows;
 pub mod show;
-#[cfg(feature = "xlsx")]
-pub mod workbook;
+pub mod spreadsheets;
 
 pub(crate) use finished::near_ids;
 pub use finished::{Finished, Id, not_found};

@@ -2,7 +2,7 @@
 //!
 //! - `listing` finds the files, and `identity` detects replaced files. `file` represents a file of a source.
 //! - `format` is the interface of formats, and `formats` contains a file or folder for each format.
-//! - `reading` parses files, and `rows` selects the rows that are read. `other_files` recognises files that contain no text.
+//! - `reading` parses files, and `rows` selects the rows that are read. `other_files` recognises files that are not documents.
 
 mod file;
 mod format;
@@ -48,11 +48,11 @@ pub(crate) use self::formats::text::{START_BYTES, is_stored_text};
 pub(crate) use self::identity::{Checksums, InputComparison, checksum_of};
 pub use self::listing::{Listed, list};
 pub(crate) use self::listing::{
-    Reach, every_file, is_companion, is_delta_table, list_again, list_quietly, same_store, without_pattern,
+    Reach, every_file, is_delta_table, list_again, list_quietly, same_store, without_pattern,
 };
 pub(crate) use self::other_files::{
-    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, is_binary, other_data,
-    other_file, quoted,
+    COMPRESSED_PARQUET, COMPRESSED_SGML, OTHER_JSON, OtherFile, UNKNOWN, first_names, is_binary,
+    is_companion, other_data, other_file, quoted,
 };
 pub(crate) use self::reading::bytes::{BYTE_ORDER_MARK, FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::reading::documents::CUT;

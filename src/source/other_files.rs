@@ -1,6 +1,11 @@
-//! Files that contain no text, and programs that make text or data of them.
+//! Files that are not documents.
+//!
+//! - Files of another kind, such as PDF, are recognised by their first bytes. Messages name a program that makes text or data of them.
+//! - Files that describe a dataset or belong to an operating system are recognised by their names, and are skipped in folders.
 
 use memchr::memmem;
+
+use crate::job::Format;
 
 /// A kind of files that this program does not read.
 #[derive(Debug, PartialEq, Eq)]
@@ -119,6 +124,31 @@ impl OtherFile {
     }
 }
 
+/// Files of operating systems.
+const SYSTEM: [&str; 2] = ["thumbs.db", "desktop.ini"];
+/// Descriptions of datasets.
+const DESCRIPTIONS: [&str; 5] =
+    ["dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "croissant.json"];
+/// The first words in the names of texts that describe a dataset.
+const TEXTS: [&str; 8] =
+    ["readme", "license", "licence", "copying", "notice", "changelog", "citation", "contributing"];
+
+pub(super) fn is_system_file(name: &str) -> bool {
+    SYSTEM.contains(&lower_file_name(name).as_str())
+}
+
+/// Whether a file with this name describes a dataset or belongs to an operating system.
+pub(crate) fn is_companion(name: &str) -> bool {
+    let last = lower_file_name(name);
+    let first_word = last.split(['.', '-', '_']).next().unwrap_or_default();
+    let is_text = !matches!(Format::from_path(&last), Some(format) if format != Format::Text);
+    is_system_file(name) || DESCRIPTIONS.contains(&last.as_str()) || is_text && TEXTS.contains(&first_word)
+}
+
+fn lower_file_name(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
+}
+
 /// Returns the first of `names` in one line, and the number of the others.
 pub(crate) fn first_names(names: &[&str]) -> String {
     let more = match names.len().saturating_sub(NAMED) {
@@ -176,5 +206,19 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let said = KINDS[0].sentence(&names);
         assert!(said.ends_with("19.pdf and 2 more (PDF): `pdftotext 0.pdf` makes text of it"), "{said}");
+    }
+
+    #[test]
+    fn companions_have_no_documents() {
+        for name in
+            ["README", "data/Readme.md", "LICENSE-MIT", "readme_en.txt", "Thumbs.db", "dataset_info.json"]
+        {
+            assert!(is_companion(name), "{name}");
+        }
+        for name in
+            ["readme.parquet", "license.csv.gz", "readmes/a.txt", "a/README/b", "info.json", "notices.txt"]
+        {
+            assert!(!is_companion(name), "{name}");
+        }
     }
 }

@@ -4,7 +4,7 @@ pub(crate) mod data;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use arrow::array::RecordBatch;
 
@@ -14,9 +14,8 @@ use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 pub(crate) use crate::job::parse_size as memory;
 use crate::job::{self, Names, ParsedArgument, Preference, Source};
-use crate::lookup::rows::{self, CsvStyle};
-#[cfg(feature = "xlsx")]
-use crate::lookup::workbook::workbook;
+use crate::lookup::rows;
+use crate::lookup::spreadsheets::{self, CsvStyle, new_spreadsheet};
 use crate::output::Stored;
 use crate::pipeline::{OnExisting, first_day};
 
@@ -59,33 +58,8 @@ pub(crate) struct CsvArguments {
     csv: bool,
     /// Print CSV that Excel opens by double click, with ' before texts that look like formulas. It has the delimiter and the encoding of
     /// CSV files that were read. With =FILE, write a new file, which is a workbook if its name ends in .xlsx
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "json", value_parser = new_sheet)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "json", value_parser = new_spreadsheet)]
     excel: Option<Option<PathBuf>>,
-}
-
-/// Parses the path of a sheet that does not exist yet.
-fn new_sheet(text: &str) -> ParsedArgument<PathBuf> {
-    let path = PathBuf::from(text);
-    if !is_named(&path, "csv") && !is_named(&path, "xlsx") {
-        return Err("expected a file name that ends in .csv or .xlsx".to_owned());
-    }
-    if cfg!(not(feature = "xlsx")) && is_named(&path, "xlsx") {
-        return Err(
-            "this program was built without the feature `xlsx`: name a file that ends in .csv".to_owned()
-        );
-    }
-    if path.symlink_metadata().is_ok() {
-        return Err("it exists: name another file, or remove it".to_owned());
-    }
-    if files::folder(&path).is_dir() {
-        Ok(path)
-    } else {
-        Err("its folder does not exist: create it first".to_owned())
-    }
-}
-
-fn is_named(path: &Path, extension: &str) -> bool {
-    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 impl CsvArguments {
@@ -112,14 +86,14 @@ impl CsvArguments {
     /// Prints rows as CSV, or writes them to the file of `--excel`. Control characters are escaped if the output is a terminal.
     pub(crate) fn print_rows(&self, names: &[&str], rows: &[RecordBatch], source: &Source) -> Result<()> {
         let style = if self.csv { CsvStyle::Exact } else { CsvStyle::like(source) };
-        let csv = || rows::csv(names, rows, style);
+        let csv = || spreadsheets::csv(names, rows, style);
         let Some(Some(path)) = &self.excel else {
             let is_terminal = std::io::stdout().is_terminal();
             return if is_terminal { print::result(&csv()?) } else { print::exact(&style.encoded(&csv()?)) };
         };
         let content = match path {
             #[cfg(feature = "xlsx")]
-            path if is_named(path, "xlsx") => workbook(names, rows)?,
+            path if spreadsheets::is_named(path, "xlsx") => spreadsheets::workbook(names, rows)?,
             _ => style.encoded(&csv()?),
         };
         files::write(path, &content, false)?;

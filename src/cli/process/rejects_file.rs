@@ -14,7 +14,8 @@ use crate::address;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::{Format, Job, ParsedArgument};
-use crate::lookup::rows::{self, CsvStyle};
+use crate::lookup::rows;
+use crate::lookup::spreadsheets::{self, CsvStyle};
 use crate::lookup::{self, Finished};
 use crate::schema::{Table, contract};
 
@@ -85,7 +86,7 @@ impl RejectsFile {
     pub(crate) fn write(&self, job: &Job, skipped: &[SkippedFile]) -> Result<()> {
         let rejects = JobRuntime::start(&job.engine)?.run(rejects(job, skipped))?;
         let content = match self.format {
-            Format::Csv => rows::csv(&COLUMNS, &[rejects], CsvStyle::Exact)?.into_bytes(),
+            Format::Csv => spreadsheets::csv(&COLUMNS, &[rejects], CsvStyle::Exact)?.into_bytes(),
             Format::Parquet => {
                 let mut writer = ArrowWriter::try_new(Vec::new(), rejects.schema(), None)?;
                 writer.write(&rejects)?;

@@ -23,8 +23,9 @@ use crate::error::Result;
 use crate::frames::utf8;
 use crate::job::Shingle;
 use crate::kernel::hash::document_key;
-use crate::lookup::rows::{self, CsvStyle};
+use crate::lookup::rows;
 use crate::lookup::show::{Member, MemberTexts, similarity};
+use crate::lookup::spreadsheets::{self, CsvStyle};
 use crate::lookup::{Finished, Id};
 use crate::page::{self, EXCERPT, PageWords, Side, sides};
 
@@ -206,7 +207,7 @@ impl Pack {
         let schema = batch.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let style = CsvStyle::SPREADSHEET;
-        rows::csv(&names, &[batch], style).map(|text| style.encoded(&text))
+        spreadsheets::csv(&names, &[batch], style).map(|text| style.encoded(&text))
     }
 
     /// Renders the pack as an HTML page, which needs no other file.

@@ -14,9 +14,10 @@ use super::pattern::{InputPattern, Matched, matched};
 use crate::address::{self, APPLIED};
 use crate::delta::FOLDER;
 use crate::error::{Context, Error, Result};
-use crate::job::{self, Format};
+use crate::job;
 use crate::source::file::SourceFile;
 use crate::source::format::{Reading, SourceFormat};
+use crate::source::other_files::{is_companion, is_system_file};
 
 /// The listed files of a source.
 #[derive(Debug, Default)]
@@ -307,31 +308,6 @@ fn has_ending(name: &str, format: &SourceFormat) -> bool {
     format.endings.is_empty() || format.endings.iter().any(|end| lower.ends_with(end))
 }
 
-/// Files of operating systems.
-const SYSTEM: [&str; 2] = ["thumbs.db", "desktop.ini"];
-/// Descriptions of datasets.
-const DESCRIPTIONS: [&str; 5] =
-    ["dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "croissant.json"];
-/// The first words in the names of texts that describe a dataset.
-const TEXTS: [&str; 8] =
-    ["readme", "license", "licence", "copying", "notice", "changelog", "citation", "contributing"];
-
-fn is_system_file(name: &str) -> bool {
-    SYSTEM.contains(&lower_file_name(name).as_str())
-}
-
-/// Whether a file with this name describes a dataset or belongs to an operating system.
-pub(crate) fn is_companion(name: &str) -> bool {
-    let last = lower_file_name(name);
-    let first_word = last.split(['.', '-', '_']).next().unwrap_or_default();
-    let is_text = !matches!(Format::from_path(&last), Some(format) if format != Format::Text);
-    is_system_file(name) || DESCRIPTIONS.contains(&last.as_str()) || is_text && TEXTS.contains(&first_word)
-}
-
-fn lower_file_name(name: &str) -> String {
-    name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
-}
-
 /// The maximum number of names in a warning.
 const SHOWN: usize = 5;
 
@@ -397,20 +373,6 @@ impl Skipped {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn companions_have_no_documents() {
-        for name in
-            ["README", "data/Readme.md", "LICENSE-MIT", "readme_en.txt", "Thumbs.db", "dataset_info.json"]
-        {
-            assert!(is_companion(name), "{name}");
-        }
-        for name in
-            ["readme.parquet", "license.csv.gz", "readmes/a.txt", "a/README/b", "info.json", "notices.txt"]
-        {
-            assert!(!is_companion(name), "{name}");
-        }
-    }
 
     #[test]
     fn a_folder_with_a_log_is_a_table() {

@@ -20,7 +20,6 @@ use crate::job;
 
 pub(crate) use self::delta_files::is_table as is_delta_table;
 pub use self::files::Listed;
-pub(crate) use self::files::is_companion;
 pub(crate) use self::pattern::{Reach, same_store, without_pattern};
 
 /// Lists the files of `source` without duplicates, sorted by path.
