@@ -194,7 +194,7 @@ fn number(text: &str, kind: &DataType) -> Option<f64> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Float64Array, Int64Array, StringArray};
+    use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
 
     use super::*;
 
