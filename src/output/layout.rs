@@ -232,7 +232,7 @@ impl Layout {
     /// Writes a file atomically unless the path exists, and syncs it on a local disk. Returns whether the file now has this content.
     pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
         let put = match self.folder() {
-            Some(folder) => local::create(folder.join(inside), self.writer(), &bytes).await,
+            Some(folder) => local::put(folder.join(inside), self.writer(), &bytes, false).await,
             None => self.put_if_absent(inside, &bytes).await,
         };
         self.created(inside, put, &bytes).await
@@ -286,7 +286,7 @@ impl Layout {
             return Ok(now == Some(bytes));
         }
         let written = match self.folder() {
-            Some(folder) => local::replace(folder.join(inside), self.writer(), &bytes).await,
+            Some(folder) => local::put(folder.join(inside), self.writer(), &bytes, true).await,
             None => {
                 let put = |mode| self.store().put_opts(&path, bytes.clone().into(), mode);
                 match put(PutMode::Update(version.clone()).into()).await {
