@@ -26,6 +26,14 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 /// The file in `_resemblance/` that shows that `apply` has begun.
 pub(crate) const BEGUN: &str = "_work/apply.json";
 
+/// Returns `None` if a request failed because its object does not exist.
+pub(super) fn unless_missing<T>(result: object_store::Result<T>) -> object_store::Result<Option<T>> {
+    match result {
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// An output: a folder or URL prefix.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -95,11 +103,9 @@ impl Layout {
     pub(crate) async fn siblings(&self) -> Result<Vec<Layout>> {
         let Some((parent, name)) = self.root.as_ref().rsplit_once('/') else { return Ok(Vec::new()) };
         let parent = Path::parse(parent).map_err(object_store::Error::from)?;
-        let listed = match self.store.list_with_delimiter(Some(&parent)).await {
-            Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
-            listed => listed.context(|| format!("cannot list the folders beside {}", self.shown))?,
-        };
-        let mut roots = listed.common_prefixes;
+        let listed = unless_missing(self.store.list_with_delimiter(Some(&parent)).await)
+            .context(|| format!("cannot list the folders beside {}", self.shown))?;
+        let mut roots = listed.map(|listed| listed.common_prefixes).unwrap_or_default();
         roots.retain(|root| root.filename() != Some(name));
         roots.sort();
         let sibling = |root: Path| {
@@ -188,18 +194,13 @@ impl Layout {
 
     /// Returns the bytes of a file and its metadata in the store, or `None` if the file does not exist.
     pub(super) async fn read_object(&self, inside: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
-        let got = match self.store().get(&self.path(inside)).await {
-            Ok(got) => got,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(e) => return Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
-        };
+        let failed = || format!("cannot read {}/{inside}", self.shown());
+        let got = self.store().get(&self.path(inside)).await;
+        let Some(got) = unless_missing(got).context(failed)? else { return Ok(None) };
         let meta = got.meta.clone();
-        match got.bytes().await {
-            Ok(bytes) => Ok(Some((bytes, meta))),
-            // A file on a disk may disappear after it was opened and before it is read.
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
-        }
+        // A file on a disk may disappear after it was opened and before it is read.
+        let bytes = unless_missing(got.bytes().await).context(failed)?;
+        Ok(bytes.map(|bytes| (bytes, meta)))
     }
 
     /// Reads a JSON file of the output. Returns `None` if the file does not exist.
@@ -320,10 +321,7 @@ impl Layout {
         let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
         let mut removed = std::pin::pin!(removed);
         while let Some(result) = removed.next().await {
-            match result {
-                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(e) => return Err(e).context(|| format!("cannot remove files of {}", self.shown())),
-            }
+            unless_missing(result).context(|| format!("cannot remove files of {}", self.shown()))?;
         }
         Ok(())
     }

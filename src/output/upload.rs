@@ -15,6 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
 
 use super::Layout;
+use super::layout::unless_missing;
 use super::local::{self, Staged};
 use crate::error::{Context, Error, Result};
 
@@ -62,10 +63,9 @@ impl Layout {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 Err(e) => return Err(e).context(failed),
             },
-            None => match self.store().get(&self.key(inside)?).await {
-                Ok(got) => got.into_stream().map_err(Error::from).boxed(),
-                Err(object_store::Error::NotFound { .. }) => return Ok(None),
-                Err(e) => return Err(e).context(failed),
+            None => match unless_missing(self.store().get(&self.key(inside)?).await).context(failed)? {
+                Some(got) => got.into_stream().map_err(Error::from).boxed(),
+                None => return Ok(None),
             },
         };
         let mut digest = Digest::default();
@@ -76,11 +76,8 @@ impl Layout {
     }
 
     pub(crate) async fn meta(&self, inside: &str) -> Result<Option<ObjectMeta>> {
-        match self.store().head(&self.key(inside)?).await {
-            Ok(meta) => Ok(Some(meta)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
-        }
+        let meta = self.store().head(&self.key(inside)?).await;
+        unless_missing(meta).context(|| format!("cannot read {}/{inside}", self.shown()))
     }
 
     pub(crate) async fn size(&self, inside: &str) -> Result<Option<u64>> {
