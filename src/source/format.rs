@@ -11,9 +11,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::file::SourceFile;
@@ -85,16 +85,11 @@ pub(crate) enum Rewriting {
     AsParquet,
 }
 
+#[async_trait]
 pub(crate) trait ParsedFormat: Sync {
-    /// Reads the first bytes of `files`, and determines how to get the values of `columns`. Fails with `Kind::Input` for damaged files or
-    /// files with different columns, and with `Kind::Job` for a column that does not exist or cannot be used.
-    fn plan<'a>(
-        &'a self,
-        ctx: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>>;
+    /// Reads the first bytes of the files, and determines how to get the values of the columns. Fails with `Kind::Input` for damaged files
+    /// or files with different columns, and with `Kind::Job` for a column that does not exist or cannot be used.
+    async fn plan(&self, request: ParseRequest<'_>) -> Result<ParsePlan>;
 
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
 
@@ -113,6 +108,14 @@ pub(crate) struct TextStep {
     /// Whether the step applies to a file with this name (in lower case, without the ending of a compression) and these first bytes.
     pub applies: fn(&job::Source, &str, &[u8]) -> bool,
     pub text: fn(&str) -> String,
+}
+
+/// Files to parse, and the columns whose values are wanted.
+pub(crate) struct ParseRequest<'a> {
+    pub ctx: &'a SessionContext,
+    pub source: &'a job::Source,
+    pub columns: &'a [&'a str],
+    pub files: &'a [Arc<SourceFile>],
 }
 
 /// The plan for parsing files, made from their first bytes.

@@ -1,18 +1,16 @@
 //! Lines: each line of a text file that is not blank is a document.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
+use async_trait::async_trait;
 
 use crate::error::{Error, Result};
 use crate::job;
 use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
-    RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser,
+    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::RowPlace;
 use crate::source::reading::lines::{LineCutter, LineReader, without_mark};
@@ -31,29 +29,22 @@ const COLUMNS: [&str; 3] = ["file", "line", "text"];
 
 struct TextLines;
 
+#[async_trait]
 impl ParsedFormat for TextLines {
-    fn plan<'a>(
-        &'a self,
-        _: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
-            for name in columns.iter().map(|name| (*name).to_owned()) {
-                if !COLUMNS.contains(&name.as_str()) {
-                    return Err(missing(source, &name, "lines of text", COLUMNS.map(str::to_owned)));
-                }
-                if name == "file" {
-                    values.push((name, column("name")));
-                    continue;
-                }
-                values.push((name.clone(), column(value_name(wanted.len()))));
-                wanted.push(name);
+    async fn plan(&self, ParseRequest { source, columns, files, .. }: ParseRequest<'_>) -> Result<ParsePlan> {
+        let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
+        for name in columns.iter().map(|name| (*name).to_owned()) {
+            if !COLUMNS.contains(&name.as_str()) {
+                return Err(missing(source, &name, "lines of text", COLUMNS.map(str::to_owned)));
             }
-            Ok(ParsePlan { wanted: WantedValues::Columns(wanted), values, files: files.to_vec() })
-        })
+            if name == "file" {
+                values.push((name, column("name")));
+                continue;
+            }
+            values.push((name.clone(), column(value_name(wanted.len()))));
+            wanted.push(name);
+        }
+        Ok(ParsePlan { wanted: WantedValues::Columns(wanted), values, files: files.to_vec() })
     }
 
     fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::records::{CsvRecord, RecordCutter, append_field, append_quoted};
@@ -18,8 +18,8 @@ use crate::job::{self, Encoding};
 use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParsedFormat, Parser, Reading,
-    Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParseRequest, ParsedFormat,
+    Parser, Reading, Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, missing, value_name};
@@ -41,46 +41,42 @@ const SHOWN: usize = 5;
 
 struct CsvFormat;
 
+#[async_trait]
 impl ParsedFormat for CsvFormat {
-    fn plan<'a>(
-        &'a self,
-        ctx: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            let heads: Vec<CsvHead> = stream::iter(files.iter().cloned())
-                .map(|file| head(ctx, file, source))
-                .buffered(CONCURRENT_HEADS)
-                .try_collect()
-                .await?;
-            let with_columns: Vec<&CsvHead> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
-            let Some(first) = with_columns.first() else {
-                return Err(without_rows(files.iter().map(|file| file.path()), ["is", "are"], "empty"));
-            };
-            let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.count(name) == 0);
-            if let Some(other) = with_columns.iter().find(is_other) {
-                return Err(Error::input(format!(
-                    "{} has none of the columns of {}: check that both are of one table, with one encoding and delimiter, and a header",
-                    other.file.path, first.file.path
-                )));
+    async fn plan(
+        &self,
+        ParseRequest { ctx, source, columns, files }: ParseRequest<'_>,
+    ) -> Result<ParsePlan> {
+        let heads: Vec<CsvHead> = stream::iter(files.iter().cloned())
+            .map(|file| head(ctx, file, source))
+            .buffered(CONCURRENT_HEADS)
+            .try_collect()
+            .await?;
+        let with_columns: Vec<&CsvHead> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
+        let Some(first) = with_columns.first() else {
+            return Err(without_rows(files.iter().map(|file| file.path()), ["is", "are"], "empty"));
+        };
+        let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.count(name) == 0);
+        if let Some(other) = with_columns.iter().find(is_other) {
+            return Err(Error::input(format!(
+                "{} has none of the columns of {}: check that both are of one table, with one encoding and delimiter, and a header",
+                other.file.path, first.file.path
+            )));
+        }
+        for name in columns {
+            if let Some(head) = with_columns.iter().find(|head| head.count(name) > 1) {
+                return Err(Error::job(format!("{} has more than one column `{name}`", head.file.path)));
             }
-            for name in columns {
-                if let Some(head) = with_columns.iter().find(|head| head.count(name) > 1) {
-                    return Err(Error::job(format!("{} has more than one column `{name}`", head.file.path)));
-                }
-                if with_columns.iter().all(|head| head.count(name) == 0) {
-                    return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
-                }
+            if with_columns.iter().all(|head| head.count(name) == 0) {
+                return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
             }
-            warn_of_other_columns(columns, &with_columns);
-            let wanted: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
-            let values = wanted.iter().enumerate().map(|(at, name)| (name.clone(), column(value_name(at))));
-            let values = values.collect();
-            let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
-            Ok(ParsePlan { wanted: WantedValues::Columns(wanted), values, files })
-        })
+        }
+        warn_of_other_columns(columns, &with_columns);
+        let wanted: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+        let values = wanted.iter().enumerate().map(|(at, name)| (name.clone(), column(value_name(at))));
+        let values = values.collect();
+        let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
+        Ok(ParsePlan { wanted: WantedValues::Columns(wanted), values, files })
     }
 
     fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {

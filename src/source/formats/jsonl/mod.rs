@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::de::IgnoredAny;
 
@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
-    RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser,
+    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
@@ -45,54 +45,50 @@ const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
 
 struct JsonLines;
 
+#[async_trait]
 impl ParsedFormat for JsonLines {
     /// A name `a.b` refers to the column `a.b` if it exists, and otherwise to the field `b` of column `a`.
-    fn plan<'a>(
-        &'a self,
-        ctx: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            let samples: Vec<JsonSample> = stream::iter(files.iter().cloned())
-                .map(|file| sample(ctx, file, source))
-                .buffered(CONCURRENT_SAMPLES)
-                .try_collect()
-                .await?;
-            let mut shape = JsonShape::default();
-            for sample in &samples {
-                shape.merge(&sample.shape);
+    async fn plan(
+        &self,
+        ParseRequest { ctx, source, columns, files }: ParseRequest<'_>,
+    ) -> Result<ParsePlan> {
+        let samples: Vec<JsonSample> = stream::iter(files.iter().cloned())
+            .map(|file| sample(ctx, file, source))
+            .buffered(CONCURRENT_SAMPLES)
+            .try_collect()
+            .await?;
+        let mut shape = JsonShape::default();
+        for sample in &samples {
+            shape.merge(&sample.shape);
+        }
+        if shape.is_empty() {
+            return Err(without_rows(files.iter().map(|file| file.path()), ["has", "have"], "no rows"));
+        }
+        let first = files.first().map_or("the input", |file| file.path());
+        let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
+        for (at, name) in columns.iter().copied().enumerate() {
+            values.push((name.to_owned(), column(value_name(at))));
+            let is_text = source.text.iter().any(|text| text == name);
+            if let Some((path, inside)) = shape.texts_in_list(name).filter(|_| is_text) {
+                let (name, kind) = (name.to_owned(), ValueKind::String);
+                wanted.push(JsonValue { name, path, inside: Some(inside), kind });
+                continue;
             }
-            if shape.is_empty() {
-                return Err(without_rows(files.iter().map(|file| file.path()), ["has", "have"], "no rows"));
-            }
-            let first = files.first().map_or("the input", |file| file.path());
-            let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
-            for (at, name) in columns.iter().copied().enumerate() {
-                values.push((name.to_owned(), column(value_name(at))));
-                let is_text = source.text.iter().any(|text| text == name);
-                if let Some((path, inside)) = shape.texts_in_list(name).filter(|_| is_text) {
-                    let (name, kind) = (name.to_owned(), ValueKind::String);
-                    wanted.push(JsonValue { name, path, inside: Some(inside), kind });
-                    continue;
-                }
-                let path = shape.path(name).ok_or_else(|| {
-                    missing(source, name, &format!("the first rows of {first}"), shape.names())
-                })?;
-                let role = match &source.id {
-                    _ if is_text => Role::Text,
-                    SourceId::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
-                    _ if source.columns.iter().any(|column| column == name) => Role::Carried,
-                    _ => Role::Compared,
-                };
-                let kind = kind_of(&shape, &path, name, role)?;
-                let path = path.into_iter().map(str::to_owned).collect();
-                wanted.push(JsonValue { name: name.to_owned(), path, inside: None, kind });
-            }
-            let files = samples.into_iter().filter(|sample| sample.rows > 0).map(|sample| sample.file);
-            Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files: files.collect() })
-        })
+            let path = shape
+                .path(name)
+                .ok_or_else(|| missing(source, name, &format!("the first rows of {first}"), shape.names()))?;
+            let role = match &source.id {
+                _ if is_text => Role::Text,
+                SourceId::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
+                _ if source.columns.iter().any(|column| column == name) => Role::Carried,
+                _ => Role::Compared,
+            };
+            let kind = kind_of(&shape, &path, name, role)?;
+            let path = path.into_iter().map(str::to_owned).collect();
+            wanted.push(JsonValue { name: name.to_owned(), path, inside: None, kind });
+        }
+        let files = samples.into_iter().filter(|sample| sample.rows > 0).map(|sample| sample.file);
+        Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files: files.collect() })
     }
 
     fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {
