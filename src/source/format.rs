@@ -94,7 +94,7 @@ pub(crate) trait ParsedFormat: Sync {
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
 
     fn may_be_compressed(&self) -> bool {
-        false
+        true
     }
 
     /// Whether some of these files are cut into shingles while they are read, so that a long text is never in memory as a whole.

@@ -67,10 +67,6 @@ impl ParsedFormat for TextLines {
             documents.push(&is_text.iter().map(value).collect::<Vec<_>>(), None)
         })))
     }
-
-    fn may_be_compressed(&self) -> bool {
-        true
-    }
 }
 
 impl RowFormat for TextLines {

@@ -48,6 +48,10 @@ impl ParsedFormat for Reuters {
         let defect = (encoding != Encoding::Utf8).then(|| encoding.defect());
         Ok(Box::new(StoryReader { defect, references, ..StoryReader::default() }))
     }
+
+    fn may_be_compressed(&self) -> bool {
+        false
+    }
 }
 
 /// A story.

@@ -88,10 +88,6 @@ impl ParsedFormat for CsvFormat {
         let (records, wanted) = (RecordCutter::new(csv), wanted.clone());
         Ok(Box::new(CsvReader { records, wanted, encoding, max_text, places }))
     }
-
-    fn may_be_compressed(&self) -> bool {
-        true
-    }
 }
 
 struct CsvReader {

@@ -109,10 +109,6 @@ impl ParsedFormat for JsonLines {
         };
         Ok(Box::new(LineReader::new(parser.source.max_text, read_row).with_arrays()))
     }
-
-    fn may_be_compressed(&self) -> bool {
-        true
-    }
 }
 
 fn prepared(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {

@@ -83,10 +83,6 @@ impl ParsedFormat for TextFormat {
         }))
     }
 
-    fn may_be_compressed(&self) -> bool {
-        true
-    }
-
     fn cuts_into_shingles(&self, files: &[Arc<SourceFile>], shingle: &Shingle) -> bool {
         // The size of a compressed text is not known.
         let may_be_long = |file: &Arc<SourceFile>| {
