@@ -5,8 +5,8 @@
 use datafusion::prelude::{DataFrame, Expr, col, lit};
 
 use super::interface::{
-    BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkColumns,
-    WorkTable, boxed, needed,
+    BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, Table, WorkColumns, WorkTable, boxed,
+    needed,
 };
 use super::searched;
 use crate::frames::candidates::may_match_by_token;
@@ -87,7 +87,7 @@ pub(super) static UNCOMPARED: Stage = Stage::work(
     WorkTable::UNCOMPARED,
     |_| "find the documents that are not compared and may have passages".into(),
     |job| job.passages.is_some(),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let key = || document_key(col("id"));
         let place = |doc: Expr, origin: Expr| {
             let own = vec![doc.alias("doc"), origin.alias("origin")];
@@ -123,46 +123,46 @@ pub(super) static UNITS: Stage = Stage::work(
         format!("read the texts again and cut them into {units}")
     },
     |job| unit(job).is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
         let units = passages::units(searched::own_texts(cx).await?, by, &cx.job.shingle)?;
         Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![units]) })
-    })),
+    }),
 );
 
 pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     WorkTable::REFERENCE_UNITS,
     |_| "read the reference documents and find the same parts in them".into(),
     |job| job.against.is_some() && unit(job).is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
         let units = passages::units(searched::reference_texts(cx).await?, by, &cx.job.shingle)?;
         let (new, count) = (cx.table(WorkTable::UNITS)?, cx.rows(WorkTable::UNITS));
         Ok(Planned::new(0, vec![may_match_by_token(units, new, count, "hash_0")?]))
-    })),
+    }),
 );
 
 pub(super) static FINGERPRINTS: Stage = Stage::work(
     WorkTable::FINGERPRINTS,
     |_| "read the texts again and choose hashes of runs of words".into(),
     |job| length(job).is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let (texts, length) = (searched::own_texts(cx).await?, length_of_window(cx.job)?);
         let fingerprints = passages::fingerprints(texts, length, &cx.job.shingle)?;
         Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![fingerprints]) })
-    })),
+    }),
 );
 
 pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     WorkTable::REFERENCE_FINGERPRINTS,
     |_| "read the reference documents and choose the same hashes of them".into(),
     |job| job.against.is_some() && length(job).is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let (texts, length) = (searched::reference_texts(cx).await?, length_of_window(cx.job)?);
         let fingerprints = passages::fingerprints(texts, length, &cx.job.shingle)?;
         let (new, count) = (cx.table(WorkTable::FINGERPRINTS)?, cx.rows(WorkTable::FINGERPRINTS));
         Ok(Planned::new(0, vec![may_match_by_token(fingerprints, new, count, "fingerprint")?]))
-    })),
+    }),
 );
 
 /// The rows in the table `new`, and the rows in the table `of_reference` if the job has reference documents.
@@ -175,7 +175,7 @@ pub(super) static FINGERPRINT_HITS: Stage = Stage::work(
     WorkTable::FINGERPRINT_HITS,
     |_| "find those hashes that occur more than once".into(),
     |job| length(job).is_some(),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let (new, of_reference) = (WorkTable::FINGERPRINTS, WorkTable::REFERENCE_FINGERPRINTS);
         let hits = passages::fingerprint_hits(searched_rows(cx, new, of_reference)?)?;
         let rows = cx.rows(new) + cx.rows(of_reference);
@@ -193,7 +193,7 @@ pub(super) static WINDOWS: Stage = Stage::work(
     WorkTable::WINDOWS,
     |_| "read the texts with these hashes again and hash the windows of words around the hashes".into(),
     |job| length(job).is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
         let windows = |texts, of_reference| {
             let length = length_of_window(cx.job)?;
@@ -207,14 +207,14 @@ pub(super) static WINDOWS: Stage = Stage::work(
         }
         let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.source_bytes();
         Ok(Planned::new(bytes, vec![all]))
-    })),
+    }),
 );
 
 pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
     WorkTable::REPEATED_WINDOWS,
     |_| "find the windows that occur more than once".into(),
     |job| length(job).is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let windows = cx.table(WorkTable::WINDOWS)?;
         let rows = match cx.job.new_pairs() {
             None => PassageRows::new(windows, None),
@@ -227,14 +227,14 @@ pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
         let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
         let repeated = passages::repeated_windows(rows, documents, &cx.job.clusters.order())?;
         Ok(Planned::new(cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![repeated]))
-    })),
+    }),
 );
 
 pub(super) static SPANS: Stage = Stage::public(
     Table::Spans,
     |_| "find the passages that repeat".into(),
     |job| job.passages.is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let spans = match cx.job.passages.and_then(Passages::words) {
             Some(words) => {
                 let texts = searched::own_texts_at(cx, hit_positions(cx).await?).await?;
@@ -250,14 +250,14 @@ pub(super) static SPANS: Stage = Stage::public(
         let tables = [WorkTable::UNITS, WorkTable::REFERENCE_UNITS, WorkTable::REPEATED_WINDOWS];
         let rows: u64 = tables.into_iter().map(|table| cx.rows(table)).sum();
         Ok(Planned::new(rows * BYTES_OF_UNIT, vec![spans]))
-    })),
+    }),
 );
 
 pub(super) static PASSAGES: Stage = Stage::public(
     Table::Passages,
     |_| "count the passages, and read the samples".into(),
     |job| job.passages.is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let mut groups = None;
         if cx.job.has_groups() {
             let group = || columns(["id", "group"]);
@@ -274,5 +274,5 @@ pub(super) static PASSAGES: Stage = Stage::public(
         let passages = passages::passages(cx.table(Table::Spans)?, texts, groups)?;
         let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.source_bytes();
         Ok(Planned::new(bytes, vec![passages]))
-    })),
+    }),
 );
