@@ -461,6 +461,16 @@ pub enum SourceId {
     Path,
 }
 
+impl SourceId {
+    /// Returns the columns whose values are the id.
+    pub(crate) fn columns(&self) -> &[String] {
+        match self {
+            Self::Columns(columns) => columns,
+            Self::RowNumber | Self::Path => &[],
+        }
+    }
+}
+
 /// The treatment of a repeated id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -31,13 +31,9 @@ impl<'a> NeededColumns<'a> {
     /// Returns the columns of the id, the text and the condition, and the carried columns. A partition column hides a file column with the
     /// same name.
     pub(in crate::source) fn new(source: &'a Source, files: &[Arc<SourceFile>]) -> Self {
-        let id: &[String] = match &source.id {
-            SourceId::Columns(columns) => columns,
-            SourceId::RowNumber | SourceId::Path => &[],
-        };
         let condition = source.condition.iter().flat_map(Condition::columns);
         let mut needed = Self { in_files: Vec::new(), in_paths: Vec::new() };
-        for name in id.iter().chain(&source.text).chain(&source.columns).chain(condition) {
+        for name in source.id.columns().iter().chain(&source.text).chain(&source.columns).chain(condition) {
             if needed.in_files.contains(&name.as_str()) || needed.in_paths.contains(name) {
                 continue;
             }
