@@ -101,9 +101,7 @@ impl SourceSection {
     fn header() -> bool {
         true
     }
-}
 
-impl SourceSection {
     pub(super) fn resolved(self) -> Checked<Source> {
         let source = self;
         let csv = csv_of(&source)?;

@@ -183,9 +183,7 @@ impl Layout {
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))
     }
-}
 
-impl Layout {
     /// Returns the bytes of a file and their version in the store, or `None` if the file does not exist.
     pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let Some((bytes, meta)) = self.read_object(inside).await? else { return Ok(None) };
