@@ -189,35 +189,26 @@ pub(crate) trait RowFormat: Sync {
         header: &[u8],
         _names: &[&'static str],
         to: &mut Vec<u8>,
-    ) -> std::result::Result<(), &'static str> {
+    ) -> Result<(), &'static str> {
         to.extend_from_slice(header);
         Ok(())
     }
 
-    /// Appends a row with these additional columns and values to `to`.
-    fn append_values(
+    /// Returns a row with these additional columns.
+    fn with_values(
         &self,
         source: &job::Source,
         row: &[u8],
-        columns: &[(&'static str, AddedValue)],
-        to: &mut Vec<u8>,
-    ) -> std::result::Result<(), CannotAppend>;
+        columns: &[AddedColumn],
+    ) -> Result<Vec<u8>, CannotAppend>;
 
     /// Returns the place of the text in the rows of a file with this header. `place` is the text's place as the job names it.
     fn text_place(&self, _source: &job::Source, place: &TextPlace, _header: &[u8]) -> Option<TextPlace> {
         Some(place.clone())
     }
 
-    /// Appends a row to `to` without `spans` of the text at `place`. The spans are byte ranges of the text in ascending order. Returns
-    /// `None` if the row has no text at `place`, or if the spans do not fit the text.
-    fn cut_text(
-        &self,
-        source: &job::Source,
-        place: &TextPlace,
-        row: &[u8],
-        spans: &[Range<usize>],
-        to: &mut Vec<u8>,
-    ) -> Option<()>;
+    /// Returns the row without the spans. Returns `None` if the row has no text at the place, or if the spans do not fit the text.
+    fn cut_text(&self, source: &job::Source, cut: TextCut<'_>) -> Option<Vec<u8>>;
 }
 
 impl dyn RowFormat + '_ {
@@ -289,6 +280,16 @@ pub(crate) enum TextPlace {
     /// The whole file. Also used for formats that `apply` rewrites as Parquet, and if no text is cut.
     File,
 }
+
+/// A row with spans to remove from its text. The spans are byte ranges of the text in ascending order.
+pub(crate) struct TextCut<'a> {
+    pub row: &'a [u8],
+    pub place: &'a TextPlace,
+    pub spans: &'a [Range<usize>],
+}
+
+/// The name and the value of a column that is added to a row.
+pub(crate) type AddedColumn = (&'static str, AddedValue);
 
 /// The reason why a column cannot be added to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

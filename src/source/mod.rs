@@ -31,7 +31,9 @@ use crate::job;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub(crate) use self::file::{SourceFile, without_rows};
-pub(crate) use self::format::{AddedValue, CannotAppend, FilePiece, Rewriting, Row, RowFormat, TextPlace};
+pub(crate) use self::format::{
+    AddedValue, CannotAppend, FilePiece, Rewriting, Row, RowFormat, TextCut, TextPlace,
+};
 pub(crate) use self::formats::csv::first_records;
 pub(crate) use self::formats::format_of;
 pub(crate) use self::formats::jsonl::first_json_rows;

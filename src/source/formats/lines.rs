@@ -1,7 +1,5 @@
 //! Lines: each line of a text file that is not blank is a document.
 
-use std::ops::Range;
-
 use async_trait::async_trait;
 
 use crate::error::{Error, Result};
@@ -9,8 +7,8 @@ use crate::job;
 use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser,
-    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedColumn, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser,
+    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, WantedValues,
 };
 use crate::source::reading::documents::RowPlace;
 use crate::source::reading::lines::{LineCutter, LineReader, without_mark};
@@ -79,26 +77,16 @@ impl RowFormat for TextLines {
     }
 
     /// A plain line cannot contain further values.
-    fn append_values(
+    fn with_values(
         &self,
         _: &job::Source,
         row: &[u8],
-        columns: &[(&'static str, AddedValue)],
-        to: &mut Vec<u8>,
-    ) -> Result<(), CannotAppend> {
-        to.extend_from_slice(row);
-        columns.first().map_or(Ok(()), |(name, _)| Err(CannotAppend::NeedsQuotes(name)))
+        columns: &[AddedColumn],
+    ) -> Result<Vec<u8>, CannotAppend> {
+        columns.first().map_or_else(|| Ok(row.to_vec()), |(name, _)| Err(CannotAppend::NeedsQuotes(name)))
     }
 
-    fn cut_text(
-        &self,
-        _: &job::Source,
-        _: &TextPlace,
-        row: &[u8],
-        spans: &[Range<usize>],
-        to: &mut Vec<u8>,
-    ) -> Option<()> {
-        to.extend_from_slice(without_spans(std::str::from_utf8(row).ok()?, spans)?.as_bytes());
-        Some(())
+    fn cut_text(&self, _: &job::Source, TextCut { row, spans, .. }: TextCut<'_>) -> Option<Vec<u8>> {
+        without_spans(std::str::from_utf8(row).ok()?, spans).map(String::into_bytes)
     }
 }

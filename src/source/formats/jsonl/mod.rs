@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser,
-    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedColumn, AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat,
+    Parser, Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
@@ -124,47 +124,32 @@ impl RowFormat for JsonLines {
     }
 
     /// A line that is not an object does not change.
-    fn append_values(
+    fn with_values(
         &self,
         _: &job::Source,
         row: &[u8],
-        columns: &[(&'static str, AddedValue)],
-        to: &mut Vec<u8>,
-    ) -> Result<(), CannotAppend> {
-        append_fields(row, columns, to).map_err(CannotAppend::Exists)
+        columns: &[AddedColumn],
+    ) -> Result<Vec<u8>, CannotAppend> {
+        with_fields(row, columns).map_err(CannotAppend::Exists)
     }
 
-    fn cut_text(
-        &self,
-        _: &job::Source,
-        place: &TextPlace,
-        row: &[u8],
-        spans: &[Range<usize>],
-        to: &mut Vec<u8>,
-    ) -> Option<()> {
+    fn cut_text(&self, _: &job::Source, TextCut { row, place, spans }: TextCut<'_>) -> Option<Vec<u8>> {
         let TextPlace::Path(path) = place else { return None };
-        cut_string(row, path, spans, to)
+        cut_string(row, path, spans)
     }
 }
 
-/// Appends the object in `row` with additional fields to `to`. Its bytes do not change. Any other row is appended unchanged.
-fn append_fields(
-    row: &[u8],
-    columns: &[(&'static str, AddedValue)],
-    to: &mut Vec<u8>,
-) -> Result<(), &'static str> {
+/// Returns the object in `row` with additional fields. Its bytes do not change. Any other row is returned unchanged.
+fn with_fields(row: &[u8], columns: &[AddedColumn]) -> Result<Vec<u8>, &'static str> {
     let object = serde_json::from_slice::<HashMap<String, IgnoredAny>>(row);
     let object = object.or_else(|_| serde_json::from_slice(&readable(row))).ok();
     let end = row.iter().rposition(|byte| *byte == b'}');
-    let (Some(fields), Some(end)) = (object, end) else {
-        to.extend_from_slice(row);
-        return Ok(());
-    };
+    let (Some(fields), Some(end)) = (object, end) else { return Ok(row.to_vec()) };
     if let Some((taken, _)) = columns.iter().find(|(column, _)| fields.contains_key(*column)) {
         return Err(taken);
     }
     let (object, close) = row.split_at(end);
-    to.extend_from_slice(object);
+    let mut to = object.to_vec();
     for (at, (name, value)) in columns.iter().enumerate() {
         if at > 0 || !fields.is_empty() {
             to.push(b',');
@@ -177,16 +162,17 @@ fn append_fields(
         to.extend_from_slice(format!("\"{name}\":{value}").as_bytes());
     }
     to.extend_from_slice(close);
-    Ok(())
+    Ok(to)
 }
 
-/// Appends a row to `to` without `spans` of the string at `path`. Other bytes, including escapes, do not change. Returns `None` if there is
+/// Returns a row without `spans` of the string at `path`. Other bytes, including escapes, do not change. Returns `None` if there is
 /// no string at `path`, or if the spans do not fit the string.
-fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<u8>) -> Option<()> {
+fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>]) -> Option<Vec<u8>> {
     let row = std::str::from_utf8(row).ok()?;
     let raw = raw_value(row, path)?;
     let start = (raw.as_ptr() as usize).checked_sub(row.as_ptr() as usize)?;
     let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
+    let mut to = Vec::with_capacity(row.len());
     to.extend_from_slice(row.get(..start + 1)?.as_bytes());
     let (mut at, mut from, mut spans) = (0, 0, spans.iter().peekable());
     while from < inside.len() {
@@ -203,7 +189,7 @@ fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<
         spans.next_if(|span| span.end == at);
     }
     to.extend_from_slice(row.get(start + 1 + inside.len()..)?.as_bytes());
-    spans.next().is_none().then_some(())
+    spans.next().is_none().then_some(to)
 }
 
 /// Returns two lengths of the first character, in bytes: as written in the JSON string, and in UTF-8.
@@ -299,9 +285,7 @@ mod tests {
 
     fn appended(row: &str, values: [AddedValue; 2]) -> Result<String, &'static str> {
         let [a, b] = values;
-        let mut to = Vec::new();
-        append_fields(row.as_bytes(), &[("kept_id", a), ("flag", b)], &mut to)?;
-        Ok(String::from_utf8(to).unwrap())
+        Ok(String::from_utf8(with_fields(row.as_bytes(), &[("kept_id", a), ("flag", b)])?).unwrap())
     }
 
     #[test]
@@ -322,9 +306,7 @@ mod tests {
 
     fn cut(row: &str, path: &[&str], spans: &[Range<usize>]) -> Option<String> {
         let path: Vec<String> = path.iter().map(|name| name.to_string()).collect();
-        let mut to = Vec::new();
-        cut_string(row.as_bytes(), &path, spans, &mut to)?;
-        Some(String::from_utf8(to).unwrap())
+        Some(String::from_utf8(cut_string(row.as_bytes(), &path, spans)?).unwrap())
     }
 
     #[test]
