@@ -27,7 +27,7 @@ const OPTION: &str = "--tables delta";
 pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     let format = format_of(source.format);
     if let Rewriting::ParquetValues = format.rewriting {
-        let Some(column) = listed.partition_columns().first() else { return Ok(()) };
+        let Some(column) = listed.partition_columns.first() else { return Ok(()) };
         return Err(Error::job(format!(
             "{OPTION}: the source is a Delta table with the partition column `{column}`, whose values are not in the files \
              that apply writes: apply without it, or copy the source into a table without partitions and run the job again"

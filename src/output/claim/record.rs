@@ -84,7 +84,7 @@ fn inside(attempt: &Attempt) -> String {
 
 /// Returns the bytes of a claim and its content, or `None` if the claim is gone.
 pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, Option<Content>)>> {
-    let bytes = match output.store().get(path).await {
+    let bytes = match output.store.get(path).await {
         Ok(got) => got.bytes().await,
         Err(e) => Err(e),
     };
@@ -101,7 +101,7 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
 
 /// Writes the claim of `attempt`, or replaces its content. Returns the store's version of the claim.
 pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<UpdateVersion> {
-    let put = output.store().put(&path(output, attempt), json(content)?.into()).await;
+    let put = output.store.put(&path(output, attempt), json(content)?.into()).await;
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
 }
 
@@ -126,7 +126,7 @@ pub(super) async fn renew(
     }
     if version.e_tag.is_some() {
         let put = PutMode::Update(version.clone()).into();
-        match output.store().put_opts(&path, bytes.clone().into(), put).await {
+        match output.store.put_opts(&path, bytes.clone().into(), put).await {
             Ok(put) => {
                 *version = put.into();
                 return Ok(true);
@@ -134,7 +134,7 @@ pub(super) async fn renew(
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
             // Only this process writes this claim. Therefore the claim is gone, or an earlier put succeeded and its answer was lost.
             Err(object_store::Error::Precondition { .. }) => {
-                let found = unless_missing(output.store().head(&path).await).context(failed)?;
+                let found = unless_missing(output.store.head(&path).await).context(failed)?;
                 let Some(meta) = found else { return Ok(false) };
                 *version = UpdateVersion { e_tag: meta.e_tag, version: meta.version };
                 return Ok(true);
@@ -143,7 +143,7 @@ pub(super) async fn renew(
             Err(e) => return Err(e).context(failed),
         }
     }
-    if unless_missing(output.store().head(&path).await).context(failed)?.is_none() {
+    if unless_missing(output.store.head(&path).await).context(failed)?.is_none() {
         return Ok(false);
     }
     *version = put(output, attempt, content).await?;
@@ -181,7 +181,7 @@ impl InPlace {
 
 /// Removes a claim. It is not an error if the claim is already gone.
 pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
-    let removed = unless_missing(output.store().delete(path).await);
+    let removed = unless_missing(output.store.delete(path).await);
     removed.map(drop).context(|| format!("cannot remove a claim on {}", output.shown()))
 }
 
