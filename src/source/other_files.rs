@@ -1,5 +1,7 @@
 //! Files that contain no text, and programs that make text or data of them.
 
+use std::borrow::Borrow;
+
 use memchr::memmem;
 
 /// A kind of files that this program does not read.
@@ -103,7 +105,7 @@ impl OtherFile {
 }
 
 /// Returns the first of `names` in one line, and the number of the others.
-pub(crate) fn first_names(names: &[&str]) -> String {
+pub(crate) fn first_names(names: &[impl Borrow<str>]) -> String {
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
