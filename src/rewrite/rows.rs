@@ -9,7 +9,7 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::decisions::{Decision, append_names, name_exists, names, other_text};
+use super::decisions::{Decision, name_exists, names, other_text, with_names};
 use super::work::{DocumentCounts, RewriteSettings, RowDestination, WrittenFile, rejected_path, written};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
@@ -142,11 +142,8 @@ impl RowCopy<'_> {
         let RewriteSettings { source, text, annotations, .. } = self.work;
         self.text = self.format.text_place(source, text, body);
         self.kept.has_header = true;
-        if annotations.is_empty() {
-            self.kept.buffer.extend_from_slice(body);
-        } else {
-            append_names(self.format, source, annotations, (body, self.path), &mut self.kept.buffer)?;
-        }
+        let header = with_names(self.format, source, annotations, (body, self.path))?;
+        self.kept.buffer.extend_from_slice(&header);
         if let Some(rejected) = &mut self.rejected {
             rejected.buffer.extend_from_slice(body);
         }

@@ -182,16 +182,14 @@ pub(crate) trait RowFormat: Sync {
         false
     }
 
-    /// Appends a header with these additional column names to `to`.
-    fn append_names(
+    /// Returns a header with these additional column names, or the name that it already has.
+    fn with_names(
         &self,
         _source: &job::Source,
         header: &[u8],
         _names: &[&'static str],
-        to: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
-        to.extend_from_slice(header);
-        Ok(())
+    ) -> Result<Vec<u8>, &'static str> {
+        Ok(header.to_vec())
     }
 
     /// Returns a row with these additional columns.

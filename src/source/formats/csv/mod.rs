@@ -202,15 +202,14 @@ impl RowFormat for CsvFormat {
         source.csv.header
     }
 
-    fn append_names(
+    fn with_names(
         &self,
         source: &job::Source,
         header: &[u8],
         names: &[&'static str],
-        to: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<Vec<u8>, &'static str> {
         let records = RecordCutter::from_record(source.csv, header);
-        to.extend_from_slice(header);
+        let mut to = header.to_vec();
         for name in names {
             if records.record().values().any(|value| *value == *name.as_bytes()) {
                 return Err(name);
@@ -218,7 +217,7 @@ impl RowFormat for CsvFormat {
             to.push(source.csv.delimiter);
             to.extend_from_slice(name.as_bytes());
         }
-        Ok(())
+        Ok(to)
     }
 
     fn with_values(
