@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::frames::groups;
 use crate::job;
 use crate::output::Stored;
-use crate::rewrite::{Annotation, append_names, column_exists, names, pieces};
+use crate::rewrite::{Annotation, column_exists, names, pieces, with_names};
 use crate::schema::Table;
 use crate::source::{FilePiece, ParquetFile, Rewriting, RowFormat, SourceFile, format_of};
 
@@ -94,7 +94,7 @@ pub(super) async fn refuse_existing(
             }
             Rewriting::Rows(format) if format.has_header(source) => {
                 let header = header(session, source, format, &file).await?;
-                append_names(format, source, annotations, (&header, file.path()), &mut Vec::new())
+                with_names(format, source, annotations, (&header, file.path())).map(drop)
             }
             _ => Ok(()),
         }

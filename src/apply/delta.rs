@@ -6,12 +6,12 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::manifest::ApplyManifest;
+use super::manifest::{ApplyManifest, kept_file};
 use crate::delta::{same_type, unfit};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::output::attempt::{REMOVED, REMOVED_SPANS};
-use crate::output::delta::{WholeFile, put_whole};
+use crate::output::delta::put_whole;
 use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout};
 use crate::rewrite::{Annotation, annotated};
@@ -27,7 +27,7 @@ const OPTION: &str = "--tables delta";
 pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     let format = format_of(source.format);
     if let Rewriting::ParquetValues = format.rewriting {
-        let Some(column) = listed.partition_columns().first() else { return Ok(()) };
+        let Some(column) = listed.partition_columns.first() else { return Ok(()) };
         return Err(Error::job(format!(
             "{OPTION}: the source is a Delta table with the partition column `{column}`, which the written files lack: apply without it, \
              or copy the source into a table without partitions and run the job again"
@@ -95,10 +95,7 @@ pub(super) async fn put_logs(
     [removed, removed_spans]: [&Schema; 2],
 ) -> Result<()> {
     let written = manifest.files.iter().flat_map(|file| &file.written);
-    let files: Vec<WholeFile> = written
-        .filter(|file| file.is_kept())
-        .map(|file| WholeFile { path: file.path.clone(), rows: file.rows, bytes: file.bytes })
-        .collect();
+    let files: Vec<File> = written.filter(|file| file.is_kept()).map(kept_file).collect();
     put_whole(target, "", kept, &files, &manifest.fingerprint).await?;
     let tables =
         [(REMOVED, removed, &manifest.removed), (REMOVED_SPANS, removed_spans, &manifest.removed_spans)];
@@ -107,9 +104,9 @@ pub(super) async fn put_logs(
         let folder = format!("{APPLIED}/{name}");
         let inside = |file: &File| {
             let path = file.path.strip_prefix(&folder)?.strip_prefix('/')?.to_owned();
-            Some(WholeFile { path, rows: file.rows, bytes: file.bytes })
+            Some(File { path, ..file.clone() })
         };
-        let files: Vec<WholeFile> = files.iter().filter_map(inside).collect();
+        let files: Vec<File> = files.iter().filter_map(inside).collect();
         put_whole(target, &folder, schema, &files, &manifest.fingerprint).await?;
     }
     Ok(())

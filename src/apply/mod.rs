@@ -112,7 +112,7 @@ pub async fn apply(
     };
     let records = target.within(APPLIED);
     let claim = claim::take(&records, "apply", &control.stop).await?;
-    let lost = claim.lost().clone();
+    let lost = claim.lost.clone();
     let ended = tokio::select! {
         ended = write(engine, opened, &target, &claim, kept_schema, control) => ended,
         () = lost.cancelled() => Err(Error::interrupted()),

@@ -111,7 +111,7 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
         )));
     }
     let record = AttemptRecord {
-        attempt: claim.attempt().to_string(),
+        attempt: claim.attempt.to_string(),
         fingerprint: fingerprint.to_owned(),
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         replaces: Vec::new(),

@@ -82,14 +82,14 @@ pub(crate) fn may_match_by_elements(
     frequencies: DataFrame,
     join: &Join,
 ) -> Result<DataFrame> {
-    let mut rules = vec![(MatchRule::Share(join.threshold()), frequencies.clone())];
+    let mut rules = vec![(MatchRule::Share(join.threshold), frequencies.clone())];
     if join.meets_whole_sets() {
         // A reference document can also contain a new document. It then contains a token of the new document's prefix.
         let tokens = prefix::prefixes(new, frequencies, join)?;
-        let tokens = token_counts(tokens, make_array(vec![col("token")]), (join.bits(), 1))?;
+        let tokens = token_counts(tokens, make_array(vec![col("token")]), (join.bits, 1))?;
         rules.push((MatchRule::Any, tokens));
     }
-    marked(documents, join.set(), (join.bits(), 1), rules)
+    marked(documents, join.set(), (join.bits, 1), rules)
 }
 
 /// Returns the rows of reference documents with the `token` of one of the `count` rows of new documents, and by chance some other rows.

@@ -52,9 +52,9 @@ use crate::udf::expr_fn::signature_set;
 pub struct Join {
     by: ScoreBy,
     measure: Measure,
-    threshold: f64,
+    pub(crate) threshold: f64,
     elements: u64,
-    bits: u32,
+    pub(crate) bits: u32,
     /// See [`Prefixes::least`].
     least: u8,
 }
@@ -85,14 +85,6 @@ impl Join {
     /// Whether prefixes are joined with whole sets, because sets of any two sizes can be similar.
     pub(crate) fn meets_whole_sets(&self) -> bool {
         self.measure.takes_any_size()
-    }
-
-    pub(crate) fn bits(&self) -> u32 {
-        self.bits
-    }
-
-    pub(crate) fn threshold(&self) -> f64 {
-        self.threshold
     }
 
     /// The maximum number of rows in the join: the elements of all prefixes, or of all sets if prefixes are joined with whole sets.

@@ -21,7 +21,7 @@ const SAMPLED: u64 = 1000;
 const SAMPLED_TEXTS: usize = 64 * 1024 * 1024;
 const SHOWN: usize = 5;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct InspectedContents {
     pub files: u64,
     pub bytes: u64,
@@ -43,12 +43,13 @@ pub(crate) struct CarriedColumn {
     pub read_as: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum RowCount {
     /// The number from the metadata of the files, or counted in files that were read completely.
     Exact(u64),
     /// An estimate from the bytes of the first rows and of all files.
     About(u64),
+    #[default]
     Unknown,
 }
 
@@ -69,12 +70,7 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
     let mut found = InspectedContents {
         files: files.len() as u64,
         bytes: files.iter().map(SourceFile::size).sum(),
-        rows: RowCount::Unknown,
-        columns: Vec::new(),
-        carried: Vec::new(),
-        texts: Vec::new(),
-        sampled: 0,
-        words: 0.0,
+        ..InspectedContents::default()
     };
     found.add_texts(ctx, source, &listed).await?;
     let first = files.iter().find(|file| file.size() > 0);

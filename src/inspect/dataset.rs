@@ -10,7 +10,7 @@ use crate::job::{
     Csv, DocumentColumns, DuplicateIds, Encoding, Format, Names, OnError, References, Source, SourceId,
     SourceSection,
 };
-use crate::source::{self, SourceFile};
+use crate::source::{self, SourceFile, first_names};
 
 #[derive(Debug)]
 pub(crate) struct Dataset {
@@ -197,8 +197,6 @@ const TEXTS: [&str; 10] = [
     "abstract",
     "comment",
 ];
-/// The maximum number of columns that a message lists.
-const SHOWN: usize = 20;
 /// Usual names of id columns, most common first.
 const IDS: [&str; 9] = ["id", "_id", "uuid", "guid", "key", "doc_id", "document_id", "url", "uri"];
 
@@ -220,11 +218,11 @@ impl Dataset {
         }
         let example =
             |column: &InspectedColumn| column.example.as_deref().unwrap_or_default().replace('"', "\\\"");
-        let shown = texts.iter().map(|column| format!("`{}` (\"{}\")", column.name, example(column)));
+        let shown = |column: &&InspectedColumn| format!("`{}` (\"{}\")", column.name, example(column));
         Err(Error::job(format!(
             "{} has several columns of strings: name the column with the texts by --text COL; the columns are {}",
             self.shown(),
-            listed(shown)
+            first_names(&texts.iter().map(shown).collect::<Vec<_>>())
         )))
     }
 
@@ -287,23 +285,14 @@ impl Dataset {
     }
 
     fn no_text(&self) -> Error {
-        let there = self.columns.iter().map(|column| format!("`{}` ({})", column.name, column.kind));
+        let shown = |column: &InspectedColumn| format!("`{}` ({})", column.name, column.kind);
+        let there: Vec<String> = self.columns.iter().map(shown).collect();
         Error::job(format!(
             "no column of {} holds texts: name other files, or the column by --text COL; there are {}",
             self.shown(),
-            if self.columns.is_empty() { "no columns".to_owned() } else { listed(there) }
+            if there.is_empty() { "no columns".to_owned() } else { first_names(&there) }
         ))
     }
-}
-
-/// Joins the names of the first columns, and adds the number of columns that are left out.
-fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
-    let left = columns.len().saturating_sub(SHOWN);
-    let mut shown = columns.take(SHOWN).collect::<Vec<_>>().join(", ");
-    if left > 0 {
-        shown.push_str(&format!(" and {left} more"));
-    }
-    shown
 }
 
 /// Returns the column whose name comes first in `names`. Ignores case. Of the fields of structs and objects, compares the last part of

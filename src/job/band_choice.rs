@@ -190,10 +190,12 @@ pub(crate) fn choose_bands(
 ) -> Result<Option<Bands>> {
     Ok(Some(match choice {
         Choice::Given => return Ok(None),
-        Choice::Rule(BandRule::Nearest) => nearest(permutations, threshold),
+        Choice::Rule(BandRule::Nearest) => nearest(permutations, threshold, |_| true),
         Choice::Rule(BandRule::Balanced) => balanced(permutations, threshold),
-        Choice::Rule(BandRule::Recall) => recall(permutations, threshold),
-        Choice::Rule(BandRule::Precision) => precision(permutations, threshold),
+        // At or under the threshold, bands find more of the pairs at the threshold.
+        Choice::Rule(BandRule::Recall) => nearest(permutations, threshold, |s| s <= threshold),
+        // At or over the threshold, bands make fewer candidates below it.
+        Choice::Rule(BandRule::Precision) => nearest(permutations, threshold, |s| s >= threshold),
         Choice::TargetRecall(target) => match target_recall(permutations, threshold, target) {
             Err(_) if !method.uses_buckets() => loosest(permutations),
             found => found?,
@@ -201,23 +203,17 @@ pub(crate) fn choose_bands(
     }))
 }
 
-/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold`. Of two equally near choices, takes the one
-/// with more bands, which finds more pairs.
-fn nearest(permutations: usize, threshold: f64) -> Bands {
-    closest(divisors(permutations), threshold).unwrap_or(Bands { bands: 1, rows: permutations })
-}
-
-/// Like [`nearest`], but (1/b)^(1/r) is not above `threshold` if possible. Such a choice finds more pairs at the threshold.
-fn recall(permutations: usize, threshold: f64) -> Bands {
-    closest(divisors(permutations).filter(|c| c.threshold() <= threshold), threshold)
-        .unwrap_or_else(|| nearest(permutations, threshold))
-}
-
-/// Like [`nearest`], but (1/b)^(1/r) is not below `threshold`. Such a choice makes fewer candidates below the threshold. It always
-/// exists, because (1/b)^(1/r) is 1 for one band.
-fn precision(permutations: usize, threshold: f64) -> Bands {
-    closest(divisors(permutations).filter(|c| c.threshold() >= threshold), threshold)
-        .unwrap_or_else(|| nearest(permutations, threshold))
+/// Chooses b and r with b * r = `permutations` so that (1/b)^(1/r) is nearest to `threshold`, and `fits` if possible. Of two equally near
+/// choices, takes the one with more bands, which finds more pairs.
+fn nearest(permutations: usize, threshold: f64, fits: impl Fn(f64) -> bool) -> Bands {
+    let (fitting, others): (Vec<Bands>, Vec<Bands>) = (1..=permutations)
+        .filter(|rows| permutations.is_multiple_of(*rows))
+        .map(|rows| Bands { bands: permutations / rows, rows })
+        .partition(|choice| fits(choice.threshold()));
+    let choices = if fitting.is_empty() { others } else { fitting };
+    let distance = |choice: &Bands| (choice.threshold() - threshold).abs();
+    let nearest = choices.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    nearest.unwrap_or(Bands { bands: 1, rows: permutations })
 }
 
 /// Chooses b and r with b * r <= `permutations` that minimise the sum of the areas of false positives and false negatives. Among equal
@@ -260,17 +256,6 @@ fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Ban
 /// Returns the choice that finds the most pairs at every threshold: `permutations` bands of one row.
 fn loosest(permutations: usize) -> Bands {
     Bands { bands: permutations, rows: 1 }
-}
-
-/// Returns all b and r with b * r = n, in descending order of b.
-fn divisors(n: usize) -> impl Iterator<Item = Bands> {
-    (1..=n).filter(move |rows| n.is_multiple_of(*rows)).map(move |rows| Bands { bands: n / rows, rows })
-}
-
-/// Returns the first choice whose (1/b)^(1/r) is nearest to `threshold`.
-fn closest(choices: impl Iterator<Item = Bands>, threshold: f64) -> Option<Bands> {
-    let distance = |c: &Bands| (c.threshold() - threshold).abs();
-    choices.min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
 
 #[cfg(test)]
@@ -420,11 +405,11 @@ mod tests {
 
         #[test]
         fn choices_keep_to_the_permutations(n in 1usize..300, t in 0.01..=1.0f64, target in 0.01..0.999f64) {
-            for found in [nearest(n, t), recall(n, t), precision(n, t)] {
+            for found in [by(BandRule::Nearest, n, t), by(BandRule::Recall, n, t), by(BandRule::Precision, n, t)] {
                 prop_assert_eq!(found.bands * found.rows, n);
             }
-            prop_assert!(precision(n, t).threshold() >= t);
-            prop_assert!(recall(n, t).threshold() <= precision(n, t).threshold());
+            prop_assert!(by(BandRule::Precision, n, t).threshold() >= t);
+            prop_assert!(by(BandRule::Recall, n, t).threshold() <= by(BandRule::Precision, n, t).threshold());
             match target_recall(n, t, target) {
                 Ok(found) => {
                     prop_assert!(found.bands * found.rows <= n);
@@ -445,6 +430,10 @@ mod tests {
         Bands { bands, rows }
     }
 
+    fn by(rule: BandRule, permutations: usize, threshold: f64) -> Bands {
+        choose_bands(Choice::Rule(rule), permutations, threshold, Method::Lsh).unwrap().unwrap()
+    }
+
     #[test]
     fn choices_for_128_permutations_and_few() {
         // The expected values were found by trying every b and r with the plain formulas. Areas are midpoint sums of 4,000 steps.
@@ -455,18 +444,22 @@ mod tests {
             (0.8, bands(8, 16), bands(16, 8), bands(8, 16), bands(9, 13), bands(16, 6)),
             (0.9, bands(8, 16), bands(8, 16), bands(4, 32), bands(5, 25), bands(11, 10)),
         ] {
-            assert_eq!(nearest(128, t), near, "nearest {t}");
-            assert_eq!(recall(128, t), under, "recall {t}");
-            assert_eq!(precision(128, t), over, "precision {t}");
+            assert_eq!(by(BandRule::Nearest, 128, t), near, "nearest {t}");
+            assert_eq!(by(BandRule::Recall, 128, t), under, "recall {t}");
+            assert_eq!(by(BandRule::Precision, 128, t), over, "precision {t}");
             assert_eq!(balanced(128, t), least_area, "balanced {t}");
             assert_eq!(target_recall(128, t, 0.99).unwrap(), target, "target_recall {t}");
         }
-        assert_eq!(recall(10, 0.05), bands(10, 1), "all over the threshold: the nearest of all");
-        assert_eq!(recall(2, 0.5), bands(2, 1), "exactly at the threshold");
-        assert_eq!(precision(2, 0.5), bands(2, 1), "exactly at the threshold");
-        assert_eq!(nearest(7, 1.0), bands(1, 7));
+        assert_eq!(
+            by(BandRule::Recall, 10, 0.05),
+            bands(10, 1),
+            "all over the threshold: the nearest of all"
+        );
+        assert_eq!(by(BandRule::Recall, 2, 0.5), bands(2, 1), "exactly at the threshold");
+        assert_eq!(by(BandRule::Precision, 2, 0.5), bands(2, 1), "exactly at the threshold");
+        assert_eq!(by(BandRule::Nearest, 7, 1.0), bands(1, 7));
         assert_eq!(target_recall(128, 1.0, 0.99).unwrap(), bands(1, 128), "identical sets agree everywhere");
-        assert_eq!(nearest(1, 0.5), bands(1, 1));
+        assert_eq!(by(BandRule::Nearest, 1, 0.5), bands(1, 1));
         assert_eq!(balanced(1, 0.5), bands(1, 1));
     }
 }

@@ -195,9 +195,7 @@ impl Job {
             ..last.clone()
         }
     }
-}
 
-impl Job {
     /// Returns the job as JSON. Fails with `Kind::Bug` if a value of the job has no form in JSON.
     pub(crate) fn as_value(&self) -> Result<Value> {
         serde_json::to_value(self).map_err(|e| Error::bug("the job cannot be written").because(e))

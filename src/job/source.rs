@@ -101,9 +101,7 @@ impl SourceSection {
     fn header() -> bool {
         true
     }
-}
 
-impl SourceSection {
     pub(super) fn resolved(self) -> Checked<Source> {
         let source = self;
         let csv = csv_of(&source)?;
@@ -459,6 +457,16 @@ pub enum SourceId {
     RowNumber,
     /// The path of the file relative to the folder of the source. Requires [`Format::Text`].
     Path,
+}
+
+impl SourceId {
+    /// Returns the columns whose values are the id.
+    pub(crate) fn columns(&self) -> &[String] {
+        match self {
+            Self::Columns(columns) => columns,
+            Self::RowNumber | Self::Path => &[],
+        }
+    }
 }
 
 /// The treatment of a repeated id.

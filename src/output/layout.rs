@@ -26,17 +26,25 @@ pub(super) const MANIFEST: &str = "manifest.json";
 /// The file in `_resemblance/` that shows that `apply` has begun.
 pub(crate) const BEGUN: &str = "_work/apply.json";
 
+/// Returns `None` if a request failed because its object does not exist.
+pub(super) fn unless_missing<T>(result: object_store::Result<T>) -> object_store::Result<Option<T>> {
+    match result {
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// An output: a folder or URL prefix.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    store: Arc<dyn ObjectStore>,
+    pub(super) store: Arc<dyn ObjectStore>,
     store_url: ObjectStoreUrl,
     root: Path,
     /// The name of the output as written by the user.
     shown: String,
     /// The folder of the output if it is on this machine.
     folder: Option<PathBuf>,
-    writer: String,
+    pub(super) writer: String,
 }
 
 impl Layout {
@@ -95,11 +103,9 @@ impl Layout {
     pub(crate) async fn siblings(&self) -> Result<Vec<Layout>> {
         let Some((parent, name)) = self.root.as_ref().rsplit_once('/') else { return Ok(Vec::new()) };
         let parent = Path::parse(parent).map_err(object_store::Error::from)?;
-        let listed = match self.store.list_with_delimiter(Some(&parent)).await {
-            Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
-            listed => listed.context(|| format!("cannot list the folders beside {}", self.shown))?,
-        };
-        let mut roots = listed.common_prefixes;
+        let listed = unless_missing(self.store.list_with_delimiter(Some(&parent)).await)
+            .context(|| format!("cannot list the folders beside {}", self.shown))?;
+        let mut roots = listed.map(|listed| listed.common_prefixes).unwrap_or_default();
         roots.retain(|root| root.filename() != Some(name));
         roots.sort();
         let sibling = |root: Path| {
@@ -110,10 +116,6 @@ impl Layout {
             Self { root, shown, folder, ..self.clone() }
         };
         Ok(roots.into_iter().map(sibling).collect())
-    }
-
-    pub(super) fn writer(&self) -> &str {
-        &self.writer
     }
 
     pub(crate) fn shown(&self) -> &str {
@@ -131,10 +133,6 @@ impl Layout {
     /// The URL of the store. Plans use it to find the store in a session.
     pub(crate) fn store_url(&self) -> &ObjectStoreUrl {
         &self.store_url
-    }
-
-    pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
-        &self.store
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -177,9 +175,7 @@ impl Layout {
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))
     }
-}
 
-impl Layout {
     /// Returns the bytes of a file and their version in the store, or `None` if the file does not exist.
     pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let Some((bytes, meta)) = self.read_object(inside).await? else { return Ok(None) };
@@ -188,18 +184,13 @@ impl Layout {
 
     /// Returns the bytes of a file and its metadata in the store, or `None` if the file does not exist.
     pub(super) async fn read_object(&self, inside: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
-        let got = match self.store().get(&self.path(inside)).await {
-            Ok(got) => got,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(e) => return Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
-        };
+        let failed = || format!("cannot read {}/{inside}", self.shown());
+        let got = self.store.get(&self.path(inside)).await;
+        let Some(got) = unless_missing(got).context(failed)? else { return Ok(None) };
         let meta = got.meta.clone();
-        match got.bytes().await {
-            Ok(bytes) => Ok(Some((bytes, meta))),
-            // A file on a disk may disappear after it was opened and before it is read.
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
-        }
+        // A file on a disk may disappear after it was opened and before it is read.
+        let bytes = unless_missing(got.bytes().await).context(failed)?;
+        Ok(bytes.map(|bytes| (bytes, meta)))
     }
 
     /// Reads a JSON file of the output. Returns `None` if the file does not exist.
@@ -232,7 +223,7 @@ impl Layout {
     /// Writes a file atomically unless the path exists, and syncs it on a local disk. Returns whether the file now has this content.
     pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
         let put = match self.folder() {
-            Some(folder) => local::create(folder.join(inside), self.writer(), &bytes).await,
+            Some(folder) => local::put(folder.join(inside), &self.writer, &bytes, false).await,
             None => self.put_if_absent(inside, &bytes).await,
         };
         self.created(inside, put, &bytes).await
@@ -240,7 +231,7 @@ impl Layout {
 
     async fn put_if_absent(&self, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
         let path = self.path(inside);
-        self.store().put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await.map(|_| ())
+        self.store.put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await.map(|_| ())
     }
 
     /// Whether the file has these bytes after a conditional put. `put` is the result of the put.
@@ -249,7 +240,7 @@ impl Layout {
             Ok(()) => return Ok(true),
             // A put is retried if its answer was lost. The second put then finds the file that the first put wrote.
             Err(object_store::Error::AlreadyExists { .. }) => {
-                match self.store().get(&self.path(inside)).await {
+                match self.store.get(&self.path(inside)).await {
                     Ok(got) => got.bytes().await,
                     Err(object_store::Error::NotFound { .. }) => return Ok(false),
                     Err(e) => Err(e),
@@ -286,9 +277,9 @@ impl Layout {
             return Ok(now == Some(bytes));
         }
         let written = match self.folder() {
-            Some(folder) => local::replace(folder.join(inside), self.writer(), &bytes).await,
+            Some(folder) => local::put(folder.join(inside), &self.writer, &bytes, true).await,
             None => {
-                let put = |mode| self.store().put_opts(&path, bytes.clone().into(), mode);
+                let put = |mode| self.store.put_opts(&path, bytes.clone().into(), mode);
                 match put(PutMode::Update(version.clone()).into()).await {
                     // The server does not support conditional puts.
                     Err(
@@ -309,7 +300,7 @@ impl Layout {
 
     /// Returns the objects under a folder of the output, sorted by path.
     pub(super) async fn list(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
-        let listed = self.store().list(Some(&self.path(folder))).try_collect::<Vec<ObjectMeta>>().await;
+        let listed = self.store.list(Some(&self.path(folder))).try_collect::<Vec<ObjectMeta>>().await;
         let mut listed = listed.context(|| format!("cannot list {}/{folder}", self.shown()))?;
         listed.sort_by(|a, b| a.location.cmp(&b.location));
         Ok(listed)
@@ -317,13 +308,10 @@ impl Layout {
 
     /// Removes objects. It is not an error if an object is already gone.
     pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
-        let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
+        let removed = self.store.delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
         let mut removed = std::pin::pin!(removed);
         while let Some(result) = removed.next().await {
-            match result {
-                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(e) => return Err(e).context(|| format!("cannot remove files of {}", self.shown())),
-            }
+            unless_missing(result).context(|| format!("cannot remove files of {}", self.shown()))?;
         }
         Ok(())
     }
@@ -361,7 +349,7 @@ enum EntryLocation {
 impl OutputEntry {
     /// Whether the name of the file shows that it is an unfinished file of `output`'s writer.
     pub(crate) fn is_staged_by(&self, output: &Layout) -> bool {
-        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), output.writer())
+        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), &output.writer)
     }
 }
 
@@ -374,7 +362,7 @@ impl Layout {
         if self.folder().is_some() {
             return Ok(self.entries("").await?.into_iter().find(|entry| !ours(entry)));
         }
-        let mut listed = self.store().list(Some(self.root()));
+        let mut listed = self.store.list(Some(self.root()));
         while let Some(meta) = listed.try_next().await.context(|| format!("cannot list {}", self.shown()))? {
             let Some(inside) = self.inside(&meta.location) else { continue };
             let entry = OutputEntry { inside, bytes: meta.size, place: EntryLocation::Store(meta.location) };

@@ -13,38 +13,23 @@ use parquet::file::properties::WriterPropertiesBuilder;
 
 use crate::error::{Context, Result};
 
-/// Writes a new file. Until the file is complete, its name contains `writer`.
-pub(super) async fn create(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
-    put(path, writer, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
-}
-
-/// Writes a file in the same way as [`create`], but replaces an existing file.
-pub(super) async fn replace(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
-    put(path, writer, bytes, |staged, path| staged.persist(path).map_err(|e| e.error)).await
-}
-
-async fn put(
+/// Writes a file. Until the file is complete, its name contains `writer`. Replaces an existing file only if `replaces`.
+pub(super) async fn put(
     path: PathBuf,
     writer: &str,
     bytes: &Bytes,
-    name: impl FnOnce(tempfile::NamedTempFile, &Path) -> io::Result<File> + Send + 'static,
+    replaces: bool,
 ) -> object_store::Result<()> {
     let (writer, bytes) = (writer.to_owned(), bytes.clone());
     let shown = path.display().to_string();
-    let written = tokio::task::spawn_blocking(move || {
-        let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut staged = staged_in(&parent, &writer)?;
+    let written = blocking(move || {
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        let mut staged = staged_in(parent, &writer)?;
         staged.write_all(&bytes)?;
-        // The bytes are synced before the rename, so that a power cut leaves no incomplete file with this name.
-        staged.as_file().sync_all()?;
-        name(staged, &path)?;
-        sync_folder(&parent)
+        persist(staged, &path, replaces)?;
+        sync_folder(parent)
     });
-    let error = match written.await {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => error,
-        Err(error) => io::Error::other(error),
-    };
+    let Err(error) = written.await else { return Ok(()) };
     Err(match error.kind() {
         io::ErrorKind::AlreadyExists => {
             object_store::Error::AlreadyExists { path: shown, source: Box::new(error) }
@@ -54,6 +39,14 @@ async fn put(
             source: Box::new(io::Error::new(error.kind(), format!("{shown}: {error}"))),
         },
     })
+}
+
+/// Gives a complete file its name. Replaces an existing file only if `replaces`. The bytes are synced before the rename, so that a power
+/// cut leaves no incomplete file with this name.
+pub(crate) fn persist(complete: tempfile::NamedTempFile, path: &Path, replaces: bool) -> io::Result<File> {
+    complete.as_file().sync_all()?;
+    let named = if replaces { complete.persist(path) } else { complete.persist_noclobber(path) };
+    Ok(named?)
 }
 
 /// Creates a temporary file in `folder`, and the folder if it is missing. The name contains `writer`.
@@ -107,9 +100,7 @@ impl NewFile {
         let Self { writer, path } = self;
         let cannot = || format!("cannot write {}", path.display());
         let partial = writer.into_inner().context(cannot)?;
-        partial.as_file().sync_all().context(cannot)?;
-        let named = if replaces { partial.persist(&path) } else { partial.persist_noclobber(&path) };
-        let file = named.map_err(|e| e.error).context(cannot)?;
+        let file = persist(partial, &path, replaces).context(cannot)?;
         file.metadata().map(|file| file.len()).context(cannot)
     }
 }

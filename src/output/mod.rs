@@ -31,6 +31,6 @@ pub mod write;
 
 pub(crate) use self::layout::BEGUN;
 pub use self::layout::Layout;
-pub(crate) use self::local::{NewFile, partial_file};
+pub(crate) use self::local::{NewFile, partial_file, persist};
 pub use self::results::Stored;
 pub(crate) use crate::address::APPLIED;

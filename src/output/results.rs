@@ -290,7 +290,7 @@ impl Layout {
             return Ok(folders.chain([MANIFEST]).any(|name| root.join(name).exists()));
         }
         for folder in folders {
-            if self.store().list(Some(&self.path(folder))).try_next().await?.is_some() {
+            if self.store.list(Some(&self.path(folder))).try_next().await?.is_some() {
                 return Ok(true);
             }
         }
@@ -354,7 +354,7 @@ impl Layout {
 
     /// Returns the names of the stages with a manifest for `key`, sorted.
     pub(crate) async fn stages(&self, key: &str) -> Result<Vec<String>> {
-        let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
+        let listed = self.store.list_with_delimiter(Some(&self.path(WORK))).await;
         let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;
         let ending = format!(".{key}.json");
         let names = listed.objects.iter().filter_map(|object| object.location.filename());

@@ -15,6 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
 
 use super::Layout;
+use super::layout::unless_missing;
 use super::local::{self, Staged};
 use crate::error::{Context, Error, Result};
 
@@ -44,7 +45,7 @@ impl Layout {
         let to = match (self.digest(inside).await?, self.folder()) {
             (Some((bytes, crc32)), _) => To::There { bytes, crc32 },
             (None, Some(_)) => {
-                let staged = local::stage(self.place(inside)?, self.writer().to_owned());
+                let staged = local::stage(self.place(inside)?, self.writer.clone());
                 let (file, staged) = staged.await.context(failed)?;
                 To::Disk(tokio::fs::File::from_std(file), staged)
             }
@@ -62,10 +63,9 @@ impl Layout {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 Err(e) => return Err(e).context(failed),
             },
-            None => match self.store().get(&self.key(inside)?).await {
-                Ok(got) => got.into_stream().map_err(Error::from).boxed(),
-                Err(object_store::Error::NotFound { .. }) => return Ok(None),
-                Err(e) => return Err(e).context(failed),
+            None => match unless_missing(self.store.get(&self.key(inside)?).await).context(failed)? {
+                Some(got) => got.into_stream().map_err(Error::from).boxed(),
+                None => return Ok(None),
             },
         };
         let mut digest = Digest::default();
@@ -76,11 +76,8 @@ impl Layout {
     }
 
     pub(crate) async fn meta(&self, inside: &str) -> Result<Option<ObjectMeta>> {
-        match self.store().head(&self.key(inside)?).await {
-            Ok(meta) => Ok(Some(meta)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
-        }
+        let meta = self.store.head(&self.key(inside)?).await;
+        unless_missing(meta).context(|| format!("cannot read {}/{inside}", self.shown()))
     }
 
     pub(crate) async fn size(&self, inside: &str) -> Result<Option<u64>> {
@@ -120,7 +117,7 @@ impl Upload {
         if let To::Small(buffer) = &mut self.to
             && buffer.len() + bytes.len() > PUT_BYTES
         {
-            let mut writer = multipart_writer(self.output.store(), self.output.key(&self.inside)?);
+            let mut writer = multipart_writer(&self.output.store, self.output.key(&self.inside)?);
             writer.put(std::mem::take(buffer).into()).await.context(failed)?;
             self.to = To::Store(Box::new(writer));
         }
@@ -155,7 +152,7 @@ impl Upload {
             }
             To::Small(buffer) => {
                 let (key, buffer) = (output.key(&inside)?, Bytes::from(buffer));
-                let put = |mode: PutMode| output.store().put_opts(&key, buffer.clone().into(), mode.into());
+                let put = |mode: PutMode| output.store.put_opts(&key, buffer.clone().into(), mode.into());
                 match put(PutMode::Create).await {
                     Err(object_store::Error::AlreadyExists { .. }) => output.digest(&inside).await?,
                     Err(

@@ -14,8 +14,8 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryRese
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryFutureExt};
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
@@ -26,6 +26,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
 
 use super::attempt::Attempt;
 use super::manifest::File;
@@ -328,16 +329,11 @@ struct DigestWriter {
 
 impl AsyncFileWriter for DigestWriter {
     fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
-        Box::pin(async move {
-            self.digest.update(&bytes);
-            self.sink.put(bytes).await.map_err(|e| ParquetError::External(Box::new(e)))
-        })
+        self.digest.update(&bytes);
+        self.sink.put(bytes).map_err(|e| ParquetError::External(Box::new(e))).boxed()
     }
 
     fn complete(&mut self) -> BoxFuture<'_, ParquetResult<()>> {
-        Box::pin(async move {
-            use tokio::io::AsyncWriteExt;
-            self.sink.shutdown().await.map_err(|e| ParquetError::External(Box::new(e)))
-        })
+        self.sink.shutdown().map_err(|e| ParquetError::External(Box::new(e))).boxed()
     }
 }

@@ -126,7 +126,7 @@ impl ClaimedRun<'_> {
     async fn watched(&self, control: &RunControl, read: Documents) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
-        let lost = self.claim.lost();
+        let lost = &self.claim.lost;
         let ended = tokio::select! {
             ended = self.stages(&inner, read) => ended,
             () = async { lost.cancelled().await; stop.cancel(); std::future::pending().await } => {
@@ -151,7 +151,7 @@ impl ClaimedRun<'_> {
         let replaced = PreviousResult::read(output).await?;
         delta::check(output, job, &read.types).await?;
         let record = attempt::AttemptRecord {
-            attempt: claim.attempt().to_string(),
+            attempt: claim.attempt.to_string(),
             fingerprint: fingerprint.to_owned(),
             resemblance: env!("CARGO_PKG_VERSION").to_owned(),
             replaces: replaced.files(),

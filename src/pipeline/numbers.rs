@@ -10,18 +10,14 @@ use crate::frames::utf8;
 pub(crate) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
     let mut keys = Vec::new();
     for batch in frame.collect().await? {
-        keys.extend_from_slice(as_uint64_array(batch.column(0))?.values());
+        keys.extend(as_uint64_array(batch.column(0))?.iter().flatten());
     }
     Ok(keys)
 }
 
 /// Returns the number in a frame with one row and one column, or 0 if it is null.
 pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
-    let mut number = 0;
-    for batch in frame.collect().await? {
-        number += as_uint64_array(batch.column(0))?.iter().flatten().sum::<u64>();
-    }
-    Ok(number)
+    Ok(keys_of(frame).await?.into_iter().sum())
 }
 
 /// Returns the texts in the first column.

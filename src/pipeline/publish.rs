@@ -62,7 +62,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         tables: tables.iter().map(|&table| (table.name().to_owned(), written(table))).collect(),
         warnings,
         boot: output.folder().and_then(|_| boot()),
-        attempts: attempts(output, &replaced, claim.attempt()).await?,
+        attempts: attempts(output, &replaced, &claim.attempt).await?,
     };
     let stages_reused = cx.runner.reused();
     // A run publishes only complete tables, and only while its claim on the output is valid.
@@ -88,7 +88,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
     }
     // The result is published. The logs are updated before files are removed, since the old logs still name these files.
     publish_logs(output, job).await?;
-    tidy(output, claim.attempt()).await;
+    tidy(output, &claim.attempt).await;
     Ok(Outcome { manifest, already_finished: false, stages_reused })
 }
 
@@ -187,14 +187,14 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
 fn pinned(job: &Job, input: &RunInput) -> Job {
     let mut job = job.clone();
     if let (Input::Read, Some(listed)) = (&job.input, input.listed()) {
-        job.source.table_versions = listed.table_versions();
+        job.source.table_versions.clone_from(&listed.table_versions);
     }
     if let (
         Some(Against { reference: Reference::Source(source), .. }),
         Some(ReferenceDocuments::Source(second)),
     ) = (&mut job.against, &input.reference)
     {
-        source.table_versions = second.listed.table_versions();
+        source.table_versions.clone_from(&second.listed.table_versions);
     }
     job
 }

@@ -340,7 +340,7 @@ impl<'a> Runner<'a> {
         let write = Write {
             store_url: self.output.store_url().to_string(),
             root: self.output.root().to_string(),
-            attempt: self.claim.attempt().clone(),
+            attempt: self.claim.attempt.clone(),
             targets: work.targets.clone(),
         };
         let plan = OperatorExec::plan(write, vec![plan])?;

@@ -279,12 +279,6 @@ impl<T> Default for SharedValue<T> {
     }
 }
 
-impl<T> fmt::Debug for SharedValue<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedValue").field("is_made", &self.0.initialized()).finish_non_exhaustive()
-    }
-}
-
 impl<T> SharedValue<T> {
     /// Returns the value. If no partition has computed it yet, awaits `make`.
     pub(crate) async fn get(&self, make: impl Future<Output = Result<T>>) -> Result<Arc<T>> {

@@ -1,6 +1,5 @@
 //! Stores rows in numbered partitions: in memory while the memory pool has room, and otherwise on disk.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
@@ -52,14 +51,12 @@ pub(crate) enum PartitionReads {
     Again,
 }
 
-#[derive(Debug)]
 pub(crate) struct PartitionStore {
     reads: PartitionReads,
     spills: Arc<SpillManager>,
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     partitions: Vec<Partition>,
     held: MemoryReservation,
@@ -228,15 +225,6 @@ struct Partition {
     sink: Option<SpillPoolSink>,
     disk: Option<SendableRecordBatchStream>,
     memory: Vec<RecordBatch>,
-}
-
-impl fmt::Debug for Partition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Partition")
-            .field("spilled", &(self.disk.is_some() || !self.files.is_empty()))
-            .field("batches", &self.memory.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Partition {

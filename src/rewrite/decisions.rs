@@ -325,16 +325,15 @@ pub(crate) fn names(annotations: &[Annotation]) -> Vec<&'static str> {
     columns(annotations, IdType::Utf8).into_iter().map(|(name, _)| name).collect()
 }
 
-/// Appends the columns of `annotations` to the header of the file `path`. Fails with `Kind::Input` if the header already contains one of
+/// Returns the header of the file `path` with the columns of `annotations`. Fails with `Kind::Input` if the header already contains one of
 /// the names.
-pub(crate) fn append_names(
+pub(crate) fn with_names(
     format: &dyn RowFormat,
     source: &job::Source,
     annotations: &[Annotation],
     (header, path): (&[u8], &str),
-    to: &mut Vec<u8>,
-) -> Result<()> {
-    format.append_names(source, header, &names(annotations), to).map_err(|name| column_exists(name, path))
+) -> Result<Vec<u8>> {
+    format.with_names(source, header, &names(annotations)).map_err(|name| column_exists(name, path))
 }
 
 pub(crate) fn column_exists(name: &str, path: &str) -> Error {

@@ -132,9 +132,7 @@ impl Rewrite {
         tracing::debug!(part = part.number, files = count, "files written");
         Ok(())
     }
-}
 
-impl Rewrite {
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().flat_map(|part| &part.files).map(|file| file.file.size()).sum()
     }

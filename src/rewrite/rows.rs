@@ -9,13 +9,13 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::decisions::{Decision, append_names, name_exists, names, other_text};
+use super::decisions::{Decision, name_exists, names, other_text, with_names};
 use super::work::{DocumentCounts, RewriteSettings, RowDestination, WrittenFile, rejected_path, written};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
 use crate::output::Layout;
 use crate::output::upload::Upload;
-use crate::source::{CannotAppend, FileBytes, FilePiece, Row, RowFormat, SourceFile, TextPlace};
+use crate::source::{CannotAppend, FileBytes, FilePiece, Row, RowFormat, SourceFile, TextCut, TextPlace};
 
 /// The number of bytes that are collected before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
@@ -142,11 +142,8 @@ impl RowCopy<'_> {
         let RewriteSettings { source, text, annotations, .. } = self.work;
         self.text = self.format.text_place(source, text, body);
         self.kept.has_header = true;
-        if annotations.is_empty() {
-            self.kept.buffer.extend_from_slice(body);
-        } else {
-            append_names(self.format, source, annotations, (body, self.path), &mut self.kept.buffer)?;
-        }
+        let header = with_names(self.format, source, annotations, (body, self.path))?;
+        self.kept.buffer.extend_from_slice(&header);
         if let Some(rejected) = &mut self.rejected {
             rejected.buffer.extend_from_slice(body);
         }
@@ -161,17 +158,15 @@ impl RowCopy<'_> {
         let Row { position, place, before, body, end, whole } = row;
         let mut body = Cow::Borrowed(body);
         if !cuts.is_empty() {
-            let mut cut = Vec::with_capacity(body.len());
             let place = self.text.as_ref();
-            let found = place.and_then(|place| self.format.cut_text(source, place, &body, &cuts, &mut cut));
-            found.ok_or_else(|| other_text(self.path, position))?;
-            body = Cow::Owned(cut);
+            let cut = place
+                .and_then(|place| self.format.cut_text(source, TextCut { row: &body, place, spans: &cuts }));
+            body = Cow::Owned(cut.ok_or_else(|| other_text(self.path, position))?);
         }
         // A field cannot be appended to a record that could not be parsed.
         if whole && !added.is_empty() {
             let columns: Vec<_> = names(annotations).into_iter().zip(added).collect();
-            let mut appended = Vec::with_capacity(body.len());
-            self.format.append_values(source, &body, &columns, &mut appended).map_err(|why| match why {
+            let with_values = self.format.with_values(source, &body, &columns).map_err(|why| match why {
                 CannotAppend::Exists(name) => {
                     name_exists(name, &format!("{}{place} has a field `{name}`", self.path))
                 }
@@ -181,7 +176,7 @@ impl RowCopy<'_> {
                     self.path
                 )),
             })?;
-            body = Cow::Owned(appended);
+            body = Cow::Owned(with_values);
         }
         self.kept.row(before, &body, end);
         Ok(())

@@ -224,9 +224,7 @@ impl Type {
             Type::Signature => {
                 matches!(other, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
             }
-            _ if self.arrow() == DataType::Utf8 => {
-                matches!(other, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-            }
+            _ if self.arrow() == DataType::Utf8 => other.is_string(),
             _ => *other == self.arrow(),
         }
     }

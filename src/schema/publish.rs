@@ -132,9 +132,7 @@ fn logical(kind: &DataType) -> Map<String, Value> {
         D::Date32 | D::Date64 => "date",
         D::Timestamp(_, _) => "timestamp",
         D::Time32(_) | D::Time64(_) => "time",
-        D::List(_) | D::LargeList(_) | D::FixedSizeList(_, _) | D::ListView(_) | D::LargeListView(_) => {
-            "array"
-        }
+        kind if kind.is_list() => "array",
         D::Struct(_) | D::Map(_, _) => "object",
         _ => "string",
     };

@@ -11,9 +11,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::file::SourceFile;
@@ -85,21 +85,16 @@ pub(crate) enum Rewriting {
     AsParquet,
 }
 
+#[async_trait]
 pub(crate) trait ParsedFormat: Sync {
-    /// Reads the first bytes of `files`, and determines how to get the values of `columns`. Fails with `Kind::Input` for damaged files or
-    /// files with different columns, and with `Kind::Job` for a column that does not exist or cannot be used.
-    fn plan<'a>(
-        &'a self,
-        ctx: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>>;
+    /// Reads the first bytes of the files, and determines how to get the values of the columns. Fails with `Kind::Input` for damaged files
+    /// or files with different columns, and with `Kind::Job` for a column that does not exist or cannot be used.
+    async fn plan(&self, request: ParseRequest<'_>) -> Result<ParsePlan>;
 
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
 
     fn may_be_compressed(&self) -> bool {
-        false
+        true
     }
 
     /// Whether some of these files are cut into shingles while they are read, so that a long text is never in memory as a whole.
@@ -113,6 +108,14 @@ pub(crate) struct TextStep {
     /// Whether the step applies to a file with this name (in lower case, without the ending of a compression) and these first bytes.
     pub applies: fn(&job::Source, &str, &[u8]) -> bool,
     pub text: fn(&str) -> String,
+}
+
+/// Files to parse, and the columns whose values are wanted.
+pub(crate) struct ParseRequest<'a> {
+    pub ctx: &'a SessionContext,
+    pub source: &'a job::Source,
+    pub columns: &'a [&'a str],
+    pub files: &'a [Arc<SourceFile>],
 }
 
 /// The plan for parsing files, made from their first bytes.
@@ -187,42 +190,31 @@ pub(crate) trait RowFormat: Sync {
         false
     }
 
-    /// Appends a header with these additional column names to `to`.
-    fn append_names(
+    /// Returns a header with these additional column names, or the name that it already has.
+    fn with_names(
         &self,
         _source: &job::Source,
         header: &[u8],
         _names: &[&'static str],
-        to: &mut Vec<u8>,
-    ) -> std::result::Result<(), &'static str> {
-        to.extend_from_slice(header);
-        Ok(())
+    ) -> Result<Vec<u8>, &'static str> {
+        Ok(header.to_vec())
     }
 
-    /// Appends a row with these additional columns and values to `to`.
-    fn append_values(
+    /// Returns a row with these additional columns.
+    fn with_values(
         &self,
         source: &job::Source,
         row: &[u8],
-        columns: &[(&'static str, AddedValue)],
-        to: &mut Vec<u8>,
-    ) -> std::result::Result<(), CannotAppend>;
+        columns: &[AddedColumn],
+    ) -> Result<Vec<u8>, CannotAppend>;
 
     /// Returns the place of the text in the rows of a file with this header. `place` is the text's place as the job names it.
     fn text_place(&self, _source: &job::Source, place: &TextPlace, _header: &[u8]) -> Option<TextPlace> {
         Some(place.clone())
     }
 
-    /// Appends a row to `to` without `spans` of the text at `place`. The spans are byte ranges of the text in ascending order. Returns
-    /// `None` if the row has no text at `place`, or if the spans do not fit the text.
-    fn cut_text(
-        &self,
-        source: &job::Source,
-        place: &TextPlace,
-        row: &[u8],
-        spans: &[Range<usize>],
-        to: &mut Vec<u8>,
-    ) -> Option<()>;
+    /// Returns the row without the spans. Returns `None` if the row has no text at the place, or if the spans do not fit the text.
+    fn cut_text(&self, source: &job::Source, cut: TextCut<'_>) -> Option<Vec<u8>>;
 }
 
 impl dyn RowFormat + '_ {
@@ -294,6 +286,16 @@ pub(crate) enum TextPlace {
     /// The whole file. Also used for formats that `apply` rewrites as Parquet, and if no text is cut.
     File,
 }
+
+/// A row with spans to remove from its text. The spans are byte ranges of the text in ascending order.
+pub(crate) struct TextCut<'a> {
+    pub row: &'a [u8],
+    pub place: &'a TextPlace,
+    pub spans: &'a [Range<usize>],
+}
+
+/// The name and the value of a column that is added to a row.
+pub(crate) type AddedColumn = (&'static str, AddedValue);
 
 /// The reason why a column cannot be added to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

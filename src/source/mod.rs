@@ -21,7 +21,7 @@ use datafusion::logical_expr::{cast, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 
-use self::format::{Parser, Reading, WantedValues};
+use self::format::{ParseRequest, Parser, Reading, WantedValues};
 use self::formats::parquet;
 use self::reading::parse_files::ParsedTable;
 use self::rows::columns::{self, NamedExpressions, NeededColumns};
@@ -31,7 +31,9 @@ use crate::job;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub(crate) use self::file::{SourceFile, without_rows};
-pub(crate) use self::format::{AddedValue, CannotAppend, FilePiece, Rewriting, Row, RowFormat, TextPlace};
+pub(crate) use self::format::{
+    AddedValue, CannotAppend, FilePiece, Rewriting, Row, RowFormat, TextCut, TextPlace,
+};
 pub(crate) use self::formats::csv::first_records;
 pub(crate) use self::formats::format_of;
 pub(crate) use self::formats::jsonl::first_json_rows;
@@ -209,7 +211,8 @@ pub(crate) async fn text_place(
         )));
     }
     let Reading::Parser(parser) = format.reading else { return Ok(TextPlace::Column(name.clone())) };
-    match parser.plan(ctx, source, &[name.as_str()], &listed.files).await?.wanted {
+    let request = ParseRequest { ctx, source, columns: &[name.as_str()], files: &listed.files };
+    match parser.plan(request).await?.wanted {
         WantedValues::Columns(names) => names.into_iter().next().map(TextPlace::Column),
         WantedValues::Fields(fields) if fields.iter().any(|field| field.inside.is_some()) => {
             return Err(Error::job(format!(
@@ -296,7 +299,8 @@ async fn open_rows(
             (rows, opened.values, opened.types, None)
         }
         Reading::Parser(parsed) => {
-            let plan = parsed.plan(ctx, source, &columns.in_files, &to_read).await?;
+            let request = ParseRequest { ctx, source, columns: &columns.in_files, files: &to_read };
+            let plan = parsed.plan(request).await?;
             let parser = Parser {
                 source: source.clone(),
                 wanted: plan.wanted,

@@ -3,6 +3,8 @@
 //! - Files of another kind, such as PDF, are recognised by their first bytes. Messages name a program that makes text or data of them.
 //! - Files that describe a dataset or belong to an operating system are recognised by their names, and are skipped in folders.
 
+use std::borrow::Borrow;
+
 use memchr::memmem;
 
 use crate::job::Format;
@@ -150,7 +152,7 @@ fn lower_file_name(name: &str) -> String {
 }
 
 /// Returns the first of `names` in one line, and the number of the others.
-pub(crate) fn first_names(names: &[&str]) -> String {
+pub(crate) fn first_names(names: &[impl Borrow<str>]) -> String {
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),

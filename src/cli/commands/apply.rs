@@ -231,8 +231,7 @@ fn group_table(groups: &[GroupCounts]) -> String {
         let numbers = [counts.documents, counts.removed, counts.kept].map(print::count);
         [vec![name], numbers.to_vec()].concat()
     };
-    let rows: Vec<Vec<String>> = groups.iter().map(row).collect();
-    print::table(&["group", "documents", "removed", "kept"], &rows)
+    print::table(&["group", "documents", "removed", "kept"], groups.iter().map(row))
 }
 
 /// Returns a relative clause that says what happens to documents that cannot be compared.

@@ -177,16 +177,14 @@ fn recall(job: &Job) -> String {
         let mark = if (s - least).abs() < 1e-9 { " <- threshold" } else { "" };
         let estimate = curve.has_estimates().then(|| format!("{kept:.6}"));
         let numbers = [format!("{s:.4}"), format!("{candidate:.6}")].into_iter().chain(estimate);
-        numbers.chain([format!("{bar}{mark}")]).collect()
+        numbers.chain([format!("{bar}{mark}")]).collect::<Vec<_>>()
     };
     let head: &[&str] = match (is_lsh, curve.has_estimates()) {
         (_, true) => &["similarity", "becomes a candidate", "and passes the estimate", ""],
         (true, false) => &["similarity", "becomes a candidate", ""],
         (false, false) => return text,
     };
-    let rows: Vec<Vec<String>> = similarities(least).into_iter().map(row).collect();
-    text.push_str(&print::table(head, &rows));
-    text
+    text + &print::table(head, similarities(least).into_iter().map(row))
 }
 
 /// Returns every key of the job as a line of a job file, including keys with default values.
@@ -209,15 +207,11 @@ fn data_text(job: &Job, contents: &InspectedContents) -> String {
         print::counted(contents.files, "file"),
         print::bytes(contents.bytes)
     );
-    let columns: Vec<Vec<String>> = contents
-        .columns
-        .iter()
-        .map(|column| {
-            vec![column.name.clone(), column.kind.clone(), column.example.clone().unwrap_or_default()]
-        })
-        .collect();
-    if !columns.is_empty() {
-        text.push_str(&print::table(&["column", "values", "for example"], &columns));
+    let columns = contents.columns.iter().map(|column| {
+        vec![column.name.clone(), column.kind.clone(), column.example.clone().unwrap_or_default()]
+    });
+    if !contents.columns.is_empty() {
+        text.push_str(&print::table(&["column", "values", "for example"], columns));
     }
     for CarriedColumn { name, read_as } in &contents.carried {
         let _ = writeln!(text, "column {name} is read as {read_as}");

@@ -72,7 +72,7 @@ impl Clean {
             // A run that ended right after it wrote its manifest can leave logs that list files of the previous result. These files are
             // removed below, so the logs are updated first. Tables without a log get one from the next run that needs it.
             delta::publish(output, job::TableFormat::Parquet).await?;
-            let found = ownership::survey(output, claim.attempt()).await?;
+            let found = ownership::survey(output, &claim.attempt).await?;
             claim.verify().await?;
             ownership::remove(output, &found).await?;
             Ok::<_, Error>(found)

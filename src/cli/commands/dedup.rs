@@ -197,9 +197,9 @@ async fn preview(finished: &Finished, removed: &[FirstRemoved], applied: &ApplyR
         let jaccard = jaccard.map(|jaccard| format!("{jaccard:.6}")).unwrap_or_default();
         vec![rows::shorten(id.to_string()), rows::shorten(kept_id.to_string()), jaccard]
     };
-    let rows: Vec<Vec<String>> = removed.iter().map(row).collect();
-    let mut text = print::table(&["would be removed", "duplicate of", "jaccard"], &rows);
-    let left = applied.counts.removed.saturating_sub(rows.len() as u64);
+    let header = ["would be removed", "duplicate of", "jaccard"];
+    let mut text = print::table(&header, removed.iter().map(row));
+    let left = applied.counts.removed.saturating_sub(removed.len() as u64);
     if left > 0 {
         text.push_str(&format!("and {} more\n", print::count(left)));
     }

@@ -174,21 +174,15 @@ pub(crate) fn text(evaluation: &Evaluation) -> String {
             );
         }
     }
-    let rows: Vec<Vec<String>> = evaluation
-        .by_similarity
-        .iter()
-        .map(|at| {
-            let similarity = format!("{:.3} to {:.3}", at.from, at.to);
-            let [value, range] = interval(at.measured);
-            vec![similarity, print::count(at.pairs), value, range, format!("{:.4}", at.expected)]
-        })
-        .collect();
-    if !rows.is_empty() {
+    let rows = evaluation.by_similarity.iter().map(|at| {
+        let similarity = format!("{:.3} to {:.3}", at.from, at.to);
+        let [value, range] = interval(at.measured);
+        vec![similarity, print::count(at.pairs), value, range, format!("{:.4}", at.expected)]
+    });
+    if !evaluation.by_similarity.is_empty() {
         text.push('\n');
-        text.push_str(&print::table(
-            &["similarity", "pairs of the sample", "recall", "95 % interval", "expected"],
-            &rows,
-        ));
+        let header = ["similarity", "pairs of the sample", "recall", "95 % interval", "expected"];
+        text.push_str(&print::table(&header, rows));
     }
     text
 }
@@ -223,8 +217,7 @@ fn pack_text(pack: &Pack, paths: &[PathBuf; 3], output: &str) -> String {
         let (pairs, drawn) = (print::count(stratum.pairs), print::count(stratum.drawn));
         vec![stratum.name.clone(), pairs, drawn, stratum.what.clone()]
     };
-    let rows: Vec<Vec<String>> = pack.strata.iter().map(row).collect();
-    let mut text = print::table(&["stratum", "pairs", "drawn", "contents"], &rows);
+    let mut text = print::table(&["stratum", "pairs", "drawn", "contents"], pack.strata.iter().map(row));
     let [html, csv, parquet] = paths;
     let _ = writeln!(
         text,
@@ -269,12 +262,8 @@ fn judged_text(judged: &Judged) -> String {
         print::count(*missing)
     );
     let at = |at: &PrecisionAt| row(&format!("{:.3}", at.threshold), at.pairs, at.judged, at.share);
-    let rows: Vec<Vec<String>> = curve.iter().map(at).collect();
-    text.push_str(&print::table(
-        &["similarity at least", "pairs", "judged", "true duplicates", "95 % interval"],
-        &rows,
-    ));
-    text
+    let header = ["similarity at least", "pairs", "judged", "true duplicates", "95 % interval"];
+    text + &print::table(&header, curve.iter().map(at))
 }
 
 #[cfg(test)]

@@ -127,15 +127,14 @@ pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
         vec![stage.name.clone(), value, range, bytes(stage.written_bytes.value)]
     });
     text.push('\n');
-    let header = ["longest stages", "value", "range", "written"];
-    text.push_str(&print::table(&header, &shown.collect::<Vec<_>>()));
+    text.push_str(&print::table(&["longest stages", "value", "range", "written"], shown));
     if let Some(scheduler) = job.engine.scheduler_address() {
         let _ = writeln!(text, "\nthe job runs on {scheduler}: --tasks N estimates its seconds there");
     }
     if !forecast.templates.is_empty() {
-        let rows: Vec<_> = forecast.templates.iter().take(PASSAGES).map(passage).collect();
+        let rows = forecast.templates.iter().take(PASSAGES).map(passage);
         text.push('\n');
-        text.push_str(&print::table(&["documents", "shingles", "passages that many documents have"], &rows));
+        text.push_str(&print::table(&["documents", "shingles", "passages that many documents have"], rows));
     }
     for risk in &forecast.risks {
         let _ = writeln!(text, "\nrisk: {}", risk.text);

@@ -58,20 +58,11 @@ impl ReportCommand {
             text.push_str(&format!("alarm: {alarm}\n"));
         }
         if let Some(before) = &report.before {
-            let rows: Vec<Vec<String>> = before
-                .compared
-                .iter()
-                .map(|compared| {
-                    let changed = compared.changed.map_or("-".to_owned(), print::count);
-                    vec![
-                        compared.what.clone(),
-                        print::count(compared.new),
-                        print::count(compared.gone),
-                        changed,
-                    ]
-                })
-                .collect();
-            text.push_str(&print::table(&["since the earlier output", "new", "gone", "changed"], &rows));
+            let rows = before.compared.iter().map(|compared| {
+                let changed = compared.changed.map_or("-".to_owned(), print::count);
+                vec![compared.what.clone(), print::count(compared.new), print::count(compared.gone), changed]
+            });
+            text.push_str(&print::table(&["since the earlier output", "new", "gone", "changed"], rows));
         }
         match &self.to {
             Some(to) => text.push_str(&format!("written to {to}\n")),

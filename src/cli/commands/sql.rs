@@ -92,36 +92,34 @@ impl Sql {
     }
 }
 
-enum PromptInput {
-    Query(String),
-    Help,
-    Leave,
-}
-
 #[derive(Default)]
 struct QueryLines(String);
 
 impl QueryLines {
-    /// Adds a line. Returns the input that this line completes.
-    fn add(&mut self, line: &str) -> Option<PromptInput> {
+    /// Adds a line, and answers the query that it completes. Returns whether the line asks to leave.
+    fn add(&mut self, line: &str, mut answer: impl FnMut(&str) -> Result<()>) -> Result<bool> {
         match line.trim() {
-            "" => None,
-            "\\q" | "exit" | "quit" if self.0.is_empty() => Some(PromptInput::Leave),
-            "\\d" if self.0.is_empty() => Some(PromptInput::Query(COLUMNS.to_owned())),
-            "\\?" | "help" if self.0.is_empty() => Some(PromptInput::Help),
+            "" => {}
+            "\\q" | "exit" | "quit" if self.0.is_empty() => return Ok(true),
+            "\\d" if self.0.is_empty() => answer(COLUMNS)?,
+            "\\?" | "help" if self.0.is_empty() => print::result(HELP)?,
             text => {
                 self.0.push_str(text);
                 self.0.push('\n');
-                if text.ends_with(';') { self.rest().map(PromptInput::Query) } else { None }
+                if text.ends_with(';') {
+                    self.end(answer)?;
+                }
             }
         }
+        Ok(false)
     }
 
-    /// Takes the collected lines as a query without the semicolon, or `None` if they are blank.
-    fn rest(&mut self) -> Option<String> {
-        let query = std::mem::take(&mut self.0);
-        let query = query.trim().trim_end_matches(';').trim_end();
-        (!query.is_empty()).then(|| query.to_owned())
+    /// Answers the collected lines as a query without the semicolon, unless they are blank.
+    fn end(&mut self, mut answer: impl FnMut(&str) -> Result<()>) -> Result<()> {
+        match std::mem::take(&mut self.0).trim().trim_end_matches(';').trim_end() {
+            "" => Ok(()),
+            query => answer(query),
+        }
     }
 }
 
@@ -130,17 +128,11 @@ fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()>
     let mut lines = QueryLines::default();
     for line in input.lines() {
         let line = line.context(|| "standard input cannot be read".to_owned())?;
-        match lines.add(&line) {
-            None => {}
-            Some(PromptInput::Query(query)) => answer(&query)?,
-            Some(PromptInput::Help) => print::result(HELP)?,
-            Some(PromptInput::Leave) => return Ok(()),
+        if lines.add(&line, &answer)? {
+            return Ok(());
         }
     }
-    match lines.rest() {
-        Some(query) => answer(&query),
-        None => Ok(()),
-    }
+    lines.end(answer)
 }
 
 fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
@@ -158,19 +150,17 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
             Err(ReadlineError::Eof) => return Ok(()),
             Err(e) => return Err(fail(e)),
         };
-        match lines.add(&line) {
-            None => {}
-            Some(PromptInput::Query(query)) => {
-                // The prompt also works without a history.
-                let _ = editor.add_history_entry(format!("{query};"));
-                match answer(&query) {
-                    Ok(()) => {}
-                    Err(e) if e.kind() == Kind::Interrupted => return Err(e),
-                    Err(e) => print::error(&print::explain(&e)),
-                }
+        let leaves = lines.add(&line, |query| {
+            // The prompt also works without a history.
+            let _ = editor.add_history_entry(format!("{query};"));
+            match answer(query) {
+                Err(e) if e.kind() != Kind::Interrupted => print::error(&print::explain(&e)),
+                answered => answered?,
             }
-            Some(PromptInput::Help) => print::result(HELP)?,
-            Some(PromptInput::Leave) => return Ok(()),
+            Ok(())
+        })?;
+        if leaves {
+            return Ok(());
         }
     }
 }

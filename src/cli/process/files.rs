@@ -12,7 +12,7 @@ use crate::error::library_errors::is_full_disk;
 use crate::error::{Context, Error, Result, chain};
 use crate::job::EngineSettings;
 use crate::machine;
-use crate::output::partial_file;
+use crate::output::{partial_file, persist};
 
 /// Identifies a kind of file that this program writes. A command replaces only files of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,13 +89,7 @@ pub(crate) fn write(path: &Path, content: &[u8], replaces: bool) -> Result<()> {
     let written = || -> io::Result<()> {
         let mut file = partial_file(folder(path), "")?;
         file.write_all(content)?;
-        file.as_file().sync_all()?;
-        if replaces {
-            file.persist(path)?
-        } else {
-            file.persist_noclobber(path)?
-        };
-        Ok(())
+        persist(file, path, replaces).map(drop)
     };
     written().context(|| format!("cannot write {}", path.display()))
 }

@@ -47,7 +47,7 @@ impl Lineage {
 /// Starts the thread, which sends the start event first.
 fn start_thread(events: Events) -> Result<(Events, Sender<Value>)> {
     let (queue, waiting) = mpsc::channel();
-    let (first, destination) = (events.start(machine::now()), events.destination().clone());
+    let (first, destination) = (events.start(machine::now()), events.settings.destination.clone());
     http::start("the OpenLineage events", move || {
         for event in std::iter::once(first).chain(waiting) {
             if let Err(error) = send(&destination, &event) {

@@ -110,11 +110,11 @@ pub(crate) fn width() -> usize {
 }
 
 /// Formats a Markdown table with right-aligned numbers. Escapes control characters.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item: AsRef<[String]>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header.iter().map(|name| visible(name)));
     for row in rows {
-        table.add_row(row.iter().map(|cell| {
+        table.add_row(row.as_ref().iter().map(|cell| {
             let is_number = cell == "-" || cell.replace(',', "").parse::<f64>().is_ok();
             let alignment = if is_number { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(visible(cell)).set_alignment(alignment)

@@ -153,9 +153,9 @@ impl Others {
 #[derive(Debug)]
 pub(crate) struct Claim {
     output: Layout,
-    attempt: Attempt,
+    pub(crate) attempt: Attempt,
     /// Cancelled when another process takes the output.
-    lost: CancellationToken,
+    pub(crate) lost: CancellationToken,
     /// Ends the task that renews the claim.
     stop: CancellationToken,
     /// The task that renews the claim, or `None` after the release.
@@ -352,14 +352,6 @@ impl Own {
 }
 
 impl Claim {
-    pub(crate) fn attempt(&self) -> &Attempt {
-        &self.attempt
-    }
-
-    pub(crate) fn lost(&self) -> &CancellationToken {
-        &self.lost
-    }
-
     /// Fails with `Kind::Input` if this attempt no longer owns the output, or if the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
         if self.is_lost().await? { Err(self.lost_error()) } else { Ok(()) }
@@ -563,7 +555,7 @@ mod tests {
         for output in outputs {
             let (dead, foreign) = (Attempt::random(), Attempt::random());
             for (attempt, bytes) in [(&dead, ""), (&foreign, "{\"notes\": 1}")] {
-                output.store().put(&path(&output, attempt), bytes.into()).await.unwrap();
+                output.store.put(&path(&output, attempt), bytes.into()).await.unwrap();
             }
             let long_ago = Instant::now().checked_sub(Duration::from_secs(LEASE.default)).unwrap();
             let mut others = Others([(path(&output, &dead), (Bytes::new(), long_ago))].into());

@@ -13,6 +13,7 @@ use crate::environment::{Environment, LEASE};
 use crate::error::{Context, Error, Result};
 use crate::output::Layout;
 use crate::output::attempt::Attempt;
+use crate::output::layout::unless_missing;
 
 /// The folder of claims, inside the output.
 pub(super) const CLAIMS: &str = "_work/claims";
@@ -83,27 +84,24 @@ fn inside(attempt: &Attempt) -> String {
 
 /// Returns the bytes of a claim and its content, or `None` if the claim is gone.
 pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, Option<Content>)>> {
-    let bytes = match output.store().get(path).await {
+    let bytes = match output.store.get(path).await {
         Ok(got) => got.bytes().await,
         Err(e) => Err(e),
     };
-    match bytes {
-        Ok(bytes) => {
-            let content = serde_json::from_slice(&bytes).ok().map(|content: Content| Content {
-                // The value is limited, because another program may have written the file, and no process may wait forever.
-                seconds: LEASE.nearest(content.seconds),
-                ..content
-            });
-            Ok(Some((bytes, content)))
-        }
-        Err(object_store::Error::NotFound { .. }) => Ok(None),
-        Err(e) => Err(e).context(|| format!("cannot read a claim on {}", output.shown())),
-    }
+    let bytes = unless_missing(bytes).context(|| format!("cannot read a claim on {}", output.shown()))?;
+    Ok(bytes.map(|bytes| {
+        let content = serde_json::from_slice(&bytes).ok().map(|content: Content| Content {
+            // The value is limited, because another program may have written the file, and no process may wait forever.
+            seconds: LEASE.nearest(content.seconds),
+            ..content
+        });
+        (bytes, content)
+    }))
 }
 
 /// Writes the claim of `attempt`, or replaces its content. Returns the store's version of the claim.
 pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<UpdateVersion> {
-    let put = output.store().put(&path(output, attempt), json(content)?.into()).await;
+    let put = output.store.put(&path(output, attempt), json(content)?.into()).await;
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
 }
 
@@ -128,7 +126,7 @@ pub(super) async fn renew(
     }
     if version.e_tag.is_some() {
         let put = PutMode::Update(version.clone()).into();
-        match output.store().put_opts(&path, bytes.clone().into(), put).await {
+        match output.store.put_opts(&path, bytes.clone().into(), put).await {
             Ok(put) => {
                 *version = put.into();
                 return Ok(true);
@@ -136,23 +134,17 @@ pub(super) async fn renew(
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
             // Only this process writes this claim. Therefore the claim is gone, or an earlier put succeeded and its answer was lost.
             Err(object_store::Error::Precondition { .. }) => {
-                return match output.store().head(&path).await {
-                    Ok(meta) => {
-                        *version = UpdateVersion { e_tag: meta.e_tag, version: meta.version };
-                        Ok(true)
-                    }
-                    Err(object_store::Error::NotFound { .. }) => Ok(false),
-                    Err(e) => Err(e).context(failed),
-                };
+                let found = unless_missing(output.store.head(&path).await).context(failed)?;
+                let Some(meta) = found else { return Ok(false) };
+                *version = UpdateVersion { e_tag: meta.e_tag, version: meta.version };
+                return Ok(true);
             }
             Err(object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }) => {}
             Err(e) => return Err(e).context(failed),
         }
     }
-    match output.store().head(&path).await {
-        Ok(_) => {}
-        Err(object_store::Error::NotFound { .. }) => return Ok(false),
-        Err(e) => return Err(e).context(failed),
+    if unless_missing(output.store.head(&path).await).context(failed)?.is_none() {
+        return Ok(false);
     }
     *version = put(output, attempt, content).await?;
     Ok(true)
@@ -189,10 +181,8 @@ impl InPlace {
 
 /// Removes a claim. It is not an error if the claim is already gone.
 pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
-    match output.store().delete(path).await {
-        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-        Err(e) => Err(e).context(|| format!("cannot remove a claim on {}", output.shown())),
-    }
+    let removed = unless_missing(output.store.delete(path).await);
+    removed.map(drop).context(|| format!("cannot remove a claim on {}", output.shown()))
 }
 
 /// A process on any machine.

@@ -112,28 +112,21 @@ pub(super) fn cannot_continue(shown: &str, table: Table, why: &str) -> Error {
     ))
 }
 
-/// A file in a table with a single commit.
-pub(crate) struct WholeFile {
-    pub path: String,
-    pub rows: u64,
-    pub bytes: u64,
-}
-
-/// Writes the log of the table in `folder` of an output, whose files must exist. An empty `folder` is the output itself. `key`
-/// distinguishes this table from all other tables. Replaces the commit of an earlier attempt if it is the only commit. Fails with
-/// `Kind::Input` if Delta cannot represent a column, or if another program wrote to the log.
+/// Writes the log of the table in `folder` of an output, whose files must exist. Their paths are inside the folder. An empty `folder` is
+/// the output itself. `key` distinguishes this table from all other tables. Replaces the commit of an earlier attempt if it is the only
+/// commit. Fails with `Kind::Input` if Delta cannot represent a column, or if another program wrote to the log.
 pub(crate) async fn put_whole(
     output: &Layout,
     folder: &str,
     schema: &Schema,
-    files: &[WholeFile],
+    files: &[File],
     key: &str,
 ) -> Result<()> {
     let schema_string = schema_string(schema).map_err(|why| {
         Error::input(format!("{} cannot be a Delta table: {why}", output.within(folder).shown()))
     })?;
     let modified = last_modified(output, folder).await?;
-    let at = |file: &WholeFile| modified.get(&below(folder, &file.path)).copied().unwrap_or_default();
+    let at = |file: &File| modified.get(&below(folder, &file.path)).copied().unwrap_or_default();
     // Commits contain only the times of the files, so that two attempts write the same bytes.
     let newest = files.iter().map(at).max().unwrap_or_default();
     let id = table_id(&format!("{key} {folder}"));

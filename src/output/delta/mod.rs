@@ -28,6 +28,6 @@ mod commit;
 mod log_reader;
 mod log_writer;
 
-pub(crate) use self::commit::{WholeFile, put_whole};
+pub(crate) use self::commit::put_whole;
 pub(crate) use self::log_reader::{LogFiles, held, is_in_log, is_part_of_log};
 pub(crate) use self::log_writer::{check, is_current, publish};

@@ -4,8 +4,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext,
-    StagePlan, Table, WorkTable, boxed,
+    BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, Table,
+    WorkTable, boxed,
 };
 use crate::frames::clusters::{ClusterId, cluster_level, clusters, id_changes};
 use crate::frames::copies::{Paired, Rules};
@@ -38,7 +38,7 @@ pub(super) static RANKS: Stage = Stage::work(
     WorkTable::RANKS,
     |_| "order each cluster".into(),
     |_| true,
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
         let frame = match (cx.reference, cx.input.merged()) {
             (Some(reference), _) => {
@@ -87,12 +87,12 @@ pub(super) static REPRESENTED: Stage = Stage::work(
     WorkTable::REPRESENTED,
     |job| job.clusters.method.describe_search().into(),
     |_| true,
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
         let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
         Ok(Planned::new(bytes, vec![frame]))
-    })),
+    }),
 );
 
 /// An expression over the column `reference` that says whether documents with the same shingles are pairs. Two documents from reference
@@ -135,7 +135,7 @@ pub(super) static CLUSTERS: Stage = Stage::public(
         None => "write the clusters".into(),
     },
     |_| true,
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let job = cx.job;
         let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
         let method = job.clusters.method;
@@ -159,7 +159,7 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
     Table::ClusterLevels,
     |_| "write the clusters of more similar pairs, for each of clusters.thresholds".into(),
     |job| !job.clusters.thresholds.is_empty(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
         let Clusters { method, thresholds, .. } = &job.clusters;
         let level = |threshold: &f64| {
@@ -169,14 +169,14 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
         let frames = thresholds.iter().map(level).collect::<Result<Vec<_>>>()?;
         let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
         Ok(Planned::new(bytes, frames))
-    })),
+    }),
 );
 
 pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::public(
     Table::ClusterIdChanges,
     |_| "write which clusters of earlier runs have another id now".into(),
     |job| job.continues_clusters(),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
         Ok(Planned::new(0, vec![id_changes(cx.table(Table::Clusters)?, founders)?]))
     }),

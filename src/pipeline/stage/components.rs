@@ -17,7 +17,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use futures::{TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::interface::{Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable, boxed};
+use super::interface::{Error, Planned, Result, Stage, StageContext, WorkTable, boxed};
 use crate::clusters::Components;
 use crate::frames::columns;
 use crate::frames::components::{components, edges, large_star, low_ends, small_star};
@@ -39,7 +39,7 @@ pub(super) static COMPONENTS: Stage = Stage::work(
     WorkTable::COMPONENTS,
     |_| "find which documents are connected by scores".into(),
     |_| true,
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let connected = match cx.reference {
             None => cx.table(WorkTable::SCORES)?.select(columns(["a", "b"]))?,
             Some(known) => known.edges(cx).await?,
@@ -51,7 +51,7 @@ pub(super) static COMPONENTS: Stage = Stage::work(
         let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
         let rows = found.rows(cx.session(), schema)?;
         Ok(Planned { runs_here: true, ..Planned::new(0, vec![rows]) })
-    })),
+    }),
 );
 
 /// The name of the union-find in the memory pool, for messages.

@@ -5,8 +5,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed, not_null,
-    null,
+    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null, null,
 };
 use super::search::{by_method, pair_limit};
 use crate::frames::copies::copies;
@@ -48,7 +47,7 @@ pub(super) static COPIES: Stage = Stage::work(
     WorkTable::COPIES,
     |_| "group documents with identical shingles, and check that keys are unique".into(),
     |_| true,
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let keys = cx.table(WorkTable::KEYS)?;
         let mut keys = match cx.reference_documents()? {
             None => keys.select(columns(SET))?,

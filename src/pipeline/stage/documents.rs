@@ -4,8 +4,8 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AllSketches, Error, Job, Planned, Result, Stage, StageContext, StagePlan, StageTables, Table,
-    WorkColumns, WorkTable, boxed, not_null, null,
+    AllSketches, Error, Job, Planned, Result, Stage, StageContext, StageTables, Table, WorkColumns,
+    WorkTable, boxed, not_null, null,
 };
 use crate::error::counts::counted;
 use crate::frames::{self, columns, utf8};
@@ -55,7 +55,7 @@ pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
     WorkTable::LEFT_OUT,
     |_| "count the rows that source.where and source.limit leave out".into(),
     |job| own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let mut sources = Vec::new();
         if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
             sources.push((SOURCE, source, listed));
@@ -72,7 +72,7 @@ pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
         }
         let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
         Ok(Planned::new(0, vec![counted]))
-    })),
+    }),
 );
 
 /// The source of new documents, if the run reads texts and skips rows.
@@ -148,7 +148,7 @@ pub(super) static DUPLICATES: Stage = Stage::work(
         job.reads_texts()
             && (job.source.duplicate_ids == DuplicateIds::Reject || job.same_id() == Some(SameId::Skip))
     },
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let (job, documents) = (cx.job, cx.documents.clone());
         let mut found = None;
         if let Some(outputs) = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip)) {
@@ -177,7 +177,7 @@ pub(super) static CUTS: Stage = Stage::work(
         format!("read {text} from {urls} and cut the shingles")
     },
     has_dictionary,
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let documents = first_of_each_id(cx, cx.documents.clone())?;
         let cuts = frames::shingles::cuts(documents, &cx.job.shingle)?;
         Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![cuts]) })
@@ -189,13 +189,13 @@ pub(super) static DICTIONARY: Stage = Stage::public(
     Table::Dictionary,
     |_| "number the distinct shingles of the collection".into(),
     has_dictionary,
-    StagePlan::Now(|cx| Ok(Planned::new(0, vec![frames::shingles::numbers(cx.table(WorkTable::CUTS)?)?]))),
+    boxed!(|cx| Ok(Planned::new(0, vec![frames::shingles::numbers(cx.table(WorkTable::CUTS)?)?]))),
 )
 .with_tables(|_| vec![(WorkTable::NUMBERS.into(), TableRows::All), not_null(Table::Dictionary, "shingle")]);
 
 /// Computes the shingles, signatures and buckets of all documents, or reads them from a finished output.
 pub(super) static SKETCHES: Stage =
-    Stage::work(WorkTable::SKETCHES, describe_sketches, |_| true, StagePlan::Now(plan_sketches))
+    Stage::work(WorkTable::SKETCHES, describe_sketches, |_| true, boxed!(|cx| plan_sketches(cx)))
         .with_tables(sketch_tables);
 
 fn describe_sketches(job: &Job) -> String {

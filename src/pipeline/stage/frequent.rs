@@ -3,9 +3,7 @@
 use datafusion::prelude::{DataFrame, col};
 
 use super::documents::first_of_each_id;
-use super::interface::{
-    Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed,
-};
+use super::interface::{Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed};
 use crate::frames::frequent_shingles::{self, SAMPLE};
 use crate::frames::groups::group;
 use crate::job::{Limit, LimitSize, Reference};
@@ -58,7 +56,7 @@ pub(super) static GROUP_SIZES: Stage = Stage::work(
     WorkTable::GROUP_SIZES,
     |_| "count the documents of each group".into(),
     |job| counts_shingles(job) && limit(job).is_none(),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let sizes = frequent_shingles::group_sizes(grouped(cx, cx.documents.clone())?)?;
         Ok(Planned::new(0, vec![sizes]))
     }),
@@ -68,7 +66,7 @@ pub(super) static FREQUENT: Stage = Stage::work(
     WorkTable::FREQUENT,
     |_| "find the shingles that too many documents of a sample have".into(),
     counts_shingles,
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let job = cx.job;
         let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;
         let sample = match limit(job) {
@@ -80,14 +78,14 @@ pub(super) static FREQUENT: Stage = Stage::work(
         };
         let frequent = frequent_shingles::frequent(sample, &job.shingle, share)?;
         Ok(Planned::new(cx.source_bytes(), vec![frequent]))
-    })),
+    }),
 );
 
 pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
     Table::FrequentShingles,
     |_| "write the frequent shingles with their words".into(),
     |job| job.max_frequency.is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         if !counts_shingles(cx.job) {
             let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
             return Ok(Planned::new(0, vec![kept]));
@@ -103,5 +101,5 @@ pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
         });
         let frame = frequent_shingles::with_samples(table, texts.await?, &cx.job.shingle)?;
         Ok(Planned::new(bytes, vec![frame]))
-    })),
+    }),
 );

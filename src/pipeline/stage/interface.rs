@@ -36,23 +36,10 @@ macro_rules! boxed {
 }
 pub(super) use boxed;
 
-/// Plans the rows of a stage.
-pub(super) enum StagePlan {
-    Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
-    /// See [`boxed!`].
-    Later(for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>),
-}
+/// Plans the rows of a stage: see [`boxed!`].
+pub(super) type StagePlan = for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>;
 
 pub(super) type Then = for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Vec<&'static Stage>>>;
-
-impl StagePlan {
-    pub(super) async fn plan<'a>(&self, cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
-        match self {
-            Self::Now(plan) => plan(cx),
-            Self::Later(plan) => plan(cx).await,
-        }
-    }
-}
 
 /// The stages of a candidate method.
 pub(super) struct CandidateSearch {
@@ -112,11 +99,8 @@ impl Stage {
 
     /// Writes the tables, or takes over the tables that an earlier attempt wrote. Returns the stages that run next.
     pub(in crate::pipeline) async fn run(&self, cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
-        let planned = if cx.is_done(self.table).await? {
-            Planned::new(0, Vec::new())
-        } else {
-            self.plan.plan(cx).await?
-        };
+        let planned =
+            if cx.is_done(self.table).await? { Planned::new(0, Vec::new()) } else { (self.plan)(cx).await? };
         cx.write(&self.name(), self.tables(cx.job), planned).await?;
         match self.then {
             Some(then) => then(cx).await,

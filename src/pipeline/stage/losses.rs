@@ -5,8 +5,8 @@ use datafusion::prelude::{DataFrame, col, lit};
 
 use super::clusters::{copies_are_pairs, scores_of_components};
 use super::interface::{
-    AllSketches, BYTES_OF_EDGE, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, StagePlan, Table,
-    WorkTable, boxed, not_null, null,
+    AllSketches, BYTES_OF_EDGE, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, Table, WorkTable,
+    boxed, not_null, null,
 };
 use crate::frames::losses::{
     Basis, SpareRules, counted_losses, known_losses, removals, roles, spared, total_losses, with_lossy,
@@ -40,7 +40,7 @@ pub(super) static REMOVALS: Stage = Stage::work(
     WorkTable::REMOVALS,
     |_| "find what removals may lose".into(),
     |_| true,
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
         let (scores, count) = scores_of_components(cx).await?;
         let mut frame = removals(ranks, represented, scores)?;
@@ -49,7 +49,7 @@ pub(super) static REMOVALS: Stage = Stage::work(
         }
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
         Ok(Planned::new(bytes, vec![with_lossy(frame, cx.job)?]))
-    })),
+    }),
 );
 
 /// The data from which the losses of a job are counted.
@@ -62,7 +62,7 @@ pub(super) static LOSSES: Stage = Stage::work(
     WorkTable::LOSSES,
     |_| "count the shingles that removals lose".into(),
     |_| true,
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let (removals, contained) = (cx.table(WorkTable::REMOVALS)?, cx.job.clusters.contained);
         let basis = basis(cx.job);
         let mut frames = vec![known_losses(removals.clone(), basis, contained)?];
@@ -77,7 +77,7 @@ pub(super) static LOSSES: Stage = Stage::work(
             bytes = 2 * cx.rows(WorkTable::REMOVALS) * average_bytes(cx).await?;
         }
         Ok(Planned::new(bytes, frames))
-    })),
+    }),
 );
 
 /// Returns the losses of the run in one row, if they were counted from shingles: see [`total_losses`].
@@ -92,7 +92,7 @@ pub(super) static SPARED: Stage = Stage::public(
     Table::Spared,
     |_| "write which documents stay besides the representatives, and which are copies of those".into(),
     |job| job.clusters.contained.is_some(),
-    StagePlan::Later(|cx| Box::pin(plan_spared(cx))),
+    |cx| Box::pin(plan_spared(cx)),
 )
 .with_tables(|_| vec![null(Table::Spared, "kept_id"), not_null(Table::SparedCopies, "kept_id")]);
 

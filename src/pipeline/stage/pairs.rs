@@ -3,8 +3,8 @@
 use datafusion::prelude::DataFrame;
 
 use super::interface::{
-    AllSketches, BYTES_OF_KEY, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, StagePlan, Table,
-    WorkTable, boxed, needed, not_null, null,
+    AllSketches, BYTES_OF_KEY, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, Table, WorkTable,
+    boxed, needed, not_null, null,
 };
 use super::search::{by_method, drop_disagreeing, pair_limit};
 use crate::frames::copies::{Rules, in_pairs, members};
@@ -41,7 +41,7 @@ pub(super) static CANDIDATES: Stage = Stage::work(
     WorkTable::CANDIDATES,
     |job| (by_method(job).describe)(job),
     |job| job.compares() && job.candidates.method.has_candidates(),
-    StagePlan::Later(|cx| Box::pin(by_method(cx.job).plan.plan(cx))),
+    |cx| (by_method(cx.job).plan)(cx),
 )
 // A row for a document in a hot or dense bucket has a null instead of a second document.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
@@ -50,18 +50,15 @@ pub(super) static CANDIDATES: Stage = Stage::work(
     if further.is_empty() { drop_disagreeing(cx).await } else { Ok(further) }
 }));
 
-pub(super) static SCORES: Stage = Stage::work(
-    WorkTable::SCORES,
-    describe_scores,
-    |_| true,
-    StagePlan::Later(|cx| Box::pin(plan_scores(cx))),
-)
-.then(boxed!(|cx| {
-    if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
-        pair_limit::check_scores(cx).await?;
-    }
-    Ok(Vec::new())
-}));
+pub(super) static SCORES: Stage =
+    Stage::work(WorkTable::SCORES, describe_scores, |_| true, boxed!(|cx| plan_scores(cx).await)).then(
+        boxed!(|cx| {
+            if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
+                pair_limit::check_scores(cx).await?;
+            }
+            Ok(Vec::new())
+        }),
+    );
 
 fn describe_scores(job: &Job) -> String {
     if job.candidates.method.compares() && !job.compares() {
@@ -83,7 +80,7 @@ async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
     }
     if !cx.job.candidates.method.has_candidates() {
-        return by_method(cx.job).plan.plan(cx).await;
+        return (by_method(cx.job).plan)(cx).await;
     }
     let (candidates, same) = (candidates_to_compare(cx)?, known_scores(cx)?);
     let needed = BoundedRows { frame: frames::needed(candidates.frame.clone())?, count: candidates.count };
@@ -106,7 +103,7 @@ pub(super) static MEMBERS: Stage = Stage::work(
     WorkTable::MEMBERS,
     |_| "expand scores to the copies of each document".into(),
     |_| true,
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
         let copies = in_pairs(copies, scores.clone(), Rules::new(cx.job))?;
         let documents = new_and_reference(own(cx)?, cx.reference_documents()?, &NAMES)?;
@@ -122,12 +119,12 @@ pub(super) static TEXTS: Stage = Stage::work(
     WorkTable::TEXTS,
     |_| "read the texts of pairs again".into(),
     |job| job.output.pair_passages,
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let members = needed(cx, WorkTable::MEMBERS, "doc")?;
         let known = cx.reference_documents()?;
         let places = find_texts(cx, WorkTable::TEXT_POSITIONS, members, known).await?;
         Ok(Planned::new(0, vec![read_texts(cx, places, None, texts).await?]))
-    })),
+    }),
 );
 
 /// The number of rows per batch of buckets. Larger than elsewhere, because DataFusion's sort visits all batches in memory for each batch
@@ -138,7 +135,7 @@ pub(super) static BUCKETS: Stage = Stage::public(
     Table::Buckets,
     |_| "sort the buckets of all documents".into(),
     |job| job.output.buckets,
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
         // Nothing is shuffled. Each partition sorts its rows, and a merge writes them into one file.
         Ok(Planned { batch_rows: Some(BUCKET_BATCH_ROWS), ..Planned::new(0, vec![sorted]) })
@@ -152,7 +149,7 @@ pub(super) static PAIRS: Stage = Stage::public(
         format!("write the pairs{passages}, {} at most", job.output.max_pairs)
     },
     |_| true,
-    StagePlan::Later(|cx| Box::pin(plan_pairs(cx))),
+    |cx| Box::pin(plan_pairs(cx)),
 );
 
 /// A batch of pairs with texts has at most the bytes of a partition divided by this number. Several batches wait in memory at once,
@@ -186,7 +183,7 @@ pub(super) static GROUP_PAIRS: Stage = Stage::public(
     Table::GroupPairs,
     |_| "count the pairs of every two groups".into(),
     |job| job.has_groups(),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let documents = new_and_reference(own(cx)?, None, &NAMES)?;
         let frame = group_pairs(cx.table(Table::Pairs)?, documents)?;
         Ok(Planned::new(4 * cx.rows(Table::Pairs) * BYTES_OF_MEMBER, vec![frame]))

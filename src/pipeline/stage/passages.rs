@@ -5,8 +5,8 @@
 use datafusion::prelude::{DataFrame, Expr, col, lit};
 
 use super::interface::{
-    BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkColumns,
-    WorkTable, needed,
+    BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, Table, WorkColumns, WorkTable, boxed,
+    needed,
 };
 use super::searched;
 use crate::frames::candidates::may_match_by_token;
@@ -87,7 +87,7 @@ pub(super) static UNCOMPARED: Stage = Stage::work(
     WorkTable::UNCOMPARED,
     |_| "find the documents that are not compared and may have passages".into(),
     |job| job.passages.is_some(),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let key = || document_key(col("id"));
         let place = |doc: Expr, origin: Expr| {
             let own = vec![doc.alias("doc"), origin.alias("origin")];
@@ -123,12 +123,10 @@ pub(super) static UNITS: Stage = Stage::work(
         format!("read the texts again and cut them into {units}")
     },
     |job| unit(job).is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
-            let units = passages::units(searched::own_texts(cx).await?, by, &cx.job.shingle)?;
-            Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![units]) })
-        })
+    boxed!(|cx| {
+        let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
+        let units = passages::units(searched::own_texts(cx).await?, by, &cx.job.shingle)?;
+        Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![units]) })
     }),
 );
 
@@ -136,13 +134,11 @@ pub(super) static REFERENCE_UNITS: Stage = Stage::work(
     WorkTable::REFERENCE_UNITS,
     |_| "read the reference documents and find the same parts in them".into(),
     |job| job.against.is_some() && unit(job).is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
-            let units = passages::units(searched::reference_texts(cx).await?, by, &cx.job.shingle)?;
-            let (new, count) = (cx.table(WorkTable::UNITS)?, cx.rows(WorkTable::UNITS));
-            Ok(Planned::new(0, vec![may_match_by_token(units, new, count, "hash_0")?]))
-        })
+    boxed!(|cx| {
+        let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
+        let units = passages::units(searched::reference_texts(cx).await?, by, &cx.job.shingle)?;
+        let (new, count) = (cx.table(WorkTable::UNITS)?, cx.rows(WorkTable::UNITS));
+        Ok(Planned::new(0, vec![may_match_by_token(units, new, count, "hash_0")?]))
     }),
 );
 
@@ -150,12 +146,10 @@ pub(super) static FINGERPRINTS: Stage = Stage::work(
     WorkTable::FINGERPRINTS,
     |_| "read the texts again and choose hashes of runs of words".into(),
     |job| length(job).is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let (texts, length) = (searched::own_texts(cx).await?, length_of_window(cx.job)?);
-            let fingerprints = passages::fingerprints(texts, length, &cx.job.shingle)?;
-            Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![fingerprints]) })
-        })
+    boxed!(|cx| {
+        let (texts, length) = (searched::own_texts(cx).await?, length_of_window(cx.job)?);
+        let fingerprints = passages::fingerprints(texts, length, &cx.job.shingle)?;
+        Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![fingerprints]) })
     }),
 );
 
@@ -163,13 +157,11 @@ pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::work(
     WorkTable::REFERENCE_FINGERPRINTS,
     |_| "read the reference documents and choose the same hashes of them".into(),
     |job| job.against.is_some() && length(job).is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let (texts, length) = (searched::reference_texts(cx).await?, length_of_window(cx.job)?);
-            let fingerprints = passages::fingerprints(texts, length, &cx.job.shingle)?;
-            let (new, count) = (cx.table(WorkTable::FINGERPRINTS)?, cx.rows(WorkTable::FINGERPRINTS));
-            Ok(Planned::new(0, vec![may_match_by_token(fingerprints, new, count, "fingerprint")?]))
-        })
+    boxed!(|cx| {
+        let (texts, length) = (searched::reference_texts(cx).await?, length_of_window(cx.job)?);
+        let fingerprints = passages::fingerprints(texts, length, &cx.job.shingle)?;
+        let (new, count) = (cx.table(WorkTable::FINGERPRINTS)?, cx.rows(WorkTable::FINGERPRINTS));
+        Ok(Planned::new(0, vec![may_match_by_token(fingerprints, new, count, "fingerprint")?]))
     }),
 );
 
@@ -183,7 +175,7 @@ pub(super) static FINGERPRINT_HITS: Stage = Stage::work(
     WorkTable::FINGERPRINT_HITS,
     |_| "find those hashes that occur more than once".into(),
     |job| length(job).is_some(),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let (new, of_reference) = (WorkTable::FINGERPRINTS, WorkTable::REFERENCE_FINGERPRINTS);
         let hits = passages::fingerprint_hits(searched_rows(cx, new, of_reference)?)?;
         let rows = cx.rows(new) + cx.rows(of_reference);
@@ -201,22 +193,20 @@ pub(super) static WINDOWS: Stage = Stage::work(
     WorkTable::WINDOWS,
     |_| "read the texts with these hashes again and hash the windows of words around the hashes".into(),
     |job| length(job).is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
-            let windows = |texts, of_reference| {
-                let length = length_of_window(cx.job)?;
-                passages::windows(texts, hits.clone(), length, &cx.job.shingle, of_reference)
-            };
-            let places = hit_positions(cx).await?;
-            let mut all = windows(searched::own_texts_at(cx, places.clone()).await?, false)?;
-            if cx.reference.is_some() {
-                let texts = searched::reference_texts_at(cx, places).await?;
-                all = all.union(windows(texts, true)?)?;
-            }
-            let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.source_bytes();
-            Ok(Planned::new(bytes, vec![all]))
-        })
+    boxed!(|cx| {
+        let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
+        let windows = |texts, of_reference| {
+            let length = length_of_window(cx.job)?;
+            passages::windows(texts, hits.clone(), length, &cx.job.shingle, of_reference)
+        };
+        let places = hit_positions(cx).await?;
+        let mut all = windows(searched::own_texts_at(cx, places.clone()).await?, false)?;
+        if cx.reference.is_some() {
+            let texts = searched::reference_texts_at(cx, places).await?;
+            all = all.union(windows(texts, true)?)?;
+        }
+        let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.source_bytes();
+        Ok(Planned::new(bytes, vec![all]))
     }),
 );
 
@@ -224,21 +214,19 @@ pub(super) static REPEATED_WINDOWS: Stage = Stage::work(
     WorkTable::REPEATED_WINDOWS,
     |_| "find the windows that occur more than once".into(),
     |job| length(job).is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let windows = cx.table(WorkTable::WINDOWS)?;
-            let rows = match cx.job.new_pairs() {
-                None => PassageRows::new(windows, None),
-                Some(pairs) => {
-                    let is_of_reference = || col("of_reference").eq(lit(1_u64));
-                    let reference = windows.clone().filter(is_of_reference())?;
-                    PassageRows::new(windows.filter(!is_of_reference())?, Some((reference, pairs)))
-                }
-            };
-            let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
-            let repeated = passages::repeated_windows(rows, documents, &cx.job.clusters.order())?;
-            Ok(Planned::new(cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![repeated]))
-        })
+    boxed!(|cx| {
+        let windows = cx.table(WorkTable::WINDOWS)?;
+        let rows = match cx.job.new_pairs() {
+            None => PassageRows::new(windows, None),
+            Some(pairs) => {
+                let is_of_reference = || col("of_reference").eq(lit(1_u64));
+                let reference = windows.clone().filter(is_of_reference())?;
+                PassageRows::new(windows.filter(!is_of_reference())?, Some((reference, pairs)))
+            }
+        };
+        let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
+        let repeated = passages::repeated_windows(rows, documents, &cx.job.clusters.order())?;
+        Ok(Planned::new(cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![repeated]))
     }),
 );
 
@@ -246,28 +234,22 @@ pub(super) static SPANS: Stage = Stage::public(
     Table::Spans,
     |_| "find the passages that repeat".into(),
     |job| job.passages.is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let spans = match cx.job.passages.and_then(Passages::words) {
-                Some(words) => {
-                    let texts = searched::own_texts_at(cx, hit_positions(cx).await?).await?;
-                    let windows = cx.table(WorkTable::REPEATED_WINDOWS)?;
-                    let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
-                    passages::spans_of_words(texts, windows, documents, words, &cx.job.shingle)?
-                }
-                None => {
-                    let rows = searched_rows(cx, WorkTable::UNITS, WorkTable::REFERENCE_UNITS)?;
-                    passages::spans_of_units(
-                        rows,
-                        searched::in_turn(cx, None).await?,
-                        &cx.job.clusters.order(),
-                    )?
-                }
-            };
-            let tables = [WorkTable::UNITS, WorkTable::REFERENCE_UNITS, WorkTable::REPEATED_WINDOWS];
-            let rows: u64 = tables.into_iter().map(|table| cx.rows(table)).sum();
-            Ok(Planned::new(rows * BYTES_OF_UNIT, vec![spans]))
-        })
+    boxed!(|cx| {
+        let spans = match cx.job.passages.and_then(Passages::words) {
+            Some(words) => {
+                let texts = searched::own_texts_at(cx, hit_positions(cx).await?).await?;
+                let windows = cx.table(WorkTable::REPEATED_WINDOWS)?;
+                let documents = searched::in_turn(cx, Some(WorkTable::FINGERPRINT_HITS)).await?;
+                passages::spans_of_words(texts, windows, documents, words, &cx.job.shingle)?
+            }
+            None => {
+                let rows = searched_rows(cx, WorkTable::UNITS, WorkTable::REFERENCE_UNITS)?;
+                passages::spans_of_units(rows, searched::in_turn(cx, None).await?, &cx.job.clusters.order())?
+            }
+        };
+        let tables = [WorkTable::UNITS, WorkTable::REFERENCE_UNITS, WorkTable::REPEATED_WINDOWS];
+        let rows: u64 = tables.into_iter().map(|table| cx.rows(table)).sum();
+        Ok(Planned::new(rows * BYTES_OF_UNIT, vec![spans]))
     }),
 );
 
@@ -275,24 +257,22 @@ pub(super) static PASSAGES: Stage = Stage::public(
     Table::Passages,
     |_| "count the passages, and read the samples".into(),
     |job| job.passages.is_some(),
-    StagePlan::Later(|cx| {
-        Box::pin(async move {
-            let mut groups = None;
-            if cx.job.has_groups() {
-                let group = || columns(["id", "group"]);
-                let mut all = groups::own(cx)?.select(group())?;
-                if let Some(others) = searched::own_uncompared(cx).await? {
-                    all = all.union(others.select(group())?)?;
-                }
-                groups = Some(all);
+    boxed!(|cx| {
+        let mut groups = None;
+        if cx.job.has_groups() {
+            let group = || columns(["id", "group"]);
+            let mut all = groups::own(cx)?.select(group())?;
+            if let Some(others) = searched::own_uncompared(cx).await? {
+                all = all.union(others.select(group())?)?;
             }
-            let positions = passages::sample_positions(passages::samples(cx.table(Table::Spans)?)?)?;
-            let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
-            cx.run_further(WorkTable::PASSAGE_POSITIONS, Planned::new(bytes, vec![positions])).await?;
-            let texts = searched::own_texts_at(cx, cx.table(WorkTable::PASSAGE_POSITIONS)?).await?;
-            let passages = passages::passages(cx.table(Table::Spans)?, texts, groups)?;
-            let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.source_bytes();
-            Ok(Planned::new(bytes, vec![passages]))
-        })
+            groups = Some(all);
+        }
+        let positions = passages::sample_positions(passages::samples(cx.table(Table::Spans)?)?)?;
+        let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
+        cx.run_further(WorkTable::PASSAGE_POSITIONS, Planned::new(bytes, vec![positions])).await?;
+        let texts = searched::own_texts_at(cx, cx.table(WorkTable::PASSAGE_POSITIONS)?).await?;
+        let passages = passages::passages(cx.table(Table::Spans)?, texts, groups)?;
+        let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.source_bytes();
+        Ok(Planned::new(bytes, vec![passages]))
     }),
 );

@@ -5,7 +5,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::documents::DUPLICATE_COLUMNS;
 use super::interface::{
-    Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed, not_null, null,
+    Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null, null,
 };
 use super::search::by_method;
 use crate::frames::{self, documents, shingles, sketches};
@@ -42,7 +42,7 @@ pub(super) static REFERENCE_DUPLICATES: Stage = Stage::work(
     WorkTable::REFERENCE_DUPLICATES,
     |_| "find documents of the second source that have the id of an earlier one".into(),
     |job| job.second_source().is_some_and(|source| source.duplicate_ids == DuplicateIds::Reject),
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let Some(ReferenceDocuments::Source(source)) = cx.reference else {
             return Err(Error::bug("the job has no second source"));
         };
@@ -70,7 +70,7 @@ pub(super) static REFERENCE: Stage = Stage::work(
     WorkTable::REFERENCE,
     describe,
     |job| job.against.is_some(),
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let frame = match cx.reference {
             Some(ReferenceDocuments::Outputs(outputs)) => {
                 let marked = (by_method(cx.job).may_match)(cx, outputs.documents(cx)?).await?;
@@ -80,7 +80,7 @@ pub(super) static REFERENCE: Stage = Stage::work(
             None => return Err(Error::bug("the job has no reference documents")),
         };
         Ok(Planned::new(0, vec![frame]))
-    })),
+    }),
 )
 .with_tables(|job| match job.second_source() {
     Some(_) => vec![

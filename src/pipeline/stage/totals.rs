@@ -10,9 +10,7 @@ use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
-use super::interface::{
-    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable,
-};
+use super::interface::{BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, Table, WorkTable, boxed};
 use super::losses;
 use crate::frames::copies::{Rules, set_sizes};
 use crate::frames::pairs::count_of_left_out;
@@ -144,7 +142,7 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     WorkTable::TOTALS,
     |_| "check the tables against their contracts, and count".into(),
     |_| true,
-    StagePlan::Now(|cx| {
+    boxed!(|cx| {
         let rows: u64 = Table::written_by(cx.job).iter().map(|&table| cx.rows(table)).sum();
         let runs_here = rows <= ROWS_OF_DRIVER;
         Ok(Planned { runs_here, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })

@@ -1,18 +1,14 @@
 //! Lines: each line of a text file that is not blank is a document.
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
+use async_trait::async_trait;
 
 use crate::error::{Error, Result};
 use crate::job;
 use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
-    RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedColumn, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser,
+    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, WantedValues,
 };
 use crate::source::reading::documents::RowPlace;
 use crate::source::reading::lines::{LineCutter, LineReader, without_mark};
@@ -31,29 +27,22 @@ const COLUMNS: [&str; 3] = ["file", "line", "text"];
 
 struct TextLines;
 
+#[async_trait]
 impl ParsedFormat for TextLines {
-    fn plan<'a>(
-        &'a self,
-        _: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
-            for name in columns.iter().map(|name| (*name).to_owned()) {
-                if !COLUMNS.contains(&name.as_str()) {
-                    return Err(missing(source, &name, "lines of text", COLUMNS.map(str::to_owned)));
-                }
-                if name == "file" {
-                    values.push((name, column("name")));
-                    continue;
-                }
-                values.push((name.clone(), column(value_name(wanted.len()))));
-                wanted.push(name);
+    async fn plan(&self, ParseRequest { source, columns, files, .. }: ParseRequest<'_>) -> Result<ParsePlan> {
+        let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
+        for name in columns.iter().map(|name| (*name).to_owned()) {
+            if !COLUMNS.contains(&name.as_str()) {
+                return Err(missing(source, &name, "lines of text", COLUMNS.map(str::to_owned)));
             }
-            Ok(ParsePlan::new(WantedValues::Columns(wanted), values, files.to_vec()))
-        })
+            if name == "file" {
+                values.push((name, column("name")));
+                continue;
+            }
+            values.push((name.clone(), column(value_name(wanted.len()))));
+            wanted.push(name);
+        }
+        Ok(ParsePlan::new(WantedValues::Columns(wanted), values, files.to_vec()))
     }
 
     fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {
@@ -76,10 +65,6 @@ impl ParsedFormat for TextLines {
             documents.push(&is_text.iter().map(value).collect::<Vec<_>>(), None)
         })))
     }
-
-    fn may_be_compressed(&self) -> bool {
-        true
-    }
 }
 
 impl RowFormat for TextLines {
@@ -92,26 +77,16 @@ impl RowFormat for TextLines {
     }
 
     /// A plain line cannot contain further values.
-    fn append_values(
+    fn with_values(
         &self,
         _: &job::Source,
         row: &[u8],
-        columns: &[(&'static str, AddedValue)],
-        to: &mut Vec<u8>,
-    ) -> Result<(), CannotAppend> {
-        to.extend_from_slice(row);
-        columns.first().map_or(Ok(()), |(name, _)| Err(CannotAppend::NeedsQuotes(name)))
+        columns: &[AddedColumn],
+    ) -> Result<Vec<u8>, CannotAppend> {
+        columns.first().map_or_else(|| Ok(row.to_vec()), |(name, _)| Err(CannotAppend::NeedsQuotes(name)))
     }
 
-    fn cut_text(
-        &self,
-        _: &job::Source,
-        _: &TextPlace,
-        row: &[u8],
-        spans: &[Range<usize>],
-        to: &mut Vec<u8>,
-    ) -> Option<()> {
-        to.extend_from_slice(without_spans(std::str::from_utf8(row).ok()?, spans)?.as_bytes());
-        Some(())
+    fn cut_text(&self, _: &job::Source, TextCut { row, spans, .. }: TextCut<'_>) -> Option<Vec<u8>> {
+        without_spans(std::str::from_utf8(row).ok()?, spans).map(String::into_bytes)
     }
 }

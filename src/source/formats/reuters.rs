@@ -3,18 +3,17 @@
 //! text must be written as `&lt;`.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
 use memchr::{memchr, memchr_iter};
 
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, References};
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, WantedValues,
+    DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
+    WantedValues,
 };
 use crate::source::reading::bytes::INVALID;
 use crate::source::reading::documents::DocumentSink;
@@ -33,28 +32,25 @@ pub(crate) const COLUMNS: [&str; 7] = ["oldid", "newid", "date", "topics", "plac
 
 struct Reuters;
 
+#[async_trait]
 impl ParsedFormat for Reuters {
-    fn plan<'a>(
-        &'a self,
-        _: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            let value = |name: &str| match COLUMNS.iter().position(|column| *column == name) {
-                Some(place) => Ok((name.to_owned(), column(value_name(place)))),
-                None => Err(missing(source, name, "Reuters stories", COLUMNS.map(str::to_owned))),
-            };
-            let values = columns.iter().copied().map(value).collect::<Result<NamedExpressions>>()?;
-            Ok(ParsePlan::new(WantedValues::All(COLUMNS.len()), values, files.to_vec()))
-        })
+    async fn plan(&self, ParseRequest { source, columns, files, .. }: ParseRequest<'_>) -> Result<ParsePlan> {
+        let value = |name: &str| match COLUMNS.iter().position(|column| *column == name) {
+            Some(place) => Ok((name.to_owned(), column(value_name(place)))),
+            None => Err(missing(source, name, "Reuters stories", COLUMNS.map(str::to_owned))),
+        };
+        let values = columns.iter().copied().map(value).collect::<Result<NamedExpressions>>()?;
+        Ok(ParsePlan::new(WantedValues::All(COLUMNS.len()), values, files.to_vec()))
     }
 
     fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {
         let job::Source { encoding, references, .. } = parser.source;
         let defect = (encoding != Encoding::Utf8).then(|| encoding.defect());
         Ok(Box::new(StoryReader { defect, references, ..StoryReader::default() }))
+    }
+
+    fn may_be_compressed(&self) -> bool {
+        false
     }
 }
 

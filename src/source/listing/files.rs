@@ -24,9 +24,9 @@ use crate::source::other_files::{is_companion, is_system_file};
 pub struct Listed {
     /// The files without duplicates, sorted by path.
     pub(in crate::source) files: Vec<Arc<SourceFile>>,
-    pub(super) partition_columns: Vec<String>,
+    pub(crate) partition_columns: Vec<String>,
     /// The versions of the Delta tables, in the order of the tables.
-    pub(super) table_versions: Vec<u64>,
+    pub(crate) table_versions: Vec<u64>,
     /// The names of the first files and folders that were skipped because they are hidden or describe data.
     pub(super) companions: Vec<String>,
     /// Sentences about skipped files, by reason. Each sentence names the first files.
@@ -45,14 +45,6 @@ impl Listed {
 
     pub(crate) fn from_files(files: &[SourceFile]) -> Self {
         Self { files: files.iter().cloned().map(Arc::new).collect(), ..Self::default() }
-    }
-
-    pub(crate) fn partition_columns(&self) -> &[String] {
-        &self.partition_columns
-    }
-
-    pub(crate) fn table_versions(&self) -> Vec<u64> {
-        self.table_versions.clone()
     }
 
     /// Returns, for every file, its object store, its location in the store, and its path in the tables of a run.

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::job::{Condition, Source, SourceId};
 use crate::schema::{self, IdType, SourceColumn};
 use crate::source::file::SourceFile;
+use crate::source::other_files::first_names;
 
 /// The columns that a job needs, without duplicates, in the order of the job.
 #[derive(Debug)]
@@ -31,13 +32,9 @@ impl<'a> NeededColumns<'a> {
     /// Returns the columns of the id, the text and the condition, and the carried columns. A partition column hides a file column with the
     /// same name.
     pub(in crate::source) fn new(source: &'a Source, files: &[Arc<SourceFile>]) -> Self {
-        let id: &[String] = match &source.id {
-            SourceId::Columns(columns) => columns,
-            SourceId::RowNumber | SourceId::Path => &[],
-        };
         let condition = source.condition.iter().flat_map(Condition::columns);
         let mut needed = Self { in_files: Vec::new(), in_paths: Vec::new() };
-        for name in id.iter().chain(&source.text).chain(&source.columns).chain(condition) {
+        for name in source.id.columns().iter().chain(&source.text).chain(&source.columns).chain(condition) {
             if needed.in_files.contains(&name.as_str()) || needed.in_paths.contains(name) {
                 continue;
             }
@@ -233,11 +230,7 @@ pub(in crate::source) fn missing(
 ) -> Error {
     let mut there: Vec<String> = there.into_iter().collect();
     sort_by_likeness(name, &mut there);
-    let shown: Vec<String> = there.iter().take(20).map(|c| format!("`{c}`")).collect();
-    let more = match there.len().saturating_sub(shown.len()) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
+    let quoted: Vec<String> = there.iter().map(|name| format!("`{name}`")).collect();
     let delimiter = other_delimiter(&there).unwrap_or_default();
     let is_quoted = source.condition.as_ref().is_some_and(|by| by.text().contains(&format!("\"{name}\"")));
     let quotes = if is_quoted {
@@ -245,10 +238,8 @@ pub(in crate::source) fn missing(
     } else {
         String::new()
     };
-    Error::job(format!(
-        "there is no column `{name}` in {place}; there are {}{more}{delimiter}{quotes}",
-        shown.join(", ")
-    ))
+    let there = first_names(&quoted);
+    Error::job(format!("there is no column `{name}` in {place}; there are {there}{delimiter}{quotes}"))
 }
 
 /// Returns advice about the delimiter if there is only one column and its name contains another delimiter.

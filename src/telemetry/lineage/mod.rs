@@ -20,7 +20,7 @@ use dataset::{PRODUCER, facet};
 const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent";
 
 pub(crate) struct Events {
-    settings: LineageSettings,
+    pub(crate) settings: LineageSettings,
     id: Uuid,
     /// The run's id in logs, records and metrics.
     run_id: String,
@@ -35,10 +35,6 @@ impl Events {
         // Manifests use absolute paths too.
         let job = job.map(|job| job.with_absolute_paths().unwrap_or_else(|_| job.clone()));
         Self { settings, id, run_id: run_id.to_owned(), job_name: job_name.to_owned(), job }
-    }
-
-    pub(crate) fn destination(&self) -> &EventDestination {
-        &self.settings.destination
     }
 
     /// Returns the start event. `at` is the time in seconds since 1970.

@@ -40,9 +40,7 @@ impl Linear {
         let (a, b) = (0..count).map(|_| (draw(&mut as_drawn), draw(&mut bs_drawn))).unzip();
         Some(Self { a, b, modulus })
     }
-}
 
-impl Linear {
     /// Returns the functions with these coefficients and this modulus; `None` unless `modulus` is in [2, 2^32).
     pub fn from_coefficients(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
         if !(2..1 << 32).contains(&modulus) {
@@ -67,8 +65,8 @@ pub fn minhash(shingles: &[u64], linear: &Linear, out: &mut Vec<u32>) {
     out.resize(start + linear.a.len(), u32::MAX);
     let out = &mut out[start..];
     match linear.modulus {
-        MERSENNE_31 => vector::widest(LinearMinima { shingles, linear, modulo: Mersenne31, out }),
-        ONES_32 => vector::widest(LinearMinima { shingles, linear, modulo: Ones32, out }),
+        MERSENNE_31 => vector::widest(LinearMinima { shingles, linear, modulo: Ones::<31>, out }),
+        ONES_32 => vector::widest(LinearMinima { shingles, linear, modulo: Ones::<32>, out }),
         modulus => LinearMinima { shingles, linear, modulo: Reciprocal::new(modulus), out }.run(),
     }
 }
@@ -82,29 +80,17 @@ trait Modulo: Copy {
     fn reduce(self, v: u64) -> u64;
 }
 
-/// c = 2^31 - 1. Modulo c, 2^31 is 1, so the upper bits are added to the lower bits.
+/// c = 2^BITS - 1. Modulo c, 2^BITS is 1, so the upper bits are added to the lower bits.
 #[derive(Clone, Copy)]
-struct Mersenne31;
+struct Ones<const BITS: u32>;
 
-impl Modulo for Mersenne31 {
+impl<const BITS: u32> Modulo for Ones<BITS> {
     #[inline(always)]
     fn reduce(self, v: u64) -> u64 {
-        let v = (v & MERSENNE_31) + (v >> 31);
-        let v = (v & MERSENNE_31) + (v >> 31);
-        if v >= MERSENNE_31 { v - MERSENNE_31 } else { v }
-    }
-}
-
-/// c = 2^32 - 1. Modulo c, 2^32 is 1.
-#[derive(Clone, Copy)]
-struct Ones32;
-
-impl Modulo for Ones32 {
-    #[inline(always)]
-    fn reduce(self, v: u64) -> u64 {
-        let v = (v & ONES_32) + (v >> 32);
-        let v = (v & ONES_32) + (v >> 32);
-        if v >= ONES_32 { v - ONES_32 } else { v }
+        let modulus = (1 << BITS) - 1;
+        let v = (v & modulus) + (v >> BITS);
+        let v = (v & modulus) + (v >> BITS);
+        if v >= modulus { v - modulus } else { v }
     }
 }
 
@@ -264,9 +250,9 @@ mod tests {
             prop_assert_eq!(&general, &expected);
             if modulus == MERSENNE_31 {
                 let mut out = vec![0; count];
-                vector::narrower(LinearMinima { shingles, linear, modulo: Mersenne31, out: &mut out });
+                vector::narrower(LinearMinima { shingles, linear, modulo: Ones::<31>, out: &mut out });
                 prop_assert_eq!(&out, &expected);
-                LinearMinima { shingles, linear, modulo: Mersenne31, out: &mut out }.run();
+                LinearMinima { shingles, linear, modulo: Ones::<31>, out: &mut out }.run();
                 prop_assert_eq!(&out, &expected);
             }
         }

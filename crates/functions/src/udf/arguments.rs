@@ -65,13 +65,7 @@ impl Param {
             (Self::Text, _) => text_type(function, given),
             (Self::AsText, _) => Ok(DataType::Utf8View),
             (Self::Set, _) => list_type(function, given, &DataType::UInt64),
-            (
-                Self::Signature,
-                DataType::Binary
-                | DataType::LargeBinary
-                | DataType::BinaryView
-                | DataType::FixedSizeBinary(_),
-            ) => Ok(DataType::Binary),
+            (Self::Signature, bytes) if bytes.is_binary() => Ok(DataType::Binary),
             (Self::Minima | Self::Signature, _) => list_type(function, given, &DataType::UInt32),
             (Self::Number, _) => Ok(DataType::UInt64),
             (Self::Any, _) => Ok(given.clone()),

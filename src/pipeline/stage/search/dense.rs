@@ -56,7 +56,7 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
     cx.run_further(WorkTable::PREFIXES, Planned::new(0, vec![frame])).await?;
     let pass = |pairs| {
         let prefixes = cx.table(WorkTable::PREFIXES)?;
-        leader_pairs(prefixes, states_so_far(cx)?, join.threshold(), limit, pairs, cx.reference_docs()?)
+        leader_pairs(prefixes, states_so_far(cx)?, join.threshold, limit, pairs, cx.reference_docs()?)
     };
     let bytes = cx.rows(WorkTable::PREFIXES) * BYTES_OF_PREFIX;
     for round in 1..=ROUNDS {

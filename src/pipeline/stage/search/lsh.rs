@@ -10,8 +10,8 @@ use crate::frames::sketches::bands;
 use crate::pipeline::groups;
 use crate::pipeline::sketches::{self, SKETCH};
 use crate::pipeline::stage::interface::{
-    AllSketches, CandidateSearch, Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable, boxed,
-    needed, not_null, null,
+    AllSketches, CandidateSearch, Error, Planned, Result, Stage, StageContext, WorkTable, boxed, needed,
+    not_null, null,
 };
 use crate::pipeline::tables::WorkColumns::Numbers;
 use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
@@ -40,7 +40,7 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
         )
     },
     check: boxed!(|_| Ok(())),
-    plan: StagePlan::Now(by_buckets),
+    plan: boxed!(|cx| by_buckets(cx)),
     follow_ups: |cx| Box::pin(follow_ups(cx)),
     may_match: boxed!(|cx, documents| {
         let keys = cx.table(WorkTable::KEYS)?;
@@ -81,18 +81,18 @@ static HOT_SKETCHES: Stage = Stage::work(
     WorkTable::HOT_SKETCHES,
     |_| "cut the texts of hot buckets again".into(),
     |_| true,
-    StagePlan::Later(boxed!(|cx| {
+    boxed!(|cx| {
         let (at, known) = (WorkTable::HOT_POSITIONS, cx.reference_documents()?);
         let found = sketches::sketches(cx, at, needed(cx, WorkTable::HOT, "a")?, known, &SKETCH).await?;
         Ok(Planned::new(0, vec![found]))
-    })),
+    }),
 );
 
 static ALL_CANDIDATES: Stage = Stage::work(
     WorkTable::ALL_CANDIDATES,
     |_| "pair documents of hot buckets that share one of their rarest shingles".into(),
     |_| true,
-    StagePlan::Later(|cx| Box::pin(by_prefixes(cx, Some(WorkTable::CANDIDATES)))),
+    |cx| Box::pin(by_prefixes(cx, Some(WorkTable::CANDIDATES))),
 )
 .with_tables(|_| vec![not_null(WorkTable::ALL_CANDIDATES, "b"), null(WorkTable::DENSE, "b")])
 .then(boxed!(|cx| {
@@ -111,7 +111,7 @@ static AGREEING: Stage = Stage::work(
     WorkTable::AGREEING,
     |job| format!("drop candidates whose signatures agree in less than {}", job.score.threshold),
     |_| true,
-    StagePlan::Now(|cx| match sketches::signatures(cx)? {
+    boxed!(|cx| match sketches::signatures(cx)? {
         Some(signatures) => agree(cx, signatures, remaining_candidates(cx)?),
         None => Err(Error::bug("no signatures are kept")),
     }),

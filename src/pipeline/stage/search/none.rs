@@ -4,12 +4,12 @@ use arrow::array::RecordBatch;
 use datafusion::prelude::lit;
 
 use crate::operator::sketches;
-use crate::pipeline::stage::interface::{CandidateSearch, Planned, StagePlan, boxed};
+use crate::pipeline::stage::interface::{CandidateSearch, Planned, boxed};
 
 pub(super) static NONE: CandidateSearch = CandidateSearch {
     describe: |_| "compare no documents".into(),
     check: boxed!(|_| Ok(())),
-    plan: StagePlan::Now(|cx| {
+    plan: boxed!(|cx| {
         let none = cx.session().read_batch(RecordBatch::new_empty(sketches::score_schema()))?;
         Ok(Planned { runs_here: true, ..Planned::new(0, vec![none]) })
     }),

@@ -10,7 +10,7 @@ use crate::operator::prefixes::counter_schema;
 use crate::pipeline::groups;
 use crate::pipeline::sketches::{join, new_to_join, to_join};
 use crate::pipeline::stage::interface::{
-    CandidateSearch, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, boxed, needed,
+    CandidateSearch, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, needed,
 };
 use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
@@ -23,7 +23,7 @@ pub(super) static PREFIX: CandidateSearch = CandidateSearch {
         format!("pair documents that share one of their rarest shingles{}", describe_dense(job))
     },
     check: |cx| Box::pin(check_pairs(cx, None)),
-    plan: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
+    plan: |cx| Box::pin(by_prefixes(cx, None)),
     follow_ups: boxed!(|cx| {
         settle(cx).await?;
         Ok(Vec::new())
@@ -102,9 +102,9 @@ const fn counting(is_in: fn(&Job) -> bool) -> Stage {
         WorkTable::FREQUENCIES,
         |_| "count how often each shingle occurs".into(),
         is_in,
-        StagePlan::Later(boxed!(|cx| {
+        boxed!(|cx| {
             let frame = frequencies(new_to_join(cx)?, join(cx).await?)?;
             Ok(Planned::new(0, vec![frame]))
-        })),
+        }),
     )
 }

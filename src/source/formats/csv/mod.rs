@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::records::{CsvRecord, RecordCutter, append_field, append_quoted};
@@ -18,8 +18,9 @@ use crate::job::{self, Encoding};
 use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParsedFormat, Parser, Reading,
-    Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedColumn, AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParseRequest,
+    ParsedFormat, Parser, Reading, Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextCut, TextPlace,
+    WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, missing, value_name};
@@ -41,47 +42,43 @@ const SHOWN: usize = 5;
 
 struct CsvFormat;
 
+#[async_trait]
 impl ParsedFormat for CsvFormat {
-    fn plan<'a>(
-        &'a self,
-        ctx: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            let heads: Vec<CsvHead> = stream::iter(files.iter().cloned())
-                .map(|file| head(ctx, file, source))
-                .buffered(CONCURRENT_HEADS)
-                .try_collect()
-                .await?;
-            let with_columns: Vec<&CsvHead> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
-            let Some(first) = with_columns.first() else {
-                return Err(without_rows(files.iter().map(|file| file.path()), ["is", "are"], "empty"));
-            };
-            let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.count(name) == 0);
-            if let Some(other) = with_columns.iter().find(is_other) {
-                return Err(Error::input(format!(
-                    "{} has none of the columns of {}: check that both are of one table, with one encoding and delimiter, and a header",
-                    other.file.path, first.file.path
-                )));
+    async fn plan(
+        &self,
+        ParseRequest { ctx, source, columns, files }: ParseRequest<'_>,
+    ) -> Result<ParsePlan> {
+        let heads: Vec<CsvHead> = stream::iter(files.iter().cloned())
+            .map(|file| head(ctx, file, source))
+            .buffered(CONCURRENT_HEADS)
+            .try_collect()
+            .await?;
+        let with_columns: Vec<&CsvHead> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
+        let Some(first) = with_columns.first() else {
+            return Err(without_rows(files.iter().map(|file| file.path()), ["is", "are"], "empty"));
+        };
+        let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.count(name) == 0);
+        if let Some(other) = with_columns.iter().find(is_other) {
+            return Err(Error::input(format!(
+                "{} has none of the columns of {}: check that both are of one table, with one encoding and delimiter, and a header",
+                other.file.path, first.file.path
+            )));
+        }
+        for name in columns {
+            if let Some(head) = with_columns.iter().find(|head| head.count(name) > 1) {
+                return Err(Error::job(format!("{} has more than one column `{name}`", head.file.path)));
             }
-            for name in columns {
-                if let Some(head) = with_columns.iter().find(|head| head.count(name) > 1) {
-                    return Err(Error::job(format!("{} has more than one column `{name}`", head.file.path)));
-                }
-                if with_columns.iter().all(|head| head.count(name) == 0) {
-                    return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
-                }
+            if with_columns.iter().all(|head| head.count(name) == 0) {
+                return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
             }
-            let warning = other_columns(columns, &with_columns);
-            warning.iter().for_each(|warning| tracing::warn!("{warning}"));
-            let wanted: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
-            let values = wanted.iter().enumerate().map(|(at, name)| (name.clone(), column(value_name(at))));
-            let values = values.collect();
-            let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
-            Ok(ParsePlan { warning, ..ParsePlan::new(WantedValues::Columns(wanted), values, files) })
-        })
+        }
+        let warning = other_columns(columns, &with_columns);
+        warning.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let wanted: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+        let values = wanted.iter().enumerate().map(|(at, name)| (name.clone(), column(value_name(at))));
+        let values = values.collect();
+        let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
+        Ok(ParsePlan { warning, ..ParsePlan::new(WantedValues::Columns(wanted), values, files) })
     }
 
     fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {
@@ -92,10 +89,6 @@ impl ParsedFormat for CsvFormat {
         let places = wanted.iter().map(|name| place_without_header(name)).collect();
         let (records, wanted) = (RecordCutter::new(csv), wanted.clone());
         Ok(Box::new(CsvReader { records, wanted, encoding, max_text, places }))
-    }
-
-    fn may_be_compressed(&self) -> bool {
-        true
     }
 }
 
@@ -210,15 +203,14 @@ impl RowFormat for CsvFormat {
         source.csv.header
     }
 
-    fn append_names(
+    fn with_names(
         &self,
         source: &job::Source,
         header: &[u8],
         names: &[&'static str],
-        to: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<Vec<u8>, &'static str> {
         let records = RecordCutter::from_record(source.csv, header);
-        to.extend_from_slice(header);
+        let mut to = header.to_vec();
         for name in names {
             if records.record().values().any(|value| *value == *name.as_bytes()) {
                 return Err(name);
@@ -226,28 +218,27 @@ impl RowFormat for CsvFormat {
             to.push(source.csv.delimiter);
             to.extend_from_slice(name.as_bytes());
         }
-        Ok(())
+        Ok(to)
     }
 
-    fn append_values(
+    fn with_values(
         &self,
         source: &job::Source,
         row: &[u8],
-        columns: &[(&'static str, AddedValue)],
-        to: &mut Vec<u8>,
-    ) -> Result<(), CannotAppend> {
+        columns: &[AddedColumn],
+    ) -> Result<Vec<u8>, CannotAppend> {
         let mut csv = source.csv;
         if csv.quotes_end_in_line {
             csv = RecordCutter::from_record(csv, row).record().csv;
         }
-        to.extend_from_slice(row);
+        let mut to = row.to_vec();
         for (name, value) in columns {
             to.push(csv.delimiter);
             if let AddedValue::Literal(value) | AddedValue::Text(value) = value {
-                append_field(csv, value.as_bytes(), to).ok_or(CannotAppend::NeedsQuotes(name))?;
+                append_field(csv, value.as_bytes(), &mut to).ok_or(CannotAppend::NeedsQuotes(name))?;
             }
         }
-        Ok(())
+        Ok(to)
     }
 
     fn text_place(&self, source: &job::Source, place: &TextPlace, header: &[u8]) -> Option<TextPlace> {
@@ -261,43 +252,31 @@ impl RowFormat for CsvFormat {
         field.map(TextPlace::Field)
     }
 
-    fn cut_text(
-        &self,
-        source: &job::Source,
-        place: &TextPlace,
-        row: &[u8],
-        spans: &[Range<usize>],
-        to: &mut Vec<u8>,
-    ) -> Option<()> {
+    fn cut_text(&self, source: &job::Source, TextCut { row, place, spans }: TextCut<'_>) -> Option<Vec<u8>> {
         let TextPlace::Field(field) = place else { return None };
-        cut_field(source.csv, row, *field, spans, to)
+        cut_field(source.csv, row, *field, spans)
     }
 }
 
-/// Appends a record to `to` without `spans` of a field's value. A quoted field stays quoted, and other bytes do not change. Returns `None`
+/// Returns a record without `spans` of a field's value. A quoted field stays quoted, and other bytes do not change. Returns `None`
 /// if the record lacks the field, or if the spans do not fit its value.
-fn cut_field(
-    csv: job::Csv,
-    record: &[u8],
-    field: usize,
-    spans: &[Range<usize>],
-    to: &mut Vec<u8>,
-) -> Option<()> {
+fn cut_field(csv: job::Csv, record: &[u8], field: usize, spans: &[Range<usize>]) -> Option<Vec<u8>> {
     let records = RecordCutter::from_record(csv, record);
     let read = records.record();
     let (place, csv) = (read.place(field)?, read.csv);
     let value = read.value(field)?;
     let value = without_spans(std::str::from_utf8(&value).ok()?, spans)?;
+    let mut to = Vec::with_capacity(record.len());
     to.extend_from_slice(&record[..place.start]);
     let is_quoted = csv.quote.is_some() && record.get(place.start).copied() == csv.quote;
     // An empty value gets quotes, because the record must not become an empty line.
     if is_quoted || value.is_empty() {
-        append_quoted(csv, value.as_bytes(), to);
+        append_quoted(csv, value.as_bytes(), &mut to);
     } else {
-        append_field(csv, value.as_bytes(), to)?;
+        append_field(csv, value.as_bytes(), &mut to)?;
     }
     to.extend_from_slice(&record[place.end..]);
-    Some(())
+    Some(to)
 }
 
 struct CsvHead {
@@ -444,9 +423,7 @@ mod tests {
     const COMMA: job::Csv = job::Csv::new(b',');
 
     fn cut(record: &str, field: usize, spans: &[Range<usize>]) -> Option<String> {
-        let mut to = Vec::new();
-        cut_field(COMMA, record.as_bytes(), field, spans, &mut to)?;
-        Some(String::from_utf8(to).unwrap())
+        Some(String::from_utf8(cut_field(COMMA, record.as_bytes(), field, spans)?).unwrap())
     }
 
     #[test]
@@ -490,16 +467,15 @@ mod tests {
             let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
             let span = boundary(start)..boundary(start + length);
             let value = format!("{}{}", &text[..span.start], &text[span.end..]);
-            let mut to = Vec::new();
-            prop_assert_eq!(cut_field(COMMA, &record, field, &[span], &mut to), Some(()));
-            let records = RecordCutter::from_record(COMMA, &to);
+            let cut = cut_field(COMMA, &record, field, &[span]).unwrap();
+            let records = RecordCutter::from_record(COMMA, &cut);
             let read = records.record();
             prop_assert_eq!(read.values().count(), fields.len());
             for other in 0..fields.len() {
                 let wanted = if other == field { &value } else { &fields[other] };
                 prop_assert_eq!(&*read.value(other).unwrap(), wanted.as_bytes());
                 if other != field {
-                    prop_assert_eq!(&to[read.place(other).unwrap()], &written[other][..]);
+                    prop_assert_eq!(&cut[read.place(other).unwrap()], &written[other][..]);
                 }
             }
         }

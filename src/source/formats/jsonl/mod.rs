@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::de::IgnoredAny;
 
@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
-    RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedColumn, AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat,
+    Parser, Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
@@ -45,54 +45,50 @@ const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
 
 struct JsonLines;
 
+#[async_trait]
 impl ParsedFormat for JsonLines {
     /// A name `a.b` refers to the column `a.b` if it exists, and otherwise to the field `b` of column `a`.
-    fn plan<'a>(
-        &'a self,
-        ctx: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            let samples: Vec<JsonSample> = stream::iter(files.iter().cloned())
-                .map(|file| sample(ctx, file, source))
-                .buffered(CONCURRENT_SAMPLES)
-                .try_collect()
-                .await?;
-            let mut shape = JsonShape::default();
-            for sample in &samples {
-                shape.merge(&sample.shape);
+    async fn plan(
+        &self,
+        ParseRequest { ctx, source, columns, files }: ParseRequest<'_>,
+    ) -> Result<ParsePlan> {
+        let samples: Vec<JsonSample> = stream::iter(files.iter().cloned())
+            .map(|file| sample(ctx, file, source))
+            .buffered(CONCURRENT_SAMPLES)
+            .try_collect()
+            .await?;
+        let mut shape = JsonShape::default();
+        for sample in &samples {
+            shape.merge(&sample.shape);
+        }
+        if shape.is_empty() {
+            return Err(without_rows(files.iter().map(|file| file.path()), ["has", "have"], "no rows"));
+        }
+        let first = files.first().map_or("the input", |file| file.path());
+        let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
+        for (at, name) in columns.iter().copied().enumerate() {
+            values.push((name.to_owned(), column(value_name(at))));
+            let is_text = source.text.iter().any(|text| text == name);
+            if let Some((path, inside)) = shape.texts_in_list(name).filter(|_| is_text) {
+                let (name, kind) = (name.to_owned(), ValueKind::String);
+                wanted.push(JsonValue { name, path, inside: Some(inside), kind });
+                continue;
             }
-            if shape.is_empty() {
-                return Err(without_rows(files.iter().map(|file| file.path()), ["has", "have"], "no rows"));
-            }
-            let first = files.first().map_or("the input", |file| file.path());
-            let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
-            for (at, name) in columns.iter().copied().enumerate() {
-                values.push((name.to_owned(), column(value_name(at))));
-                let is_text = source.text.iter().any(|text| text == name);
-                if let Some((path, inside)) = shape.texts_in_list(name).filter(|_| is_text) {
-                    let (name, kind) = (name.to_owned(), ValueKind::String);
-                    wanted.push(JsonValue { name, path, inside: Some(inside), kind });
-                    continue;
-                }
-                let path = shape.path(name).ok_or_else(|| {
-                    missing(source, name, &format!("the first rows of {first}"), shape.names())
-                })?;
-                let role = match &source.id {
-                    _ if is_text => Role::Text,
-                    SourceId::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
-                    _ if source.columns.iter().any(|column| column == name) => Role::Carried,
-                    _ => Role::Compared,
-                };
-                let kind = kind_of(&shape, &path, name, role)?;
-                let path = path.into_iter().map(str::to_owned).collect();
-                wanted.push(JsonValue { name: name.to_owned(), path, inside: None, kind });
-            }
-            let files = samples.into_iter().filter(|sample| sample.rows > 0).map(|sample| sample.file);
-            Ok(ParsePlan::new(WantedValues::Fields(wanted), values, files.collect()))
-        })
+            let path = shape
+                .path(name)
+                .ok_or_else(|| missing(source, name, &format!("the first rows of {first}"), shape.names()))?;
+            let role = match &source.id {
+                _ if is_text => Role::Text,
+                SourceId::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
+                _ if source.columns.iter().any(|column| column == name) => Role::Carried,
+                _ => Role::Compared,
+            };
+            let kind = kind_of(&shape, &path, name, role)?;
+            let path = path.into_iter().map(str::to_owned).collect();
+            wanted.push(JsonValue { name: name.to_owned(), path, inside: None, kind });
+        }
+        let files = samples.into_iter().filter(|sample| sample.rows > 0).map(|sample| sample.file);
+        Ok(ParsePlan::new(WantedValues::Fields(wanted), values, files.collect()))
     }
 
     fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {
@@ -113,10 +109,6 @@ impl ParsedFormat for JsonLines {
         };
         Ok(Box::new(LineReader::new(parser.source.max_text, read_row).with_arrays()))
     }
-
-    fn may_be_compressed(&self) -> bool {
-        true
-    }
 }
 
 fn prepared(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
@@ -132,47 +124,32 @@ impl RowFormat for JsonLines {
     }
 
     /// A line that is not an object does not change.
-    fn append_values(
+    fn with_values(
         &self,
         _: &job::Source,
         row: &[u8],
-        columns: &[(&'static str, AddedValue)],
-        to: &mut Vec<u8>,
-    ) -> Result<(), CannotAppend> {
-        append_fields(row, columns, to).map_err(CannotAppend::Exists)
+        columns: &[AddedColumn],
+    ) -> Result<Vec<u8>, CannotAppend> {
+        with_fields(row, columns).map_err(CannotAppend::Exists)
     }
 
-    fn cut_text(
-        &self,
-        _: &job::Source,
-        place: &TextPlace,
-        row: &[u8],
-        spans: &[Range<usize>],
-        to: &mut Vec<u8>,
-    ) -> Option<()> {
+    fn cut_text(&self, _: &job::Source, TextCut { row, place, spans }: TextCut<'_>) -> Option<Vec<u8>> {
         let TextPlace::Path(path) = place else { return None };
-        cut_string(row, path, spans, to)
+        cut_string(row, path, spans)
     }
 }
 
-/// Appends the object in `row` with additional fields to `to`. Its bytes do not change. Any other row is appended unchanged.
-fn append_fields(
-    row: &[u8],
-    columns: &[(&'static str, AddedValue)],
-    to: &mut Vec<u8>,
-) -> Result<(), &'static str> {
+/// Returns the object in `row` with additional fields. Its bytes do not change. Any other row is returned unchanged.
+fn with_fields(row: &[u8], columns: &[AddedColumn]) -> Result<Vec<u8>, &'static str> {
     let object = serde_json::from_slice::<HashMap<String, IgnoredAny>>(row);
     let object = object.or_else(|_| serde_json::from_slice(&readable(row))).ok();
     let end = row.iter().rposition(|byte| *byte == b'}');
-    let (Some(fields), Some(end)) = (object, end) else {
-        to.extend_from_slice(row);
-        return Ok(());
-    };
+    let (Some(fields), Some(end)) = (object, end) else { return Ok(row.to_vec()) };
     if let Some((taken, _)) = columns.iter().find(|(column, _)| fields.contains_key(*column)) {
         return Err(taken);
     }
     let (object, close) = row.split_at(end);
-    to.extend_from_slice(object);
+    let mut to = object.to_vec();
     for (at, (name, value)) in columns.iter().enumerate() {
         if at > 0 || !fields.is_empty() {
             to.push(b',');
@@ -185,16 +162,17 @@ fn append_fields(
         to.extend_from_slice(format!("\"{name}\":{value}").as_bytes());
     }
     to.extend_from_slice(close);
-    Ok(())
+    Ok(to)
 }
 
-/// Appends a row to `to` without `spans` of the string at `path`. Other bytes, including escapes, do not change. Returns `None` if there is
+/// Returns a row without `spans` of the string at `path`. Other bytes, including escapes, do not change. Returns `None` if there is
 /// no string at `path`, or if the spans do not fit the string.
-fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<u8>) -> Option<()> {
+fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>]) -> Option<Vec<u8>> {
     let row = std::str::from_utf8(row).ok()?;
     let raw = raw_value(row, path)?;
     let start = (raw.as_ptr() as usize).checked_sub(row.as_ptr() as usize)?;
     let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
+    let mut to = Vec::with_capacity(row.len());
     to.extend_from_slice(row.get(..start + 1)?.as_bytes());
     let (mut at, mut from, mut spans) = (0, 0, spans.iter().peekable());
     while from < inside.len() {
@@ -211,7 +189,7 @@ fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<
         spans.next_if(|span| span.end == at);
     }
     to.extend_from_slice(row.get(start + 1 + inside.len()..)?.as_bytes());
-    spans.next().is_none().then_some(())
+    spans.next().is_none().then_some(to)
 }
 
 /// Returns two lengths of the first character, in bytes: as written in the JSON string, and in UTF-8.
@@ -307,9 +285,7 @@ mod tests {
 
     fn appended(row: &str, values: [AddedValue; 2]) -> Result<String, &'static str> {
         let [a, b] = values;
-        let mut to = Vec::new();
-        append_fields(row.as_bytes(), &[("kept_id", a), ("flag", b)], &mut to)?;
-        Ok(String::from_utf8(to).unwrap())
+        Ok(String::from_utf8(with_fields(row.as_bytes(), &[("kept_id", a), ("flag", b)])?).unwrap())
     }
 
     #[test]
@@ -330,9 +306,7 @@ mod tests {
 
     fn cut(row: &str, path: &[&str], spans: &[Range<usize>]) -> Option<String> {
         let path: Vec<String> = path.iter().map(|name| name.to_string()).collect();
-        let mut to = Vec::new();
-        cut_string(row.as_bytes(), &path, spans, &mut to)?;
-        Some(String::from_utf8(to).unwrap())
+        Some(String::from_utf8(cut_string(row.as_bytes(), &path, spans)?).unwrap())
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) fn types_to_read(
             }
         }
         let is_text = source.text.iter().any(|text| text == name);
-        let is_id = ids(source).iter().any(|id| id == name);
+        let is_id = source.id.columns().iter().any(|id| id == name);
         let find = |file: &TypedFile| {
             let found = if is_text { text_at(&file.schema, &path) } else { type_at(&file.schema, &path) };
             found.cloned()
@@ -108,20 +108,12 @@ pub(super) fn types_to_read(
     Ok(values)
 }
 
-fn ids(source: &job::Source) -> &[String] {
-    match &source.id {
-        job::SourceId::Columns(names) => names,
-        job::SourceId::RowNumber | job::SourceId::Path => &[],
-    }
-}
-
 /// Returns the type of ids. Ids are numbers if the id is one column of integers that fit into a signed 64-bit integer. All files must
 /// agree, because numbers and texts have no common order.
 pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdType> {
-    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
-    let [name] = ids(source) else { return Ok(IdType::Utf8) };
+    let [name] = source.id.columns() else { return Ok(IdType::Utf8) };
     let kind = |data_type: &DataType| match data_type {
-        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => IdType::Int64,
+        number if number.is_integer() && *number != DataType::UInt64 => IdType::Int64,
         _ => IdType::Utf8,
     };
     let path = path_of(name, files.iter().map(|file| &file.schema));
@@ -177,11 +169,8 @@ fn written_as(data_type: &DataType) -> Option<DataType> {
     use DataType as T;
     Some(match data_type {
         text if is_string(text) => T::Utf8,
+        number if number.is_signed_integer() => number.clone(),
         T::Boolean
-        | T::Int8
-        | T::Int16
-        | T::Int32
-        | T::Int64
         | T::Float32
         | T::Float64
         | T::Date32

@@ -4,19 +4,18 @@ mod html;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::execution::context::SessionContext;
 use encoding_rs::{Decoder, DecoderResult, UTF_8};
-use futures::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::job::{self, Shingle};
 use crate::kernel::text::long_text::LongText;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, TextStep,
-    WantedValues,
+    DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
+    TextStep, WantedValues,
 };
 use crate::source::other_files::{SEARCHED, other_text};
 use crate::source::reading::bytes::{BYTE_ORDER_MARK, marked_compression};
@@ -51,32 +50,25 @@ pub(crate) fn is_stored_text(source: &job::Source, path: &str, start: &[u8]) -> 
 
 struct TextFormat;
 
+#[async_trait]
 impl ParsedFormat for TextFormat {
-    fn plan<'a>(
-        &'a self,
-        _: &'a SessionContext,
-        source: &'a job::Source,
-        columns: &'a [&'a str],
-        files: &'a [Arc<SourceFile>],
-    ) -> BoxFuture<'a, Result<ParsePlan>> {
-        Box::pin(async move {
-            if let job::SourceId::Columns(names) = &source.id {
-                return Err(Error::job(format!(
-                    "text files have no column `{}` to take ids from: set [source] id to \"path\"",
-                    names.join("`, `")
-                )));
-            }
-            if let Some(name) = columns.iter().find(|name| !source.text.iter().any(|text| text == *name)) {
-                return Err(Error::job(format!(
-                    "text files have no column `{name}`: source.where can only use values in the path of every file, as in \
+    async fn plan(&self, ParseRequest { source, columns, files, .. }: ParseRequest<'_>) -> Result<ParsePlan> {
+        if let job::SourceId::Columns(names) = &source.id {
+            return Err(Error::job(format!(
+                "text files have no column `{}` to take ids from: set [source] id to \"path\"",
+                names.join("`, `")
+            )));
+        }
+        if let Some(name) = columns.iter().find(|name| !source.text.iter().any(|text| text == *name)) {
+            return Err(Error::job(format!(
+                "text files have no column `{name}`: source.where can only use values in the path of every file, as in \
                      day=2026-11-01/a.txt"
-                )));
-            }
-            // The job can give the text any name.
-            let name = source.text.iter().take(1);
-            let values = name.map(|name| (name.clone(), column(value_name(0)))).collect();
-            Ok(ParsePlan::new(WantedValues::All(1), values, files.to_vec()))
-        })
+            )));
+        }
+        // The job can give the text any name.
+        let name = source.text.iter().take(1);
+        let values = name.map(|name| (name.clone(), column(value_name(0)))).collect();
+        Ok(ParsePlan::new(WantedValues::All(1), values, files.to_vec()))
     }
 
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>> {
@@ -89,10 +81,6 @@ impl ParsedFormat for TextFormat {
             bytes: 0,
             long: None,
         }))
-    }
-
-    fn may_be_compressed(&self) -> bool {
-        true
     }
 
     fn cuts_into_shingles(&self, files: &[Arc<SourceFile>], shingle: &Shingle) -> bool {

@@ -256,9 +256,8 @@ pub(crate) fn is_word_character(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
     }
-    [GeneralCategoryGroup::Letter, GeneralCategoryGroup::Number]
-        .iter()
-        .any(|group| group.contains(category(c)))
+    let category = CodePointMapData::<GeneralCategory>::new().get(c);
+    GeneralCategoryGroup::Letter.union(GeneralCategoryGroup::Number).contains(category)
 }
 
 /// Returns whether Python's `str.isdigit` is true for the character. It is true for decimal digits of any script, and for digits in forms
@@ -266,10 +265,6 @@ pub(crate) fn is_word_character(c: char) -> bool {
 pub(crate) fn is_digit(c: char) -> bool {
     let kind = CodePointMapData::<NumericType>::new().get(c);
     kind == NumericType::Decimal || kind == NumericType::Digit
-}
-
-fn category(c: char) -> GeneralCategory {
-    CodePointMapData::<GeneralCategory>::new().get(c)
 }
 
 #[cfg(test)]
