@@ -52,7 +52,7 @@ impl CompareCommand {
 }
 
 fn as_text(comparison: &Comparison) -> String {
-    let mut text = print::table(&COLUMNS, &comparison.rows());
+    let mut text = print::table(&COLUMNS, comparison.rows());
     let _ = writeln!(
         text,
         "\npairs of similarity {} or more; each time is the shortest of {}",

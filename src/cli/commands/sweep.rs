@@ -27,7 +27,7 @@ impl SweepCommand {
             .measure
             .run(screen, async |session, job, control| sweep(session, job, &self.grid, control).await);
         let (found, added) = measured?;
-        let mut text = print::table(&COLUMNS, &found.rows());
+        let mut text = print::table(&COLUMNS, found.rows());
         let _ = writeln!(text, "\n{}", found.coverage());
         if let Some(note) = &found.note {
             let _ = writeln!(text, "{note}");

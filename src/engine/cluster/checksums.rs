@@ -180,7 +180,7 @@ mod tests {
                 index.write_to_file(&get_index_path(&file)).unwrap();
             }
             assert!(check(&file, 1).is_err(), "a file without checksums");
-            let output = ShuffleWritePartition { is_sort_shuffle: sorted, ..written.clone() };
+            let output = ShuffleWritePartition { is_sort_shuffle: sorted, ..written };
             files.write_checksums(&[output]).unwrap();
             check(&file, 1).unwrap();
             let mut parts = vec![file.clone()];
