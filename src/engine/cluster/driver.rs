@@ -1,6 +1,6 @@
-//! The cluster engine: submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
+//! The cluster engine: submits the plan of a stage, and submits it again if a part of the cluster was lost. `stalls` watches its job.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,10 +27,11 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use super::connections::{Trust, scheme, with_endpoints};
-use super::rest::{Advance, DeadTask, Executors, Rest};
+use super::rest::{Executors, Rest};
+use super::stalls::{JobWatch, Jobs, LastJobState, POLL_INTERVAL, StageRun, Watched};
 use super::tasks::{AttemptFailure, read_failure};
 use super::{Codec, settings};
-use crate::engine::control::{InputProgress, InputUnit, RunControl};
+use crate::engine::control::RunControl;
 use crate::engine::interface::{BUCKET_SHARE, Engine};
 use crate::engine::session;
 use crate::error::{Context, Error, Kind, Result};
@@ -39,13 +40,7 @@ use crate::output::attempt::STORED_ROWS;
 use crate::output::manifest::File;
 use crate::output::write::Write;
 use crate::plan::{OperatorExec, file_scan};
-use crate::source::{NumberRows, ParseFiles, files_of_partition};
-
-/// The interval between two polls of a running job, or of a scheduler that does not answer yet.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// While tasks run, the time limit for a stall is multiplied by this factor, because tasks report progress only at their end.
-const RUNNING_STALL_FACTOR: u32 = 20;
+use crate::source::{NumberRows, ParseFiles};
 
 /// The maximum number of times that the pause before a resubmission is doubled.
 const MAX_DOUBLINGS: u32 = 4;
@@ -128,94 +123,24 @@ impl ClusterEngine {
         };
         let mut seen =
             LastJobState { partitions: settings::query_stage_partitions(plan), ..LastJobState::default() };
-        let _watched = Watched::begin(&self.jobs, &name);
+        let (rest, settings, job) = (&self.rest, &self.settings, Watched::begin(&self.jobs, &name));
+        let watch = JobWatch { rest, settings, job, stage, control };
         let failure = tokio::select! {
             biased;
             () = control.stop.cancelled() => AttemptFailure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
                     // This poll also counts work that was lost or repeated since the last one.
-                    self.look(&name, stage, &mut seen, control).await;
+                    watch.look(&mut seen).await;
                     return Ok(batches);
                 }
                 // The job has ended, so it is not cancelled.
                 Err(error) => return Err(read_failure(&error)),
             },
-            why = self.watch_over(&name, stage, &mut seen, control) => why,
+            why = watch.until_lost(&mut seen) => why,
         };
         self.cancel(&name).await;
         Err(failure)
-    }
-
-    /// Polls a job once. Returns whether anything changed since the last poll.
-    async fn look(
-        &self,
-        name: &str,
-        stage: &StageRun<'_>,
-        seen: &mut LastJobState,
-        control: &RunControl,
-    ) -> bool {
-        if seen.job.is_none() {
-            seen.job = self.rest.job_id(name).await.unwrap_or(None);
-        }
-        let Some(job) = &seen.job else { return false };
-        let Ok(now) = self.rest.advance(job).await else { return false };
-        let last = std::mem::replace(&mut seen.advance, now.clone());
-        if now == last {
-            return false;
-        }
-        if now.query_stages_done < last.query_stages_done || now.lost > last.lost {
-            control.progress.recovering("the work of an executor was lost and is done again");
-        }
-        stage.dead.lock().extend(now.dead.iter().cloned());
-        control.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
-        control.progress.stage_advances(now.rows_in, now.rows_out);
-        let all = seen.partitions.max(1);
-        let reached = InputProgress { done: now.partitions_done.min(all), all, unit: InputUnit::Partitions };
-        control.progress.stage_reaches(stage.name, reached);
-        true
-    }
-
-    /// Polls a job until it stalls, exceeds its deadline or kills executors. Returns the reason.
-    async fn watch_over(
-        &self,
-        name: &str,
-        stage: &StageRun<'_>,
-        seen: &mut LastJobState,
-        control: &RunControl,
-    ) -> AttemptFailure {
-        let lost = |why: String| AttemptFailure::Lost(Error::engine(why));
-        let began = Instant::now();
-        // The time since when the cluster has had no executor, if it has none.
-        let mut alone = None;
-        let stall = Duration::from_secs(self.settings.stall_seconds);
-        loop {
-            tokio::time::sleep(POLL_INTERVAL).await;
-            if self.look(name, stage, seen, control).await {
-                self.jobs.lock().moved(name, seen.advance.running);
-                alone = None;
-                if let Some(deadly) = stage.deadly_files() {
-                    return AttemptFailure::Final(deadly);
-                }
-            } else if self.rest.executors().await.is_ok_and(|executors| executors.count == 0) {
-                let since = *alone.get_or_insert_with(Instant::now);
-                if since.elapsed().as_secs() >= self.settings.wait_seconds {
-                    let waited = self.settings.wait_seconds;
-                    return lost(format!("the scheduler has had no executor for {waited} seconds"));
-                }
-            } else {
-                alone = None;
-            }
-            let (moved, running) = self.jobs.lock().last();
-            let limit = if running { stall.saturating_mul(RUNNING_STALL_FACTOR) } else { stall };
-            if moved.elapsed() > limit {
-                return lost(format!("no task began or ended for {} seconds", moved.elapsed().as_secs()));
-            }
-            let deadline = self.settings.deadline_seconds;
-            if deadline > 0 && began.elapsed().as_secs() >= deadline {
-                return lost(format!("it took longer than {deadline} seconds (engine.deadline_seconds)"));
-            }
-        }
     }
 
     /// Cancels a job. If that fails, the job ends by itself, and its files are never used.
@@ -228,88 +153,6 @@ impl ClusterEngine {
             tracing::debug!(job = name, why, "the job could not be cancelled");
         }
     }
-}
-
-/// A stage that runs, in one or more attempts.
-struct StageRun<'a> {
-    name: &'a str,
-    plan: Arc<dyn ExecutionPlan>,
-    /// The tasks of all attempts that were reading the source when their executor was lost.
-    dead: Mutex<BTreeSet<DeadTask>>,
-}
-
-impl StageRun<'_> {
-    /// Returns an error if two executors were lost while they ran the same task. It names the files that the task reads.
-    fn deadly_files(&self) -> Option<Error> {
-        let mut executors: BTreeMap<_, usize> = BTreeMap::new();
-        let dead = self.dead.lock();
-        for task in &*dead {
-            *executors.entry((&task.query_stage, &task.partitions)).or_default() += 1;
-        }
-        let deadly = executors.into_iter().filter(|(_, count)| *count > 1).flat_map(|((_, at), _)| at);
-        let files: BTreeSet<_> = deadly.flat_map(|at| files_of_partition(&self.plan, *at as usize)).collect();
-        (!files.is_empty()).then(|| {
-            let files = files.iter().map(|file| &**file).collect::<Vec<_>>().join(", ");
-            Error::engine(format!(
-                "two executors were lost while they ran the same task of stage {}, which reads {files}: look at these files, \
-                 and at the memory of the executors, before you run the same command again",
-                self.name
-            ))
-        })
-    }
-}
-
-/// The jobs of a run, one per running stage. A job may wait while another job uses all executors. Therefore no job counts as stalled
-/// while any job makes progress.
-struct Jobs {
-    /// The time when a task last started or ended.
-    moved: Instant,
-    running: BTreeMap<String, usize>,
-}
-
-impl Jobs {
-    /// Records that the job `name` made progress and has `running` tasks.
-    fn moved(&mut self, name: &str, running: usize) {
-        self.moved = Instant::now();
-        self.running.insert(name.to_owned(), running);
-    }
-
-    /// Returns the time of the last progress, and whether any task runs.
-    fn last(&self) -> (Instant, bool) {
-        (self.moved, self.running.values().any(|running| *running > 0))
-    }
-}
-
-/// Counts a job as running while the value lives.
-struct Watched<'a> {
-    jobs: &'a Mutex<Jobs>,
-    name: &'a str,
-}
-
-impl<'a> Watched<'a> {
-    fn begin(jobs: &'a Mutex<Jobs>, name: &'a str) -> Self {
-        jobs.lock().moved(name, 0);
-        Self { jobs, name }
-    }
-}
-
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        let mut jobs = self.jobs.lock();
-        // The executors of this job are free for other jobs from now on.
-        jobs.moved = Instant::now();
-        jobs.running.remove(self.name);
-    }
-}
-
-/// The state of a job at its last poll.
-#[derive(Default)]
-struct LastJobState {
-    /// The id of the job, once the scheduler lists it.
-    job: Option<String>,
-    advance: Advance,
-    /// The approximate number of partitions in the job's query stages.
-    partitions: u64,
 }
 
 impl Engine for ClusterEngine {
@@ -530,20 +373,5 @@ mod tests {
         assert_eq!(lost, ["no executor for 3 seconds", "no space is left"]);
         (0..10).for_each(|number| put_first(&mut lost, &number.to_string()));
         assert_eq!(lost, ["9", "8", "7"]);
-    }
-
-    #[test]
-    fn a_job_that_waits_for_another_of_its_run_is_not_stalled() {
-        let jobs = Mutex::new(Jobs { moved: Instant::now(), running: BTreeMap::new() });
-        let _waits = Watched::begin(&jobs, "waits");
-        let works = Watched::begin(&jobs, "works");
-        let (began, running) = jobs.lock().last();
-        assert!(!running);
-        jobs.lock().moved("works", 2);
-        let (moved, running) = jobs.lock().last();
-        assert!(running && moved >= began);
-        drop(works);
-        let (ended, running) = jobs.lock().last();
-        assert!(!running && ended >= moved, "the executors are free");
     }
 }

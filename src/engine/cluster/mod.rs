@@ -11,6 +11,7 @@ pub(crate) mod executor;
 mod rest;
 pub(crate) mod scheduler;
 mod settings;
+mod stalls;
 mod tasks;
 mod wire;
 
