@@ -145,23 +145,19 @@ fn documents_are_found_by_their_files() {
     assert_same_answers(&plain, &by_table, &documents, "files");
 }
 
+fn signed(batch: &RecordBatch, name: &str) -> Vec<i64> {
+    batch[name].as_primitive::<Int64Type>().values().to_vec()
+}
+
 /// The rows of the table in the order of its one file: (bucket, doc, source, position).
 fn in_order(output: &Path) -> Vec<(i64, i64, String, i64)> {
     let table = &manifest(output).tables["buckets"];
     let [file] = &table.files[..] else { panic!("one file: {:?}", table.files) };
-    let file = std::fs::File::open(output.join(&file.path)).unwrap();
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-    let signed = |batch: &RecordBatch, name: &str| {
-        batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().values().to_vec()
-    };
-    let mut rows = Vec::new();
-    for batch in reader.map(Result::unwrap) {
-        let (buckets, docs, positions) =
-            (signed(&batch, "bucket"), signed(&batch, "doc"), signed(&batch, "position"));
-        for (row, source) in strings(&batch, "source").into_iter().enumerate() {
-            rows.push((buckets[row], docs[row], source, positions[row]));
-        }
-    }
+    let batch = parquet(&output.join(&file.path));
+    let [buckets, docs, positions] = ["bucket", "doc", "position"].map(|name| signed(&batch, name));
+    let sources = strings(&batch, "source").into_iter().enumerate();
+    let rows: Vec<_> =
+        sources.map(|(row, source)| (buckets[row], docs[row], source, positions[row])).collect();
     assert_eq!(rows.len() as u64, table.rows);
     rows
 }
@@ -174,7 +170,7 @@ fn every_document_has_a_row_for_each_band() {
     let rows = in_order(&output);
     assert!(rows.is_sorted_by_key(|(bucket, doc, ..)| (*bucket, doc.cast_unsigned())), "not in order");
     let documents = table(&output, "documents");
-    let docs = documents.column_by_name("doc").unwrap().as_primitive::<Int64Type>().values().to_vec();
+    let docs = signed(&documents, "doc");
     let places = strings(&documents, "source").into_iter().zip(numbers(&documents, "position"));
     let places: BTreeMap<i64, (String, u64)> = docs.iter().copied().zip(places).collect();
     let mut own: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
@@ -276,9 +272,7 @@ fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
     run(&job(&path("all.parquet"), &path("all"), &[TABLE])).unwrap();
     let places = |output: &str| -> BTreeSet<(i64, i64)> {
         let rows = table(&path(output), "buckets");
-        let column =
-            |name: &str| rows.column_by_name(name).unwrap().as_primitive::<Int64Type>().values().to_vec();
-        column("bucket").into_iter().zip(column("doc")).collect()
+        signed(&rows, "bucket").into_iter().zip(signed(&rows, "doc")).collect()
     };
     assert_eq!(places("merged"), places("all"));
     run(&job(&path("all.parquet"), &path("plain"), &[])).unwrap();
@@ -324,10 +318,6 @@ fn read_for<T>(
         let before = store.answered("/part-");
         let found = query(&finished).await;
         let after = store.answered("/part-");
-        for table in ["/buckets/", "/documents/"] {
-            let (requests, bytes) = store.answered(table);
-            eprintln!("{output}{table}: {requests} requests of {bytes} bytes");
-        }
         (after.0 - before.0, after.1 - before.1, found)
     })
 }
@@ -353,20 +343,16 @@ fn few_pages_are_read_for_one_document() {
     scene.run("plain", &sets);
     scene.run("table", &[&sets[..], &[TABLE]].concat());
     let (id, text) = &scene.documents[17_000];
-    let (plain_requests, plain_bytes, expected) =
+    let (_, plain_bytes, expected) =
         read_for(scene.folder.path(), "plain", 0, async |finished| of_this_text(finished, text).await);
     let (requests, bytes, found) =
         read_for(scene.folder.path(), "table", 0, async |finished| of_this_text(finished, text).await);
-    eprintln!(
-        "without the table {plain_requests} requests of {plain_bytes} bytes, with it {requests} of {bytes}"
-    );
     assert_eq!(found, expected);
     assert_eq!(found.candidates, 2);
     let of = |output: &str, table: &str| {
         let table = &manifest(&scene.path(output)).tables[table];
         table.files.iter().map(|file| file.bytes).sum::<u64>()
     };
-    eprintln!("documents has {} bytes, buckets {}", of("table", "documents"), of("table", "buckets"));
     assert!(plain_bytes > of("plain", "documents") / 2, "{plain_bytes}");
     assert!(2 * bytes < plain_bytes, "{bytes} of {plain_bytes}");
     assert!(requests < 100, "{requests}");

@@ -36,7 +36,15 @@ fn text_column() -> ArrayRef {
 }
 
 fn int64s(batch: &RecordBatch, column: &str) -> Vec<Option<i64>> {
-    batch.column_by_name(column).unwrap().as_primitive::<Int64Type>().iter().collect()
+    batch[column].as_primitive::<Int64Type>().iter().collect()
+}
+
+/// The rows of two columns of numbers, sorted.
+fn sorted(batch: &RecordBatch, columns: [&str; 2]) -> Vec<(Option<i64>, Option<i64>)> {
+    let [a, b] = columns.map(|column| int64s(batch, column));
+    let mut rows: Vec<_> = a.into_iter().zip(b).collect();
+    rows.sort();
+    rows
 }
 
 #[test]
@@ -126,16 +134,10 @@ fn an_integer_id_is_a_number_in_every_table() {
         for star in ["", "star"] {
             let output = path(&format!("{name}{star}"));
             assert_eq!(manifest(&output).source.id, IdType::Int64);
-            let pairs = table(&output, "pairs");
-            let mut found: Vec<_> = int64s(&pairs, "id_a").into_iter().zip(int64s(&pairs, "id_b")).collect();
-            found.sort();
             let pair = |a: i64, b: i64| (Some(a), Some(b));
             let expected = [pair(-3, 2_000_000_000), pair(9, 10), pair(9, 100), pair(10, 100)];
-            assert_eq!(found, expected, "{name}{star}");
-            let clusters = table(&output, "clusters");
-            let mut of: Vec<_> =
-                int64s(&clusters, "id").into_iter().zip(int64s(&clusters, "cluster_id")).collect();
-            of.sort();
+            assert_eq!(sorted(&table(&output, "pairs"), ["id_a", "id_b"]), expected, "{name}{star}");
+            let of = sorted(&table(&output, "clusters"), ["id", "cluster_id"]);
             let expected = [pair(-3, -3), pair(9, 9), pair(10, 9), pair(100, 9), pair(2_000_000_000, -3)];
             assert_eq!(of, expected, "{name}{star}");
             assert_eq!(int64s(&table(&output, "rejects"), "id"), [Some(11)]);
@@ -207,10 +209,8 @@ fn files_agree_about_the_type_of_ids() {
     let input = path("in");
     std::fs::create_dir(&input).unwrap();
     let ids = |from: i64| IDS.map(|id| (id + from).rem_euclid(1_000_000_007));
-    write(
-        &input.join("a.parquet"),
-        vec![("id", Arc::new(Int64Array::from_iter_values(ids(0)))), ("text", text_column())],
-    );
+    let signed = Arc::new(Int64Array::from_iter_values(ids(0)));
+    write(&input.join("a.parquet"), vec![("id", signed), ("text", text_column())]);
     let unsigned = UInt32Array::from_iter_values(ids(1_000).map(|id| id as u32));
     write(&input.join("b.parquet"), vec![("text", text_column()), ("id", Arc::new(unsigned))]);
     // Integers of any width that 64 bits with a sign hold are one type.
@@ -242,37 +242,22 @@ fn files_agree_about_the_type_of_ids() {
 /// One column of each kind that is carried, and under which type.
 fn many() -> Vec<(&'static str, ArrayRef, DataType)> {
     let zone = TimestampMicrosecondArray::from_iter_values(0..6).with_timezone("UTC");
+    let titles = StringArray::from(vec![Some("a"), None, Some("c"), Some("d"), None, Some("f")]);
+    let reasons = StringArray::from_iter_values(["r0", "r1", "r2", "r3", "r4", "r5"]);
+    let stars = Float32Array::from_iter_values([0.5, 1.5, 2.5, 3.5, 4.5, 5.5]);
+    let good = BooleanArray::from(vec![true, false, true, false, true, false]);
+    let large = UInt64Array::from_iter_values(u64::MAX - 5..=u64::MAX);
     vec![
-        (
-            "title",
-            Arc::new(StringArray::from(vec![Some("a"), None, Some("c"), Some("d"), None, Some("f")])),
-            DataType::Utf8,
-        ),
+        ("title", Arc::new(titles), DataType::Utf8),
         // Names that this program itself uses on the way.
-        (
-            "reason",
-            Arc::new(StringArray::from_iter_values(["r0", "r1", "r2", "r3", "r4", "r5"])),
-            DataType::Utf8,
-        ),
+        ("reason", Arc::new(reasons), DataType::Utf8),
         ("buckets", Arc::new(Int8Array::from_iter_values(-3..3)), DataType::Int8),
-        (
-            "stars",
-            Arc::new(Float32Array::from_iter_values([0.5, 1.5, 2.5, 3.5, 4.5, 5.5])),
-            DataType::Float32,
-        ),
-        (
-            "good",
-            Arc::new(BooleanArray::from(vec![true, false, true, false, true, false])),
-            DataType::Boolean,
-        ),
+        ("stars", Arc::new(stars), DataType::Float32),
+        ("good", Arc::new(good), DataType::Boolean),
         ("day", Arc::new(Date32Array::from_iter_values(-1..5)), DataType::Date32),
         ("when", Arc::new(zone), DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
         ("small", Arc::new(UInt32Array::from_iter_values(u32::MAX - 5..=u32::MAX)), DataType::Int64),
-        (
-            "large",
-            Arc::new(UInt64Array::from_iter_values(u64::MAX - 5..=u64::MAX)),
-            DataType::Decimal128(20, 0),
-        ),
+        ("large", Arc::new(large), DataType::Decimal128(20, 0)),
     ]
 }
 
@@ -353,26 +338,18 @@ fn columns_that_cannot_be_carried_are_named() {
     }
     let two = path("two");
     std::fs::create_dir(&two).unwrap();
-    write(&two.join("a.parquet"), vec![("id", ids.clone()), ("text", text_column()), ("stars", ids.clone())]);
-    write(
-        &two.join("b.parquet"),
-        vec![("id", ids.clone()), ("text", text_column()), ("stars", text_column())],
-    );
-    fails(
-        run(&job(&two, &output, &["source.columns=stars"])),
-        Kind::Input,
-        &["`stars`", "a.parquet", "b.parquet"],
-    );
+    for (name, stars) in [("a.parquet", ids.clone()), ("b.parquet", text_column())] {
+        write(&two.join(name), vec![("id", ids.clone()), ("text", text_column()), ("stars", stars)]);
+    }
+    let ran = run(&job(&two, &output, &["source.columns=stars"]));
+    fails(ran, Kind::Input, &["`stars`", "a.parquet", "b.parquet"]);
 }
 
 #[test]
 fn an_output_of_another_format_is_refused_with_what_to_do() {
-    let folder = tempdir().unwrap();
-    let (source, out) = (folder.path().join("in.parquet"), folder.path().join("out"));
-    write_parquet(&source, &corpus(34, 30, 30), 20);
-    let job = folder.path().join("job.toml");
-    std::fs::write(&job, job_text(&source, &out)).unwrap();
-    let (job, shown) = (job.to_str().unwrap(), out.to_str().unwrap());
+    let scene = Scene::new(&[]).with_job("in.parquet", &corpus(34, 30, 30));
+    let (job, shown, out) = (scene.text("job.toml"), scene.text("out"), scene.path("out"));
+    let (job, shown) = (job.as_str(), shown.as_str());
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
     let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -385,15 +362,9 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
         std::fs::write(&path, told.to_string()).unwrap();
+        let found = format!("tables of format {format}, which resemblance 0.0.7 wrote");
         for arguments in reading {
-            resemblance().args(arguments).assert().refused(
-                3,
-                &[
-                    &format!("tables of format {format}, which resemblance 0.0.7 wrote"),
-                    "format 16",
-                    "--overwrite",
-                ],
-            );
+            resemblance().args(arguments).assert().refused(3, &[&found, "format 16", "--overwrite"]);
         }
         // Bytes are bytes in every format, but a newer program may mean something else by its names.
         for arguments in others {

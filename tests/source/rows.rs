@@ -103,6 +103,12 @@ impl Source {
         Self { scene: Scene::new(&[]) }
     }
 
+    /// Writes a file of the source.
+    fn put(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(self.path("in")).unwrap();
+        std::fs::write(self.path("in").join(name), text).unwrap();
+    }
+
     /// The job over the files of the format of `ending`, whose output is `output`.
     fn job(&self, ending: &str, output: &str, sets: &[&str]) -> Job {
         resolved(format(ending), &self.path("in"), &self.path(output), sets).unwrap()

@@ -165,7 +165,7 @@ impl Scene {
         }
     }
 
-    /// A command on `out`, and what it is called.
+    /// A command on `out`, and its arguments.
     fn command(&mut self, out: &Path) -> (String, assert_cmd::Command) {
         let job = job_file(
             self.folder.path(),
@@ -173,41 +173,22 @@ impl Scene {
             self.path("in.parquet").to_str().unwrap(),
             out.to_str().unwrap(),
         );
-        let mut command = resemblance();
-        let name = match self.below(8) {
-            0 => {
-                command.arg("clean").arg(out);
-                "clean"
-            }
-            1 | 2 => {
-                command.arg("apply").arg(self.path("source")).arg("--to").arg(out);
-                if self.below(2) == 0 {
-                    command.args(["--tables", "delta"]);
-                }
-                "apply"
-            }
-            3 => {
-                command.arg("generate").arg(out).args(["--documents", "30", "--files", "2", "--overwrite"]);
-                "generate --overwrite"
-            }
-            4 => {
-                command.arg("run").arg(job);
-                "run"
-            }
-            5 => {
-                command.arg("run").arg(job).args(["--set", "output.tables=delta"]);
-                "run with delta"
-            }
-            6 => {
-                command.arg("run").arg(job).arg("--overwrite");
-                "run --overwrite"
-            }
-            _ => {
-                command.arg("run").arg(job).args(["--overwrite", "--set", "output.tables=delta"]);
-                "run --overwrite with delta"
-            }
+        let source = self.path("source");
+        let [job, out, source] = [job.as_path(), out, source.as_path()].map(|path| path.to_str().unwrap());
+        let delta = "output.tables=delta";
+        let arguments = match self.below(8) {
+            0 => vec!["clean", out],
+            1 | 2 if self.below(2) == 0 => vec!["apply", source, "--to", out, "--tables", "delta"],
+            1 | 2 => vec!["apply", source, "--to", out],
+            3 => vec!["generate", out, "--documents", "30", "--files", "2", "--overwrite"],
+            4 => vec!["run", job],
+            5 => vec!["run", job, "--set", delta],
+            6 => vec!["run", job, "--overwrite"],
+            _ => vec!["run", job, "--overwrite", "--set", delta],
         };
-        (name.to_owned(), command)
+        let mut command = resemblance();
+        command.args(&arguments);
+        (arguments.join(" "), command)
     }
 }
 
