@@ -38,7 +38,6 @@ impl Applied {
         applied
     }
 
-    /// The output of a job over text files with these documents.
     fn of_texts(documents: &[Document]) -> Self {
         let applied = Self::new();
         documents.iter().for_each(|(id, text)| applied.put(&format!("{id}.txt"), text));
@@ -46,7 +45,6 @@ impl Applied {
         applied
     }
 
-    /// The output of a job over one Parquet file with these documents.
     fn of_rows(documents: &[Document]) -> Self {
         let applied = Self::new();
         write_parquet(&applied.path("in/a.parquet"), documents, 30);
@@ -84,12 +82,10 @@ impl Applied {
         program!["apply", self.path("out"), "--json", "--to", self.path(to)].args(more).assert().json()
     }
 
-    /// What a dry run prints.
     fn dry(&self, more: &[&str]) -> String {
         program!["apply", self.path("out"), "--dry-run"].args(more).assert().shown(&[])
     }
 
-    /// The counts of a dry run.
     fn counted(&self, more: &[&str]) -> Value {
         program!["apply", self.path("out"), "--dry-run", "--json"].args(more).assert().json()
     }
@@ -144,7 +140,6 @@ impl Applied {
         places.map(|(source, position)| Place { source, position }).collect()
     }
 
-    /// A row of a file of the source.
     fn place(&self, name: &str, position: usize) -> Place {
         let source = self.path("in").join(name).to_str().unwrap().to_owned();
         Place { source, position: position as u64 }
@@ -190,7 +185,6 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     crate::support::files(folder).into_iter().map(|(path, bytes)| (inside(path), bytes)).collect()
 }
 
-/// The files of the source in a result.
 fn kept(to: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut kept = files(to);
     kept.retain(|path, _| !path.starts_with('_'));

@@ -11,7 +11,6 @@ use resemblance::output::manifest::File;
 
 use super::*;
 
-/// The fault of the plan that writes the files.
 enum What {
     /// It runs twice at the same time, as where a stage is submitted again whose tasks still run.
     Twice,
@@ -51,7 +50,6 @@ impl Hook for Rewrites {
     }
 }
 
-/// Applies the output in this process, with so much memory.
 fn apply_with(applied: &Applied, what: What, memory: u64) -> (OurResult<apply::ApplyOutcome>, usize) {
     let [from, to] = ["out", "to"].map(|name| applied.path(name).display().to_string());
     block_on(async {
@@ -123,7 +121,6 @@ fn a_log_that_something_follows_is_not_begun_anew() {
     assert!(!applied.path("to/_resemblance/manifest.json").exists());
 }
 
-/// The manifest of a result whose folders are Delta tables: every `add` of the logs is there.
 fn result_of_delta(to: &Path) -> Value {
     for folder in ["", "_resemblance/removed"] {
         assert!(!Table::read(&to.join(folder)).batches().is_empty());

@@ -27,13 +27,11 @@ impl Made {
         self.only(|_| true)
     }
 
-    /// Some rows, and nothing else.
     fn rows_only(&self, wanted: impl Fn(usize) -> bool) -> Vec<u8> {
         let parts = self.parts.iter().filter(|(row, _)| row.is_some_and(&wanted));
         parts.flat_map(|(_, bytes)| bytes.clone()).collect()
     }
 
-    /// The file without the rows that do not stay.
     fn only(&self, stays: impl Fn(usize) -> bool) -> Vec<u8> {
         let parts = self.parts.iter().filter(|(row, _)| row.is_none_or(&stays));
         parts.flat_map(|(_, bytes)| bytes.clone()).collect()
@@ -122,7 +120,6 @@ fn csv_records_stay_byte_for_byte() {
         }
         assert_eq!(files["sub/header.csv"], "\u{feff}id,text,\"a \"\"note\"\"\"\n".as_bytes());
     }
-    // A result is not made twice.
     assert_eq!(applied.apply("kept", &[])["already_finished"], true);
     std::fs::remove_file(applied.path("kept/sub/header.csv")).unwrap();
     applied.refused("kept", &[], 3, &["sub/header.csv", "is gone"]);

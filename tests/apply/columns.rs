@@ -12,7 +12,6 @@ use parquet::schema::types::ColumnPath;
 
 use super::*;
 
-/// Rows in a group.
 const GROUP: usize = 25;
 
 /// Documents with columns of many types, with some null values.
@@ -94,7 +93,6 @@ pub fn metadata(path: &Path) -> Arc<ParquetMetaData> {
     Arc::clone(builder.metadata())
 }
 
-/// Holds a file against the rows of another one that stay.
 fn assert_like(kept: &Path, source: &Path, stays: impl Fn(usize) -> bool) {
     let (kept_rows, kept, rows, about) = (parquet(kept), metadata(kept), parquet(source), metadata(source));
     let mask: BooleanArray = (0..rows.num_rows()).map(|row| Some(stays(row))).collect();
@@ -162,7 +160,6 @@ fn parquet_keeps_every_column_and_its_row_groups() {
     }
 }
 
-/// The table of documents that go says what the other tables say.
 #[test]
 fn removed_documents_are_listed_with_kept_ones() {
     let applied = Applied::new();

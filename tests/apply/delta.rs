@@ -4,10 +4,8 @@ use arrow::array::*;
 
 use super::*;
 
-/// A column of each file of a source, besides the id and the text.
 type Columns = Vec<(&'static str, ArrayRef)>;
 
-/// Two files, one with an additional column.
 fn applied() -> Applied {
     let applied = Applied::new();
     let documents = corpus(51, 120, 20);
@@ -46,7 +44,6 @@ fn kept_and_removed_documents_become_delta_tables() {
         let rows: usize = table.batches().iter().map(RecordBatch::num_rows).sum();
         assert_eq!(manifest["counts"][count], rows);
     }
-    // The files are the same as without logs.
     assert_eq!(kept(&applied.path("to")), kept(&applied.path("plain")));
     assert_eq!(applied.apply("to", &["--tables", "delta"])["already_finished"], true);
     applied.refused("to", &[], 2, &["other options"]);

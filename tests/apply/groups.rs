@@ -5,7 +5,6 @@ use arrow::array::*;
 use super::sizes::{GROUPS, scene};
 use super::*;
 
-/// The group of a row of the source.
 fn source_group(place: &Place) -> Option<&'static str> {
     let first = if place.source.ends_with("b.parquet") { 100 } else { 0 };
     GROUPS[(first + place.position as usize) % 4]

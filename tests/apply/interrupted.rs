@@ -45,7 +45,6 @@ fn a_killed_apply_resumes() {
     assert!(!applied.path(&staged).exists() && std::fs::read(&mine).unwrap() == b"mine");
     std::fs::remove_file(mine).unwrap();
 
-    // The output, spelled in another way.
     let spelled = format!("{}/./", applied.path("in/../out").display());
     let printed = program!["apply", spelled, "--json", "--to", applied.path("to")].assert().json();
     let reused = printed["files_reused"].as_u64().unwrap();
@@ -121,7 +120,6 @@ fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
     result(&to);
 }
 
-/// Files of the source in each part.
 const PART: u64 = 100;
 
 /// The parts that two results of one application share.
@@ -163,14 +161,12 @@ impl Same {
     }
 }
 
-/// Text files with lines that others have too.
 fn texts_with_shared_lines(seed: u64, count: usize) -> Vec<Document> {
     let shared = ["each page has this line at its end", "and some have this one, with a café"];
     let texts = corpus(seed, count, 8).into_iter().enumerate();
     texts.map(|(at, (id, text))| (format!("{id}.txt"), format!("{text}\n{}\n", shared[at % 2]))).collect()
 }
 
-/// Finds the lines that others have too.
 const PASSAGES: &str = "[passages]\nunit = \"line\"\nmin_words = 3\n";
 
 /// Messages at which a cut is killed: three about each of its three tables, one before the first file, and
@@ -215,7 +211,6 @@ fn a_cut_that_was_killed_at_any_message_has_the_bytes_of_an_undisturbed_one() {
 /// Milliseconds for which the server does not answer a put: the command cannot end before, and is killed long before that.
 const HELD: u64 = 600_000;
 
-/// Text files of a source in a bucket.
 const TEXTS: usize = 48;
 
 /// In a bucket the moment of a kill can be chosen: the server keeps what is put, but does not answer, so that the command waits at

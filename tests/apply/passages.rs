@@ -134,7 +134,6 @@ fn csv_field(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// A format: its source, and its result read back.
 struct Format {
     name: &'static str,
     put: fn(&Applied, &[Document]),

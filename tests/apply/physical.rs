@@ -180,7 +180,6 @@ impl Shredder<'_> {
         leaf + 1
     }
 
-    /// Bytes of the type, of any kind.
     fn value(&mut self, node: &Type) -> Vec<u8> {
         match (node.name(), self.document) {
             ("id", Some((id, _))) => return id.clone().into_bytes(),
@@ -207,7 +206,6 @@ impl Shredder<'_> {
     }
 }
 
-/// Rows of a schema for these documents.
 fn shredded(schema: &Type, documents: &[Document], seed: u64) -> Vec<Vec<Leaf>> {
     let columns = parquet::schema::types::SchemaDescriptor::new(Arc::new(schema.clone())).num_columns();
     let mut shredder = Shredder { random: Random(seed), document: None, leaves: Vec::new() };
@@ -271,7 +269,6 @@ fn put<T: DataType>(
     to.write_batch(&values, definitions, repetitions).unwrap();
 }
 
-/// A random schema, with an id and a text.
 fn any_schema(random: &mut Random) -> TypePtr {
     let mut columns = String::new();
     for at in 0..1 + random.below(6) {
@@ -295,7 +292,6 @@ fn any_field(random: &mut Random, name: &str, depth: usize) -> String {
     format!("{repetition} {} {name}; ", types.split(' ').nth(random.below(9)).unwrap())
 }
 
-/// Properties as different writers have them.
 fn any_properties(random: &mut Random, pairs: Vec<KeyValue>) -> WriterProperties {
     let codecs = [
         Compression::UNCOMPRESSED,

@@ -21,7 +21,6 @@ fn a_folder_that_is_not_empty_or_overlaps_is_refused() {
 
     applied.apply("to", &[]);
     applied.refused("to", &["--annotate"], 2, &["a finished result of apply"]);
-    // The output of a job is not a result of apply.
     std::fs::rename(applied.path("out"), applied.path("moved")).unwrap();
     applied.run("parquet", COLUMNS);
     applied.refused("moved", &[], 2, &["apply did not write"]);

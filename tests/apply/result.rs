@@ -28,7 +28,6 @@ print(json.dumps({
 fn days() -> (Applied, BTreeSet<String>) {
     let applied = Applied::new();
     let mut documents = corpus(81, 120, 15);
-    // The job rejects it.
     documents.push(("short".to_owned(), "one two".to_owned()));
     for (day, part) in documents.chunks(70).enumerate() {
         std::fs::create_dir(applied.path(&format!("in/day={day}"))).unwrap();
@@ -38,7 +37,6 @@ fn days() -> (Applied, BTreeSet<String>) {
     (applied, documents.into_iter().map(|(id, _)| id).collect())
 }
 
-/// The ids of removed documents, by the tables of the output.
 fn gone_ids(applied: &Applied) -> BTreeSet<String> {
     applied.kept_of_gone().into_keys().collect()
 }
@@ -114,7 +112,6 @@ fn sql_has_the_tables_of_a_result() {
     asked.refused(2, &["there is no table `pairs`: the tables are kept, rejected, removed"]);
 }
 
-/// Tables of CSV and JSON lines have the columns of the files, also where JSON has arrays.
 #[test]
 fn sql_reads_records_as_the_job_did() {
     for (format, delimiter) in [("csv", "delimiter = \";\"\n"), ("jsonl", "")] {
@@ -140,7 +137,6 @@ fn sql_reads_records_as_the_job_did() {
     }
 }
 
-/// The table of text files has ids and texts, also if a text looks like a JSON line.
 #[test]
 fn sql_reads_texts_that_look_like_json() {
     let applied = Applied::new();
@@ -267,7 +263,6 @@ fn show_prints_removed_beside_kept_documents() {
         assert!(jaccard <= last && jaccard > 0.0, "{jaccard} after {last}");
         last = jaccard;
     }
-    // `--cluster` and `--id` select rows.
     let (id, of) = expected.first_key_value().unwrap();
     let cluster = &clustered.values().find(|(_, _, member)| member == id).unwrap().0;
     let members = clustered.values().filter(|(cluster_id, ..)| cluster_id == cluster).count();

@@ -20,7 +20,6 @@ pub(super) fn scene(format: &'static str) -> Scene {
     let applied = Applied::new();
     let mut documents = corpus(41, 160, 25);
     documents[0].1 = "short".into();
-    // A large cluster with all groups.
     for row in 60..75 {
         documents[row].1 = documents[20].1.clone();
     }
@@ -92,7 +91,6 @@ impl Scene {
         expected
     }
 
-    /// The columns of the documents in the result.
     fn found(&self, to: &str) -> BTreeMap<String, Sizes> {
         let mut found = BTreeMap::new();
         for name in ["a", "b"] {
@@ -123,10 +121,8 @@ impl Scene {
                         let line: Value = serde_json::from_str(line).unwrap();
                         let groups = line.get("group_sizes").unwrap().clone();
                         let groups = (!groups.is_null()).then_some(groups);
-                        found.insert(
-                            line["id"].as_str().unwrap().to_owned(),
-                            (line["cluster_size"].as_u64(), groups),
-                        );
+                        let id = line["id"].as_str().unwrap().to_owned();
+                        found.insert(id, (line["cluster_size"].as_u64(), groups));
                     }
                 }
             }
@@ -150,7 +146,6 @@ fn sizes_equal_plain_counts() {
         let counts = json!({"documents": sizes.len(), "represented": all, "largest": largest});
         assert_eq!(printed["sizes"], counts);
         assert_eq!(result(&scene.applied.path("to"))["columns"], json!(["cluster_size", "group_sizes"]));
-        // A dry run counts the same and writes nothing.
         let before = files(&scene.applied.path(""));
         assert_eq!(scene.applied.counted(BOTH)["sizes"], counts);
         let line = format!(
@@ -198,19 +193,15 @@ fn reference_documents_are_not_counted() {
     let scene = scene("jsonl");
     let path = |name: &str| scene.applied.path(name).display().to_string();
     for (name, from, against) in [("one", "a.jsonl", None), ("two", "b.jsonl", Some("one"))] {
-        let mut run = resemblance();
-        run.arg("run").arg(path("job.toml")).arg("--set").arg(format!("source.url={}/in/{from}", path("")));
-        run.arg("--set").arg(format!("output.url={}", path(name)));
-        if let Some(against) = against {
-            run.arg("--set").arg(format!("against.output={}", path(against)));
-        }
-        run.assert().success();
+        let urls = [format!("source.url={}/in/{from}", path("")), format!("output.url={}", path(name))];
+        let against = against.map(|output| format!("against.output={}", path(output)));
+        let sets = urls.into_iter().chain(against).flat_map(|set| ["--set".to_owned(), set]);
+        program!["run", path("job.toml")].args(sets).assert().success();
     }
     program!["apply", &path("two"), "--to", &path("to"), "--columns", "cluster_size"].assert().success();
     let kept = std::fs::read_to_string(scene.applied.path("to/b.jsonl")).unwrap();
-    let sizes = kept
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["cluster_size"].as_u64().unwrap());
+    let size = |line: &str| serde_json::from_str::<Value>(line).unwrap()["cluster_size"].as_u64().unwrap();
+    let sizes = kept.lines().map(size);
     let (count, sum) = (kept.lines().count() as u64, sizes.sum::<u64>());
     let rows = scene.applied.removed("to");
     let reference = rows["kept_source"].null_count() as u64;

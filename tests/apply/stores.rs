@@ -33,7 +33,6 @@ fn apply_resumes_after_a_bucket_refused_a_file_and_replaces_no_file_of_somebody_
     assert_eq!(s3.faults.requests("PUT /data/to/day").len(), 1);
     result(&s3.file("to"));
     apply().shown(&["is finished already"]);
-    // A folder of the bucket that holds something else.
     s3.put("full/notes.txt", "somebody's");
     resemblance().envs(s3.env()).args(["apply", &from, "--to", &s3.url("full")]).assert().code(2);
     assert_eq!(s3.keys("full/").len(), 1);

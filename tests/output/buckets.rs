@@ -14,14 +14,12 @@ use crate::support::*;
 
 const TABLE: &str = "output.buckets=true";
 
-/// A folder with documents in several files.
 struct Scene {
     folder: TempDir,
     documents: Vec<Document>,
 }
 
 impl Scene {
-    /// Documents in three files of small row groups.
     fn new(documents: Vec<Document>) -> Self {
         let folder = tempdir().unwrap();
         std::fs::create_dir(folder.path().join("in")).unwrap();
@@ -79,7 +77,6 @@ fn answers(output: &Path, documents: &[Document]) -> Vec<Neighbors> {
     })
 }
 
-/// Compares the answers of two outputs of the same documents.
 fn assert_same_answers(plain: &Path, by_table: &Path, documents: &[Document], what: &str) {
     assert!(!manifest(plain).tables.contains_key("buckets"));
     assert!(manifest(by_table).tables.contains_key("buckets"));
@@ -203,7 +200,6 @@ fn threads_memory_and_earlier_outputs_change_no_row() {
     ] {
         assert_eq!(in_order(&scene.run(name, &[&[TABLE], sets].concat())), expected, "{name}");
     }
-    // The sketches of an output without the table.
     let first = scene.run("first", &[]);
     let file = scene.path("again.toml");
     let to = scene.path("again");
@@ -213,7 +209,6 @@ fn threads_memory_and_earlier_outputs_change_no_row() {
     assert_same_answers(&first, &to, &scene.documents, "sketches of an output");
 }
 
-/// A merged output has the rows of its parts.
 #[test]
 fn merged_outputs_have_the_table_too() {
     let folder = tempdir().unwrap();
@@ -245,7 +240,6 @@ fn merged_outputs_have_the_table_too() {
     assert_same_answers(&path("plain"), &path("merged"), &documents, "merged");
 }
 
-/// Documents that a later output replaced are in no bucket of what is merged.
 #[test]
 fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
     let path = paths();
@@ -279,7 +273,6 @@ fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
     assert_same_answers(&path("plain"), &path("merged"), &all, "replaced");
 }
 
-/// The table changes nothing else: with it, an output has the same rows in its other tables.
 #[test]
 fn the_other_tables_stay() {
     let scene = Scene::new(corpus(27, 400, 30));
@@ -322,7 +315,6 @@ fn read_for<T>(
     })
 }
 
-/// The neighbors of a text, by estimates alone.
 async fn of_this_text(finished: &Finished, text: &str) -> Neighbors {
     let sketch = text_sketch(finished, text).await.unwrap().unwrap();
     let query = Query { sketch: &sketch, id: None, by: NeighborOrder::Estimate, top: 10 };
@@ -331,7 +323,6 @@ async fn of_this_text(finished: &Finished, text: &str) -> Neighbors {
 
 #[test]
 fn few_pages_are_read_for_one_document() {
-    // Each document has one that is like it.
     let mut documents = Vec::new();
     for at in 0..15_000 {
         let words: Vec<String> = (0..12).map(|word| format!("w{}", at * 12 + word)).collect();

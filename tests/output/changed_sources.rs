@@ -118,9 +118,7 @@ fn reference_outputs_that_were_made_again_are_named() {
     assert!(days.is_finished(&["source.url=in/day=1"]));
     let against = |output: &str| days.run(&[second[0], second[1], &format!("against.output={output}")]);
     against("out").success();
-    // By another name.
     assert!(against("out/").json()["already_finished"].as_bool().unwrap());
-    // The order of two outputs matters.
     days.run(&["source.url=in/day=3/", "output.url=third"]).success();
     let both =
         |outputs: &str| days.run(&[second[0], "output.url=both", &format!("against.output={outputs}")]);

@@ -110,7 +110,6 @@ fn a_damaged_stage_is_done_again() {
     }
 }
 
-/// A finished output with a file that is gone, empty or cut: every command that reads it ends with 3 and names the file.
 #[test]
 fn a_damaged_result_is_never_finished_already_and_never_read() {
     let scene = Scene::new();
@@ -147,7 +146,6 @@ fn a_damaged_result_is_never_finished_already_and_never_read() {
     let found: Value = serde_json::from_slice(&found).unwrap();
     assert_eq!(found["damaged"].as_array().unwrap().len(), 1, "{found}");
     assert!(found["damaged"][0].as_str().unwrap().contains("CRC-32"), "{found}");
-    // The way out that the message names.
     resemblance().args(["run", path, "--overwrite"]).assert().success();
     assert_eq!(tables(&output), scene.expected);
     resemblance().args(["verify", shown]).assert().shown(&["all as in the manifest"]);

@@ -61,7 +61,6 @@ fn whatever_is_kept_the_rows_are_the_same() {
     }
 }
 
-/// Does something when a stage is done.
 struct After<F> {
     stage: &'static str,
     then: F,

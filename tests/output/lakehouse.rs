@@ -13,7 +13,6 @@ const DELTA: &str = "output.tables=delta";
 
 const TABLES: [&str; 4] = ["clusters", "documents", "pairs", "rejects"];
 
-/// A folder with a corpus and a job file over it, whose output is `out`.
 struct Scene {
     scene: crate::support::Scene,
 }
@@ -77,7 +76,6 @@ fn sorted(rows: &RecordBatch) -> Vec<String> {
     lines
 }
 
-/// The schema in the log is that of the files.
 fn check_schema(table: &Table) {
     let rows = table.rows();
     let (schema, fields) = (rows.schema(), table.fields());
@@ -192,7 +190,6 @@ fn a_finished_output_gets_logs_without_being_made_again() {
     assert_eq!(scene.record(&[DELTA])["already_finished"], true);
     assert_eq!(check(&scene.output()), 0);
     assert_eq!(std::fs::read(scene.output().join("manifest.json")).unwrap(), before);
-    // Each log that is gone is written again.
     std::fs::remove_dir_all(scene.output().join("clusters/_delta_log")).unwrap();
     scene.run(&[]).success();
     assert_eq!(tables_with_logs(&scene.output()), ["documents", "pairs", "rejects"]);
@@ -241,7 +238,6 @@ fn commit(table: &Path, actions: &[Value]) {
     std::fs::write(table.join(format!("_delta_log/{version:020}.json")), text).unwrap();
 }
 
-/// The description of a table by another program.
 fn meta_data(configuration: Value) -> Value {
     let schema = json!({"type": "struct", "fields": []}).to_string();
     json!({"metaData": {

@@ -45,7 +45,6 @@ impl Place {
         resemblance().current_dir(self.path(directory)).args(arguments).assert()
     }
 
-    /// The output of the command.
     fn printed(&self, directory: &str, arguments: &[&str]) -> String {
         self.command(directory, arguments).shown(&[])
     }
@@ -63,7 +62,6 @@ impl Place {
         }
     }
 
-    /// Whether the same job from `away` finds its result finished.
     fn is_finished(&self) -> bool {
         let arguments =
             "run ../home/job.toml --json --set source.url=../home/in --set output.url=../home/out";
@@ -87,7 +85,6 @@ impl Place {
         bytes.len() as u64
     }
 
-    /// Copies the source to `folder`, without its times.
     fn copy(&self, folder: &str) {
         std::fs::create_dir_all(self.path(folder)).unwrap();
         for name in ["a", "b"] {
@@ -177,7 +174,6 @@ fn another_content_of_the_same_size_is_refused_by_name() {
             place.refused(command, 3, &[&format!("{file} has other content of the same size")]);
         }
         place.command("home", &["run", "job.toml"]).refused(2, &["of other inputs"]);
-        // A file of another size.
         place.put("home/in/b", &place.documents[41..]);
         place.refused(&SHOW, 3, &[&format!("{file} has "), &format!("had {bytes}")]);
         std::fs::remove_file(place.file("home/in/b")).unwrap();
@@ -214,7 +210,6 @@ fn a_moved_source_is_read_from_its_new_place() {
     }
 }
 
-/// Manifests of earlier versions have no times and checksums: their outputs work as before, and a file that was touched is refused.
 #[test]
 fn an_output_without_checksums_knows_files_by_their_times() {
     for format in FORMATS {

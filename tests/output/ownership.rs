@@ -4,7 +4,6 @@ mod trial;
 
 use crate::support::*;
 
-/// A job file over `source` of `format`.
 fn job_file(folder: &Path, format: &str, source: &str, output: &str) -> PathBuf {
     let path = folder.join("job.toml");
     let text = job_text_of(format, source, output);
@@ -77,7 +76,6 @@ fn an_output_in_the_source_is_refused() {
     let job = job_file(folder.path(), "parquet", "data", "elsewhere");
     let run = || resemblance().current_dir(folder.path()).arg("run").arg(&job).assert();
     run().refused(2, &["data/linked/in.parquet lies in the output"]);
-    // Files that the pattern does not match do not overlap.
     let job = job_file(folder.path(), "parquet", "data/*.parquet", "data/out");
     resemblance().current_dir(folder.path()).arg("run").arg(&job).assert().success();
 }
@@ -224,7 +222,6 @@ fn generate_replaces_only_generated_files() {
     }
 }
 
-/// Runs a command, which must leave the files and links in a folder as they are.
 fn untouched(folder: &Path, command: impl FnOnce()) {
     let listed = || -> BTreeMap<PathBuf, (bool, Vec<u8>)> {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

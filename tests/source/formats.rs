@@ -47,7 +47,6 @@ async fn compressed_bytes_are_known_by_their_first_bytes() {
     dir.write_bytes("d.csv", XZ);
     let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
     assert_eq!(rows.texts(), ["gzip", "zstd", "bzip2", "two streams", "xz"].map(Some));
-    // Texts may begin as the marks do.
     let dir = Folder::new();
     for (name, id) in [("a.csv", "BZh9"), ("b.csv", "P*M"), ("c.csv", "7zXZ")] {
         dir.write(name, &format!("{id},text\n1,x\n"));
@@ -329,10 +328,7 @@ async fn row_numbers_name_the_file_also_where_it_is_the_only_one() {
     dir.write("sub/b.csv", "id,text\n1,one\n");
     let rows = read(&source, 2).await.unwrap();
     assert_eq!(rows.ids(), [Some("a.csv:0"), Some("a.csv:1"), Some("sub/b.csv:0")]);
-}
-
-#[tokio::test]
-async fn files_of_one_name_in_two_folders_keep_their_ids_apart() {
+    // Files of one name in two folders keep their ids apart.
     let dir = Folder::new();
     dir.write("x/part.csv", "text\none\n");
     dir.write("y/part.csv", "text\ntwo\n");
@@ -513,7 +509,7 @@ async fn a_json_line_that_is_too_long_is_rejected_and_a_csv_record_is_an_error()
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_utf8_are_an_error_of_their_file() {
+async fn files_that_cannot_be_read_are_named() {
     let dir = Folder::new();
     dir.write("a.csv", "id,text\n1,fine\n");
     dir.write_bytes("b.csv", b"id,text\n1,caf\xE9\n");
@@ -522,6 +518,16 @@ async fn bytes_that_are_no_utf8_are_an_error_of_their_file() {
     let dir = Folder::new();
     dir.write_bytes("a.csv", b"id,caf\xE9\n1,x\n");
     fails(read(&dir.source(Format::Csv), 1).await, Kind::Input, &["header of", "a.csv"]);
+
+    let dir = Folder::new();
+    let lines: String = (0..5000).map(|i| format!("{i},text {}\n", i * 7919)).collect();
+    let packed = gzipped(format!("id,text\n{lines}"));
+    dir.write_bytes("a.csv.gz", &packed[..packed.len() / 2]);
+    fails(read(&dir.source(Format::Csv), 1).await, Kind::Input, &["a.csv.gz"]);
+
+    dir.write("a.sgm", "<html>none</html>");
+    let source = Source { id: columns(&["oldid"]), text: vec!["body".into()], ..dir.source(Format::Reuters) };
+    fails(read(&source, 1).await, Kind::Input, &["a.sgm holds no <REUTERS> story"]);
 }
 
 #[tokio::test]
@@ -587,24 +593,6 @@ async fn a_column_that_is_not_there_is_the_jobs_fault() {
     fails(read(&dir.source(Format::Text), 1).await, Kind::Job, &["path"]);
 }
 
-#[tokio::test]
-async fn a_file_without_stories_is_no_reuters_file() {
-    let dir = Folder::new();
-    dir.write("a.sgm", "<html>none</html>");
-    let source = Source { id: columns(&["oldid"]), text: vec!["body".into()], ..dir.source(Format::Reuters) };
-    fails(read(&source, 1).await, Kind::Input, &["a.sgm holds no <REUTERS> story"]);
-}
-
-#[tokio::test]
-async fn a_truncated_gzip_file_is_an_error() {
-    let dir = Folder::new();
-    let lines: String = (0..5000).map(|i| format!("{i},text {}\n", i * 7919)).collect();
-    dir.gzip("a.csv.gz", &format!("id,text\n{lines}"));
-    let whole = fs::read(dir.path("a.csv.gz")).unwrap();
-    dir.write_bytes("a.csv.gz", &whole[..whole.len() / 2]);
-    fails(read(&dir.source(Format::Csv), 1).await, Kind::Input, &["a.csv.gz"]);
-}
-
 #[derive(Debug, PartialEq)]
 struct Row {
     source: String,
@@ -631,7 +619,6 @@ impl Rows {
         self.0.iter().map(|row| row.defect.as_deref()).collect()
     }
 
-    /// The last part of each path, and the position.
     fn places(&self) -> Vec<(&str, u64)> {
         self.0.iter().map(|row| (row.source.rsplit('/').next().unwrap(), row.position)).collect()
     }
@@ -672,7 +659,6 @@ async fn read(source: &Source, partitions: usize) -> Result<Rows> {
     Ok(Rows(rows))
 }
 
-/// The message of an error of the input, with its causes.
 async fn failure(source: &Source, partitions: usize) -> String {
     fails(read(source, partitions).await, Kind::Input, &[])
 }
@@ -692,7 +678,6 @@ impl Folder {
         format!("{}/{name}", self.0.path().display())
     }
 
-    /// A source of these files, with the columns `id` and `text`.
     fn source(&self, format: Format) -> Source {
         Source {
             format,
@@ -757,7 +742,6 @@ const XZ: &[u8] =
     b"\xFD7zXZ\x00\x00\x04\xE6\xD6\xB4F\x02\x00!\x01\x0C\x00\x00\x00\x8F\x98A\x9C\x01\x00\x0Cid,text\x0A\
 6,xz\x0A\x00\x00\x00\x00\x9BW,\xC3\x05M%q\x00\x01%\x0Dq\x19\xC4\xB6\x1F\xB6\xF3}\x01\x00\x00\x00\x00\x04YZ";
 
-/// A Parquet file in row groups of `rows`.
 fn parquet(columns: &[(&str, ArrayRef)], rows: usize) -> Vec<u8> {
     let batch =
         RecordBatch::try_from_iter(columns.iter().map(|(name, array)| (*name, array.clone()))).unwrap();

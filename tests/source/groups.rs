@@ -31,7 +31,6 @@ fn a_run_that_would_write_too_many_pairs_of_copies_ends_early() {
     assert_eq!(table(&output, "pairs").num_rows(), 400);
 }
 
-/// Copies in three shops, and a document without a copy.
 const TEXTS: [(&str, &str, &str); 4] = [
     ("a", "one two three four five", "n"),
     ("b", "one two three four five", "s"),

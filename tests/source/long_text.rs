@@ -58,7 +58,6 @@ fn long_files_have_the_pairs_that_sets_of_words_have() {
     }
 }
 
-/// A function that makes a file of about so many bytes.
 type Bytes<'a> = &'a dyn Fn(usize) -> Vec<u8>;
 
 #[test]

@@ -7,7 +7,6 @@ use super::*;
 /// How long a run may take until it puts a log.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// The scene with its output in a bucket.
 struct Bucket {
     scene: Scene,
     s3: S3,

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A condition, and what it means for a row.
 type Condition = (&'static str, fn(&Row) -> bool);
 
 const CONDITIONS: [Condition; 8] = [
@@ -25,7 +24,6 @@ fn rows_that_do_not_meet_a_condition_are_no_documents() {
     let all = rows(71, 160);
     for ending in ENDINGS {
         let source = Source::new();
-        // Two files of different sizes.
         write(&source.path(&format!("in/a.{ending}")), &all[..50]);
         write(&source.path(&format!("in/b.{ending}")), &all[50..]);
         for (at, (condition, meets)) in CONDITIONS.into_iter().enumerate() {
@@ -150,7 +148,6 @@ fn conditions_that_cannot_be_used_are_refused() {
     fails(run(&texts), Kind::Job, &["text files have no column `lang`"]);
 }
 
-/// A second source has a condition of its own.
 #[test]
 fn a_second_source_has_a_condition() {
     let source = Source::new();

@@ -114,7 +114,6 @@ fn fields_that_do_not_exist_or_hold_no_text_are_refused() {
     }
 }
 
-/// A command that detects columns finds columns inside structs.
 #[test]
 fn fields_are_found_without_a_job() {
     let source = Source::new();

@@ -61,7 +61,6 @@ fn values_of_paths_are_columns_for_every_key() {
     }
 }
 
-/// Files that a condition excludes by their paths are not opened.
 #[test]
 fn files_are_left_out_before_they_are_read() {
     let source = Source::new();
@@ -80,7 +79,6 @@ fn files_are_left_out_before_they_are_read() {
         all.iter().filter(|row| row.stars.is_some_and(|stars| stars > 1)).cloned().collect();
     let by_where = (all.len() - documents.len()) as u64;
     source.check(&job, &documents, LeftOut { files: 1, by_where, by_limit: 0 }, "year");
-    // If no file is left, there are no documents.
     std::fs::remove_dir_all(source.path("in/year=19")).unwrap();
     let outcome = run(&source.job("parquet", "none", &["source.where=year = 2026 AND year = 2025"])).unwrap();
     assert_eq!(outcome.manifest.counts.documents, 0);
